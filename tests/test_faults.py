@@ -20,7 +20,7 @@ from faults.stage import LANGUAGES, ROWS, SCENARIOS, Stage, ranks_of  # noqa: E4
 @pytest.fixture(scope="session")
 def programs():
     """By language, what makes calls."""
-    c = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    c = build_c(["faults.c", "faulty.c"], "faults", "-Wno-misleading-indentation")
     return {"c": c, "python": build_python("faults.py", "faults-python")}
 
 
@@ -50,7 +50,7 @@ def test_every_row_has_a_scenario_and_every_scenario_a_row():
 def test_the_c_boundary_under_sanitizers(scratch, shim, templates):
     """Addresses, leaks and undefined behaviour, in the program and in what Mainstay does to its memory."""
     program = build_c(
-        ["faults.c"], "faults-sanitized", "-Wno-misleading-indentation", "-g",
+        ["faults.c", "faulty.c"], "faults-sanitized", "-Wno-misleading-indentation", "-g",
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
     )  # fmt: skip
     row = {"name": "sanitizers", "c": 1, "call": "every", "status": "OK", "says": []}

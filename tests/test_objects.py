@@ -2,16 +2,22 @@
 bit is that of a run that nothing disturbed."""
 
 import functools
+import json
 import random
 import re
+import subprocess
+import time
 
 import pytest
+from command import MAINSTAY
 from jobs import run
 from library import build
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, place
 from recovering import Recovering
 from staged import pool_directory
+from test_due import mainstay
 
 RANKS = 4
 STEPS = 24
@@ -137,7 +143,7 @@ def test_one_after_another_is_lost_until_two_are_left(lossy):
     assert len(re.findall("^revision", output, re.M)) == 3, output
 
 
-@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans"])
+@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans", "graph"])
 def test_the_load_is_balanced_after_a_failure(lossy, strategy):
     lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **SHRINK)
 
@@ -169,6 +175,95 @@ def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
     lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", MAINSTAY_PFS_EVERY=1, **SHRINK)
 
 
+class Leaving:
+    """A job of leanmd without an end, whose objects are to leave nodes."""
+
+    def __init__(self, lossy, ranks, **how):
+        self.space, nodes = lossy.folder / "space", lossy.nodes / "endless"
+        nodes.mkdir()
+        command = [lossy.node, leanmd(), *SMALL, "--steps", 10**9, "--tell", 1, "--space", self.space]
+        how = {"NODES": nodes, "MAINSTAY_AGREE_SECONDS": "0.02", **how}
+        self.job = lossy.start(ranks, command, lossy.folder, **how)
+
+    def __enter__(self):
+        self.job.__enter__()
+        self.until(r"step 5$")
+        return self
+
+    def __exit__(self, *error):
+        return self.job.__exit__(*error)
+
+    def until(self, pattern):
+        for line in self.job.lines():
+            if re.match(pattern, line):
+                return
+        raise AssertionError(f"the job has ended: {self.job.tail()}")
+
+    def nodes(self):
+        """The nodes of the job as it is told of, by their lowest ranks."""
+        told = mainstay("status", "--json", self.space)
+        assert told.returncode == 0, told.stderr
+        return [node["name"] for node in json.loads(told.stdout)["job"]["nodes"]]
+
+    def leave(self, node):
+        return mainstay("evacuate", self.space, node, "--timeout", "2min")
+
+    def moved(self, node):
+        """How many objects have left it."""
+        told = self.leave(node)
+        found = re.fullmatch(rf"(\d+) objects have left node {node}; revision \d+ is complete\n", told.stdout)
+        assert told.returncode == 0 and found, (told, self.job.tail())
+        return int(found[1])
+
+    def refused(self, node, says):
+        told = self.leave(node)
+        assert told.returncode == 4 and says in told.stderr, told
+
+
+def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy):
+    with Leaving(lossy, RANKS, **SHRINK) as job:
+        first, second, third, last = job.nodes()
+        assert job.moved(second) > 0 and job.moved(second) == 0
+        job.refused("n0", f"no rank of the job is on node n0; the job's nodes are: {', '.join(sorted(job.nodes()))}")
+        job.job.kill_rank(1)
+        job.until(r"revision \d+: .* on 3 ranks")
+        job.until("step")
+        # What a node has left behind does not come back to one that was left, whatever else fails.
+        assert job.moved(third) > 0 and job.moved(last) > 0 and job.moved(third) == 0
+        job.refused(first, f"all other nodes than {first} were left before")
+        asked = mainstay("evacuate", "--json", job.space, last)
+        assert json.loads(asked.stdout)["moved"] == 0 and json.loads(asked.stdout)["node"] == last, asked
+
+
+def test_the_only_node_is_not_left(lossy):
+    with Leaving(lossy, 1, **SHRINK) as job:
+        job.refused(*job.nodes(), "there is no other for the objects to go to")
+
+
+@pytest.mark.parametrize("after_ms", [0, 20, 60])
+def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, after_ms):
+    """The job recovers, and does what it was asked for then."""
+    with Leaving(lossy, RANKS, **SHRINK) as job:
+        node = job.nodes()[2]
+        asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, text=True)
+        time.sleep(after_ms / 1000)
+        job.job.kill_rank(1)
+        job.until(r"revision \d+: .* on 3 ranks")
+        said = asked.communicate(timeout=LIMIT_S)[0]
+        assert asked.returncode == 0 and f"have left node {node}" in said, (said, job.job.tail())
+        assert job.moved(node) == 0
+
+
+def test_mainstay_evacuate_says_so_where_there_is_nobody_to_ask_or_nothing_to_move(lossy, scratch, jacobi3d):
+    told = mainstay("evacuate", scratch / "nothing", "n1")
+    assert told.returncode == 3, told
+    command = [*jacobi3d(scratch / "plain", 10**9, 10**9), "--progress", 10]
+    with lossy.start(2, command, scratch, MAINSTAY_AGREE_SECONDS="0.02") as job:
+        next(line for line in job.lines() if line == "step 20")
+        told = mainstay("evacuate", scratch / "plain", "n1", "--timeout", "2min")
+    assert told.returncode == 4 and "the program has no objects that move" in told.stderr, told
+
+
 def random_crashes(chance, ranks, count):
     """Of different ranks, each at some moment of a step that comes some steps after the one before."""
     lost, step, words = chance.sample(range(ranks), count), chance.randrange(1, 5), []
@@ -181,7 +276,7 @@ def random_crashes(chance, ranks, count):
 def is_lost_at_random(lossy, seed, how):
     chance = random.Random(seed)
     ranks, count = RANKS + 1, chance.randrange(2, 4)
-    strategy = chance.choice(["greedy", "refine", "orphans"])
+    strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
     words = random_crashes(chance, ranks, min(count, how.get("spares", count)))
     lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, MAINSTAY_PFS_EVERY=1, **how)
 
@@ -258,7 +353,7 @@ FAULTS = {
     "beyond": r"object thing\[4\] on rank 0: .*unpacking reads beyond the end",
     "nowhere": r"object thing\[4\] on rank 1: it has sent a message to thing\[77\] \(method 1\), which no rank has made",
     "unknown": r"object thing\[0\] on rank 0: its kind is not registered here",
-    "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans',
+    "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans, graph',
     "reentered": r"object thing\[4\] on rank 1: .*step: it was called by a function of an object",
 }
 

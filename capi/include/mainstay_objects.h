@@ -52,7 +52,7 @@ typedef struct {
 typedef struct {
   // sizeof(mainstay_objects_options); MAINSTAY_OBJECTS_OPTIONS_INIT sets it.
   size_t size;
-  // How: "none", "greedy", "refine" or "orphans"; NULL: "refine".
+  // How: "none", "greedy", "refine", "orphans" or "graph"; NULL: "refine".
   const char *strategy;
   // Every so many steps; 0: not by steps.
   uint64_t balance_every;
@@ -84,6 +84,13 @@ typedef struct {
   int (*receive)(void *context, void *object, uint32_t method, const void *data, size_t bytes);
 } mainstay_kind;
 
+// What an object has sent to another of late.
+typedef struct {
+  uint32_t kind;
+  uint64_t index;
+  uint64_t bytes;
+} mainstay_sent;
+
 // What a restore of objects brought back.
 typedef struct {
   // Its number, 1 or more; 0: there was nothing to restore, and there are no objects.
@@ -102,6 +109,9 @@ typedef struct {
   uint64_t busiest_before;
   uint64_t busiest;
   uint64_t average;
+  // Bytes that objects have sent of late to objects on other ranks, as they lay before, and as they lie now.
+  uint64_t sent_before;
+  uint64_t sent;
 } mainstay_balanced;
 
 #ifdef __cplusplus
@@ -194,6 +204,17 @@ mainstay_status mainstay_objects_result(mainstay_objects *objects,
 mainstay_status mainstay_objects_work(mainstay_objects *objects,
                                       uint64_t units);
 
+// What an object of this rank has done of late, which balancing goes by and then halves: puts its load, nanoseconds of a
+// processor or what mainstay_objects_work was told, into `*load`; to whom it has sent how many bytes into `sent`, up to `room`
+// of them; and how many those are into `*count`. Local. MAINSTAY_INVALID_ARGUMENT: it is not here.
+mainstay_status mainstay_objects_measured(mainstay_objects *objects,
+                                          uint32_t kind,
+                                          uint64_t index,
+                                          uint64_t *load,
+                                          mainstay_sent *sent,
+                                          size_t room,
+                                          size_t *count);
+
 // Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
 // together; and balances the load, if it is time. What an object failed at is told on all ranks, by its name and rank:
 // MAINSTAY_INVALID_ARGUMENT. Collective.
@@ -203,12 +224,14 @@ mainstay_status mainstay_objects_step(mainstay_objects *objects);
 mainstay_status mainstay_objects_steps(mainstay_objects *objects, uint64_t *steps);
 
 // Delivers what is in flight and saves all objects, with what is protected in the session, as mainstay_checkpoint does;
-// `revision` may be NULL. Where an object cannot be packed, nothing is saved. Collective.
+// `revision` may be NULL. Where an object cannot be packed, nothing is saved. If somebody waits for a node to be left
+// (`mainstay evacuate`), all objects leave it before. Collective.
 mainstay_status mainstay_objects_checkpoint(mainstay_objects *objects,
                                             uint64_t *revision);
 
 // Destroys all objects and goes back to the newest complete revision, as mainstay_restore does, which it calls: every object
-// of it is made again, on one of the ranks that there are. At the start, and after mainstay_recover. `came` may be NULL.
+// of it is made again, on one of the ranks that there are. At the start, and after mainstay_recover. Of a revision in which an
+// object is damaged in all copies, the same from a farther level or an older one is taken. `came` may be NULL.
 // Collective.
 mainstay_status mainstay_objects_restore(mainstay_objects *objects,
                                          mainstay_objects_came *came);
@@ -220,7 +243,8 @@ mainstay_status mainstay_objects_balance(mainstay_objects *objects,
                                          mainstay_balanced *balanced);
 
 // Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that is about
-// to fail. Save afterwards, so that copies leave it, too. Collective.
+// to fail. They have no objects from then on, until they are named no more: with none named, all ranks may have some again.
+// Save afterwards, so that copies leave it, too. Collective.
 mainstay_status mainstay_objects_evacuate(mainstay_objects *objects,
                                           const uint32_t *ranks,
                                           size_t count,

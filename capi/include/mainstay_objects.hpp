@@ -175,6 +175,15 @@ public:
     detail::check(mainstay_objects_rank(objects_, number_, index, &rank));
     return rank;
   }
+  /* What an object that is here has done of late: its load, and to whom it has sent how many bytes. */
+  std::pair<std::uint64_t, std::vector<mainstay_sent>> measured(std::uint64_t index) const {
+    std::uint64_t load = 0;
+    std::size_t count = 0;
+    detail::check(mainstay_objects_measured(objects_, number_, index, &load, nullptr, 0, &count));
+    std::vector<mainstay_sent> sent(count);
+    detail::check(mainstay_objects_measured(objects_, number_, index, &load, sent.data(), count, &count));
+    return {load, sent};
+  }
   void send(std::uint64_t index, std::uint32_t method, const parcel &data = {}) const {
     detail::check(mainstay_objects_send(objects_, number_, index, method, data.data(), data.size()));
   }

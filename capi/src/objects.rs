@@ -9,6 +9,7 @@ use crate::{
 use mainstay_engine::{Error, ErrorKind, Result};
 use mainstay_objects::{Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of};
 use std::{
+    any::Any,
     cell::{RefCell, RefMut},
     ffi::{c_char, c_int, c_void},
     mem::forget,
@@ -102,7 +103,7 @@ pub struct KindTable {
 pub struct ObjectsOptions {
     /// sizeof(mainstay_objects_options); MAINSTAY_OBJECTS_OPTIONS_INIT sets it.
     pub size: usize,
-    /// How: "none", "greedy", "refine" or "orphans"; NULL: "refine".
+    /// How: "none", "greedy", "refine", "orphans" or "graph"; NULL: "refine".
     pub strategy: *const c_char,
     /// Every so many steps; 0: not by steps.
     pub balance_every: u64,
@@ -130,6 +131,17 @@ pub struct BalancedLoad {
     pub busiest_before: u64,
     pub busiest: u64,
     pub average: u64,
+    /// Bytes that objects have sent of late to objects on other ranks, as they lay before, and as they lie now.
+    pub sent_before: u64,
+    pub sent: u64,
+}
+
+/// What an object has sent to another of late.
+#[repr(C)]
+pub struct SentTo {
+    pub kind: u32,
+    pub index: u64,
+    pub bytes: u64,
 }
 
 /// How parts of a result become one.
@@ -489,10 +501,9 @@ pub unsafe extern "C" fn mainstay_objects_create(
 }
 
 /// What the program knows an object by.
-#[allow(unsafe_code)]
 fn handle(object: &mut dyn Object) -> *mut c_void {
-    // SAFETY: every object here is made by `mainstay_objects_register`'s maker.
-    unsafe { (*(object as *mut dyn Object).cast::<CObject>()).object }
+    let object: &dyn Any = object;
+    object.downcast_ref::<CObject>().map_or(null_mut(), |made| made.object)
 }
 
 /// Puts an object of this rank into `*object`; NULL: it is on another one, or nowhere. Local.
@@ -696,6 +707,46 @@ pub unsafe extern "C" fn mainstay_objects_work(objects: *mut Objects, units: u64
     })
 }
 
+/// What an object of this rank has done of late, which balancing goes by and then halves: puts its load, nanoseconds of a
+/// processor or what mainstay_objects_work was told, into `*load`; to whom it has sent how many bytes into `sent`, up to `room`
+/// of them; and how many those are into `*count`. Local. MAINSTAY_INVALID_ARGUMENT: it is not here.
+///
+/// # Safety
+/// `objects` is open, `load` points to a uint64_t, `sent` to room for so many or is null if that is 0, `count` to a size_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_objects_measured(
+    objects: *mut Objects,
+    kind: u32,
+    index: u64,
+    load: *mut u64,
+    sent: *mut SentTo,
+    room: usize,
+    count: *mut usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: null or as the caller promised.
+        let (objects, load, count) = unsafe { (objects_of(objects)?, load.as_mut(), count.as_mut()) };
+        let (load, count) = (load.ok_or_else(|| null("load"))?, count.ok_or_else(|| null("count"))?);
+        if sent.is_null() && room > 0 {
+            return Err(null("sent"));
+        }
+        let (core, key) = (objects.core("measured")?, Key { kind, id: index });
+        let elsewhere = || {
+            let on = core.rank_of(key).map_or_else(|| "on no rank".to_owned(), |rank| format!("on rank {rank}"));
+            Error::argument(format!("object {}", core.name(key)), format!("it is {on}, which alone knows; ask there"))
+        };
+        let measured = core.measured(key).ok_or_else(elsewhere)?;
+        *load = measured.load;
+        *count = measured.sent.len();
+        for (at, (to, bytes)) in measured.sent.iter().take(room).enumerate() {
+            // SAFETY: there is room for it.
+            unsafe { sent.add(at).write(SentTo { kind: to.kind, index: to.id, bytes: *bytes }) };
+        }
+        Ok(())
+    })
+}
+
 /// Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
 /// together; and balances the load, if it is time. What an object failed at is told on all ranks, by its name and rank:
 /// MAINSTAY_INVALID_ARGUMENT. Collective.
@@ -725,7 +776,8 @@ pub unsafe extern "C" fn mainstay_objects_steps(objects: *mut Objects, steps: *m
 }
 
 /// Delivers what is in flight and saves all objects, with what is protected in the session, as mainstay_checkpoint does;
-/// `revision` may be NULL. Where an object cannot be packed, nothing is saved. Collective.
+/// `revision` may be NULL. Where an object cannot be packed, nothing is saved. If somebody waits for a node to be left
+/// (`mainstay evacuate`), all objects leave it before. Collective.
 ///
 /// # Safety
 /// `objects` is open, `revision` is null or points to a uint64_t.
@@ -744,7 +796,8 @@ pub unsafe extern "C" fn mainstay_objects_checkpoint(objects: *mut Objects, revi
 }
 
 /// Destroys all objects and goes back to the newest complete revision, as mainstay_restore does, which it calls: every object
-/// of it is made again, on one of the ranks that there are. At the start, and after mainstay_recover. `came` may be NULL.
+/// of it is made again, on one of the ranks that there are. At the start, and after mainstay_recover. Of a revision in which an
+/// object is damaged in all copies, the same from a farther level or an older one is taken. `came` may be NULL.
 /// Collective.
 ///
 /// # Safety
@@ -790,7 +843,8 @@ pub unsafe extern "C" fn mainstay_objects_balance(
 }
 
 /// Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that is about
-/// to fail. Save afterwards, so that copies leave it, too. Collective.
+/// to fail. They have no objects from then on, until they are named no more: with none named, all ranks may have some again.
+/// Save afterwards, so that copies leave it, too. Collective.
 ///
 /// # Safety
 /// `objects` is open, `ranks` points to `count` numbers or is null if that is 0, `balanced` is null or points to a
@@ -820,7 +874,7 @@ pub unsafe extern "C" fn mainstay_objects_evacuate(
 
 fn tell(into: Option<&mut BalancedLoad>, came: Balanced) {
     if let Some(into) = into {
-        let Balanced { moved, busiest_before, busiest, average } = came;
-        *into = BalancedLoad { moved, busiest_before, busiest, average };
+        let Balanced { moved, busiest_before, busiest, average, sent_before, sent } = came;
+        *into = BalancedLoad { moved, busiest_before, busiest, average, sent_before, sent };
     }
 }

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Oracle(wanted) => look::oracle(&wanted),
         Command::Trace(wanted) => return look::trace(&wanted).unwrap_or_else(ended_early),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),
+        Command::Evacuate(wanted) => tend::evacuate(&wanted),
         Command::Config(wanted) => setup::config(&wanted),
         Command::Completions(wanted) => setup::completions(&wanted),
         Command::Man(wanted) => setup::man(&wanted),

@@ -32,7 +32,7 @@ inline const char *usage =
     "  --atoms N            (92224)\n"
     "  --steps N            (600)\n"
     "  --every N            steps between checkpoints (10)\n"
-    "  --strategy NAME      none, greedy, refine or orphans (refine)\n"
+    "  --strategy NAME      none, greedy, refine, orphans or graph (refine)\n"
     "  --balance-after N    steps after a failure (5)\n"
     "  --balance-every N    steps (0: not by steps)\n"
     "  --work time|pairs    what an object's load is: time that it takes, or pairs of atoms (time)\n"

@@ -17,14 +17,17 @@ pub enum Strategy {
     Refine,
     /// Only those whose rank a failure has taken.
     Orphans,
+    /// Those that send each other much to one rank, with loads as even: by METIS.
+    Graph,
 }
 
 impl Strategy {
-    pub const ALL: [(&'static str, Strategy); 4] = [
+    pub const ALL: [(&'static str, Strategy); 5] = [
         ("none", Strategy::None),
         ("greedy", Strategy::Greedy),
         ("refine", Strategy::Refine),
         ("orphans", Strategy::Orphans),
+        ("graph", Strategy::Graph),
     ];
 }
 
@@ -55,7 +58,8 @@ pub struct Weighed {
 /// How far above the average `Refine` leaves a rank: a fiftieth.
 const SLACK: u64 = 50;
 
-/// The rank of each of the objects from now on. `open`: the ranks that may have any; if there is none, nothing moves.
+/// The rank of each of the objects from now on. `open`: the ranks that may have any; if there is none, nothing moves. `Graph`,
+/// which takes more than loads to go by, is `Greedy` here.
 pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usize> {
     let mut ranks: Vec<usize> = objects.iter().map(|object| object.rank).collect();
     if !open.contains(&true) {
@@ -65,7 +69,7 @@ pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usiz
     let is_loose = |object: &Weighed| {
         !open[object.rank]
             || match strategy {
-                Strategy::Greedy => true,
+                Strategy::Greedy | Strategy::Graph => true,
                 Strategy::Orphans => object.is_orphan,
                 Strategy::None | Strategy::Refine => false,
             }
@@ -84,18 +88,19 @@ pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usiz
         least.push(Reverse((load + weight(&objects[at]), rank)));
     }
     if strategy == Strategy::Refine {
-        refine(objects, &mut ranks, open);
+        refine(objects, &mut ranks, open, SLACK);
     }
     ranks
 }
 
 /// An object that has never worked counts as well, so that many of them are spread, too.
-fn weight(object: &Weighed) -> u64 {
+pub(crate) fn weight(object: &Weighed) -> u64 {
     object.load.saturating_add(1)
 }
 
-/// Moves objects from the rank that has most to the one that has least, for as long as that makes the busiest less busy.
-fn refine(objects: &[Weighed], ranks: &mut [usize], open: &[bool]) {
+/// Moves objects from the rank that has most to the one that has least, for as long as that makes the busiest less busy, and
+/// that has more than the average and a `slack`th of it.
+pub(crate) fn refine(objects: &[Weighed], ranks: &mut [usize], open: &[bool], slack: u64) {
     let mut lists: Vec<Vec<(u64, usize)>> = vec![Vec::new(); open.len()];
     let mut loads = vec![0_u64; open.len()];
     for (at, object) in objects.iter().enumerate() {
@@ -105,7 +110,7 @@ fn refine(objects: &[Weighed], ranks: &mut [usize], open: &[bool]) {
     lists.iter_mut().for_each(|list| list.sort_unstable());
     let count = open.iter().filter(|open| **open).count() as u64;
     let average = loads.iter().sum::<u64>() / count;
-    let enough = average + average / SLACK;
+    let enough = average + average / slack;
     let which = || (0..open.len()).filter(|rank| open[*rank]);
     // Each object moves a few times at most.
     for _ in 0..4 * objects.len() {

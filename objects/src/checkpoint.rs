@@ -6,13 +6,16 @@ use crate::{
     index::Key,
     kind::{fault, pack},
     objects::Objects,
-    tree::agree,
+    tree::{agree, gather},
 };
 use mainstay_engine::{Error, Result, Session};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 pub(crate) const INDEX: &str = "objects/index";
 pub(crate) const DATA: &str = "objects/data";
+/// So many nodes are named where none is the one that was asked for.
+const NAMED_MAX: usize = 20;
 /// Packed at once, so that memory for a few objects is enough.
 const AT_ONCE: usize = 4 << 20;
 
@@ -37,10 +40,52 @@ pub(crate) struct Row {
 impl Objects {
     /// Delivers what is in flight, and saves all objects, with what is protected in `session`, as the next revision; returns
     /// its number at t2, as `Session::checkpoint`. Where an object cannot be packed, nothing is saved, and all ranks are told
-    /// which it was. Collective.
+    /// which it was. If somebody waits for a node to be left (`mainstay evacuate`), all objects leave it before. Collective.
     pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
-        self.drain()?;
+        let node = session.node_to_leave()?;
+        if self.drain(node.is_some())?.is_to_leave {
+            self.leave_node(session, node)?;
+        }
         self.save(session)
+    }
+
+    /// All objects leave the node that rank 0 knows; whoever waits is told what came of it. Collective.
+    fn leave_node(&mut self, session: &mut Session, node: Option<String>) -> Result<()> {
+        let told = gather(&*self.wire, &(node, session.node()?, self.is_given_up))?;
+        let node = told.first().and_then(|(node, ..)| node.clone()).unwrap_or_default();
+        let is_on = |name: &str, host: &str, lowest: usize| {
+            // Of nodes of one name, `mainstay status` tells the lowest rank, too.
+            [name, host].contains(&node.as_str()) || format!("{name}/{lowest}") == node
+        };
+        let (mut on_node, mut ranks, mut leaving) = (0, Vec::new(), 0);
+        for (rank, (_, (name, host, lowest), is_given_up)) in told.iter().enumerate() {
+            let leaves = is_on(name, host, *lowest);
+            on_node += usize::from(leaves);
+            if leaves {
+                leaving += self.map.values().filter(|on| **on as usize == rank).count() as u64;
+            }
+            // Those of nodes that were left before have none either.
+            ranks.extend((leaves || *is_given_up).then_some(rank));
+        }
+        let came = match on_node {
+            0 => {
+                let names: BTreeSet<&str> = told.iter().map(|(_, (name, ..), _)| name.as_str()).collect();
+                let names = names.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+                Err(format!("no rank of the job is on node {node}; the job's nodes are: {names}"))
+            }
+            all if all == self.ranks() => {
+                Err(format!("all {all} ranks are on node {node}: there is no other for the objects to go to"))
+            }
+            _ if ranks.len() == self.ranks() => {
+                Err(format!("all other nodes than {node} were left before: there is none for the objects to go to"))
+            }
+            _ => match self.evacuate(&ranks) {
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
+                Err(error) => Err(error.to_string()),
+                Ok(_) => Ok(leaving),
+            },
+        };
+        if self.rank() == 0 { session.has_left(came) } else { Ok(()) }
     }
 
     pub(crate) fn save(&mut self, session: &mut Session) -> Result<u64> {
@@ -74,7 +119,7 @@ impl Objects {
             let bytes = bytes.map_err(|error| {
                 fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}"))
             })?;
-            rows.push(Row { key: *key, offset, bytes: bytes as u64, load: held.load });
+            rows.push(Row { key: *key, offset, bytes: bytes as u64, load: held.measured.load });
             offset += bytes as u64;
         }
         Ok(Index { kinds: self.kind_names(), steps: self.steps, rows })

@@ -23,17 +23,28 @@ const FAILED: u64 = 2;
 const FRESH: u64 = 4;
 /// It has parts of results.
 const PARTS: u64 = 8;
+/// Somebody outside asks to have a node left: rank 0 alone knows.
+const LEAVE: u64 = 16;
 
 /// Bytes in front of those of a message: kind, method, index, length, root of a tree or `ONE`.
 const HEAD: usize = 28;
 const ONE: u32 = u32::MAX;
+
+/// What all ranks know once no message is left.
+#[derive(Default)]
+pub(crate) struct Drained {
+    /// Any rank has parts of results.
+    pub(crate) has_parts: bool,
+    /// A node is to be left.
+    pub(crate) is_to_leave: bool,
+}
 
 impl Objects {
     /// Ends a step: delivers all messages that were handed over, and those that their handlers hand over, until there are
     /// none on any rank; brings the results together; and balances the load, if it is time. An error of an object is told on
     /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends. Collective.
     pub fn step(&mut self) -> Result<()> {
-        if self.drain()? {
+        if self.drain(false)?.has_parts {
             self.bring_results()?;
         } else {
             self.post.set_results(BTreeMap::new());
@@ -49,26 +60,26 @@ impl Objects {
         Ok(())
     }
 
-    /// Delivers until no message is left on any rank; returns whether any rank has parts of results. Collective.
-    pub(crate) fn drain(&mut self) -> Result<bool> {
+    /// Delivers until no message is left on any rank. `leave`: rank 0 is asked to have a node left. Collective.
+    pub(crate) fn drain(&mut self, leave: bool) -> Result<Drained> {
         let ranks = self.ranks();
         let mut failed = Ok(());
         loop {
             let unknown = self.route();
-            let to: Vec<u64> =
-                self.leaving.iter().flat_map(|bytes| [bytes.len() as u64, self.state(&failed)]).collect();
+            let state = self.state(&failed) | if leave { LEAVE } else { 0 };
+            let to: Vec<u64> = self.leaving.iter().flat_map(|bytes| [bytes.len() as u64, state]).collect();
             let mut from = vec![0; ranks * WORDS];
             self.wire.swap(&to, &mut from)?;
             let all = from.chunks(WORDS).fold(0, |all, told| all | told[1]);
             if all & FAILED != 0 {
-                return self.tell_failure(failed).map(|()| false);
+                return self.tell_failure(failed).map(|()| Drained::default());
             }
             if all & FRESH != 0 {
                 self.tell_fresh()?;
                 continue;
             }
             if all & BUSY == 0 {
-                return Ok(all & PARTS != 0);
+                return Ok(Drained { has_parts: all & PARTS != 0, is_to_leave: all & LEAVE != 0 });
             }
             failed = unknown.and(self.round(&from)?);
         }
@@ -275,13 +286,17 @@ impl Work<'_> {
             let begun = processor_ns();
             post.begin_work(Some(key));
             let done = held.object.receive(message.method, &message.bytes, post);
-            let told = post.end_work();
-            held.load += told.unwrap_or_else(|| processor_ns().saturating_sub(begun));
+            let (told, sent) = post.end_work();
+            held.measured.load += told.unwrap_or_else(|| processor_ns().saturating_sub(begun));
+            for (to, bytes) in sent {
+                *held.measured.sent.entry(to).or_default() += bytes;
+            }
             done.map_err(|error| match error.kind() {
                 ErrorKind::GroupFailed => error,
                 _ => {
                     let object = kinds.get(key.kind as usize).map_or_else(String::new, |kind| kind.object(key.id));
-                    fault(&object, *rank, format!("its method {} failed: {error}", message.method))
+                    let method = held.object.method(message.method);
+                    fault(&object, *rank, format!("its method {method} failed: {error}"))
                 }
             })
         };

@@ -2,9 +2,10 @@
 
 use crate::{index::place_of, post::Post};
 use mainstay_engine::{Error, Result};
+use std::any::Any;
 
 /// A part of the program's state that can be packed, sent or saved, and unpacked elsewhere.
-pub trait Object {
+pub trait Object: Any {
     /// Bytes that `pack` writes: the same until the object is sent a message.
     fn bytes(&self) -> Result<usize>;
     /// Writes the object, and returns how many bytes that took: as many as there are.
@@ -13,6 +14,10 @@ pub trait Object {
     fn unpack(&mut self, from: &[u8]) -> Result<usize>;
     /// Does what the message asks for. What it sends goes through `post`.
     fn receive(&mut self, method: u32, bytes: &[u8], post: &Post) -> Result<()>;
+    /// The method as messages name it.
+    fn method(&self, method: u32) -> String {
+        method.to_string()
+    }
 }
 
 /// Makes an object of this index, to be unpacked into or filled by the program.

@@ -7,11 +7,12 @@ use crate::{
     balance::{Strategy, Weighed, place},
     index::Key,
     kind::{fault, pack, unpack},
-    objects::{Held, Objects},
-    tree::{agree, garbled, gather},
+    objects::{Held, Measured, Objects},
+    tree::{agree, decode, encode, garbled, gather},
     wire::Arriving,
 };
 use mainstay_engine::{Error, Result};
+use serde::{Deserialize, Serialize};
 
 /// What moving objects came to; loads in the units in which they are told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,42 +23,72 @@ pub struct Balanced {
     pub busiest_before: u64,
     pub busiest: u64,
     pub average: u64,
+    /// Bytes that objects have sent to objects on other ranks, as they lay before, and as they lie now.
+    pub sent_before: u64,
+    pub sent: u64,
 }
 
-/// Kind, index, load, orphan, bytes: in front of a packed object.
-const HEAD: usize = 29;
+/// An object, and what it has done, as ranks tell each other.
+type Told = (Key, u64, bool);
+
+/// In front of a packed object.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    key: Key,
+    measured: Measured,
+    is_orphan: bool,
+    bytes: u64,
+}
 
 impl Objects {
     /// Moves objects by `strategy`, by what each has worked since the last time. Between two steps. Collective.
     pub fn balance(&mut self, strategy: Strategy) -> Result<Balanced> {
-        let open = vec![true; self.ranks()];
-        self.place_on(strategy, &open)
+        let balanced = self.place_by(strategy)?;
+        for held in self.here.values_mut() {
+            held.measured.age();
+            held.is_orphan = false;
+        }
+        Ok(balanced)
     }
 
     /// Moves all objects off the ranks that are `given_up` on any rank, and balances the others by `Refine`: for a node that
-    /// is about to fail. All ranks name the same, and save afterwards, so that copies leave that node, too. Collective.
+    /// is about to fail. These ranks have no objects from then on, until they are given up no more: none given up, all may
+    /// have objects again. Save afterwards, so that copies leave that node, too. Collective.
     pub fn evacuate(&mut self, given_up: &[usize]) -> Result<Balanced> {
         let told = gather(&*self.wire, &given_up.to_vec())?.concat();
-        let open: Vec<bool> = (0..self.ranks()).map(|rank| !told.contains(&rank)).collect();
-        if !open.contains(&true) {
+        if let Some(rank) = told.iter().find(|rank| **rank >= self.ranks()) {
+            let why = format!("there is no rank {rank}, as there are {} in all; name some of those", self.ranks());
+            return Err(Error::argument("evacuate", why));
+        }
+        if (0..self.ranks()).all(|rank| told.contains(&rank)) {
             return Err(Error::argument("evacuate", "no rank would be left to have objects; name fewer ranks"));
         }
-        self.place_on(Strategy::Refine, &open)
+        self.is_given_up = told.contains(&self.rank());
+        self.balance(Strategy::Refine)
     }
 
-    fn place_on(&mut self, strategy: Strategy, open: &[bool]) -> Result<Balanced> {
-        self.drain()?;
-        let mine: Vec<(Key, u64, bool)> =
-            self.here.iter().map(|(key, held)| (*key, held.load, held.is_orphan)).collect();
-        let told = gather(&*self.wire, &mine)?;
+    /// Moves objects to where `strategy` has them. Collective.
+    pub(crate) fn place_by(&mut self, strategy: Strategy) -> Result<Balanced> {
+        self.drain(false)?;
+        let mine: Vec<Told> = self.here.iter().map(|(key, held)| (*key, held.measured.load, held.is_orphan)).collect();
+        let told = gather(&*self.wire, &(self.is_given_up, mine))?;
+        let mut open: Vec<bool> = told.iter().map(|(is_given_up, _)| !is_given_up).collect();
+        if !open.contains(&true) {
+            // All others have failed.
+            open.fill(true);
+            self.is_given_up = false;
+        }
         let mut all: Vec<(Key, Weighed)> = Vec::new();
-        for (rank, objects) in told.into_iter().enumerate() {
+        for (rank, (_, objects)) in told.into_iter().enumerate() {
             let weighed = |(key, load, is_orphan)| (key, Weighed { load, rank, is_orphan });
             all.extend(objects.into_iter().map(weighed));
         }
         all.sort_unstable_by_key(|(key, _)| *key);
         let weighed: Vec<Weighed> = all.iter().map(|(_, weighed)| *weighed).collect();
-        let placed = place(strategy, &weighed, open);
+        let placed = match strategy {
+            Strategy::Graph => self.place_by_graph(&all, &weighed, &open)?,
+            other => place(other, &weighed, &open),
+        };
         let busiest = |rank_of: &dyn Fn(usize) -> usize| {
             let mut loads = vec![0_u64; open.len()];
             weighed.iter().enumerate().for_each(|(at, object)| loads[rank_of(at)] += object.load);
@@ -70,19 +101,51 @@ impl Objects {
             .map(|((key, weighed), to)| (*key, weighed.rank, *to))
             .collect();
         let count = open.iter().filter(|open| **open).count() as u64;
-        let balanced = Balanced {
+        let sent_before = self.sent_elsewhere();
+        self.migrate(&moves)?;
+        // What has moved here has come with what it has sent.
+        let sent = gather(&*self.wire, &[sent_before, self.sent_elsewhere()])?;
+        let sum = |at: usize| sent.iter().fold(0_u64, |sum, rank| sum.saturating_add(rank[at]));
+        Ok(Balanced {
             moved: moves.len() as u64,
             busiest_before: busiest(&|at| weighed[at].rank),
             busiest: busiest(&|at| placed[at]),
             average: weighed.iter().map(|object| object.load).sum::<u64>() / count,
+            sent_before: sum(0),
+            sent: sum(1),
+        })
+    }
+
+    /// As one rank has cut the graph: what the others would come to by themselves can depend on their machine. Collective.
+    fn place_by_graph(&self, all: &[(Key, Weighed)], weighed: &[Weighed], open: &[bool]) -> Result<Vec<usize>> {
+        type Placed = std::result::Result<Vec<u32>, String>;
+        let of_held = |(key, held): (&Key, &Held)| {
+            held.measured.sent.iter().map(|(to, bytes)| (*key, *to, *bytes)).collect::<Vec<_>>()
         };
-        self.migrate(&moves)?;
-        for held in self.here.values_mut() {
-            // What was long ago counts less and less.
-            held.load /= 2;
-            held.is_orphan = false;
+        let mine: Vec<(Key, Key, u64)> = self.here.iter().flat_map(of_held).collect();
+        let told = gather(&*self.wire, &mine)?;
+        let mut placed: Option<Placed> = None;
+        if self.rank() == 0 {
+            let at = |key: Key| all.binary_search_by_key(&key, |(known, _)| *known).ok();
+            let sent: Vec<(usize, usize, u64)> =
+                told.into_iter().flatten().filter_map(|(from, to, bytes)| Some((at(from)?, at(to)?, bytes))).collect();
+            let cut = crate::graph::place(weighed, &sent, open).map_err(|error| error.to_string());
+            placed = Some(cut.map(|ranks| ranks.into_iter().map(|rank| rank as u32).collect()));
         }
-        Ok(balanced)
+        let placed = gather(&*self.wire, &placed)?.swap_remove(0).ok_or_else(garbled)?;
+        let placed = placed.map_err(|why| Error::argument("strategy \"graph\"", why))?;
+        if placed.len() != all.len() || placed.iter().any(|rank| !open.get(*rank as usize).is_some_and(|open| *open)) {
+            return Err(garbled());
+        }
+        Ok(placed.into_iter().map(|rank| rank as usize).collect())
+    }
+
+    /// Bytes that the objects here have sent to objects on other ranks, as these lie now.
+    fn sent_elsewhere(&self) -> u64 {
+        let mine = self.rank() as u32;
+        let sent = self.here.values().flat_map(|held| &held.measured.sent);
+        let elsewhere = sent.filter(|(to, _)| self.map.get(to).is_some_and(|rank| *rank != mine));
+        elsewhere.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
     /// Moves each of these from one rank to another; the same on all ranks. Collective.
@@ -120,30 +183,29 @@ impl Objects {
     fn pack_into(&self, key: Key, into: &mut Vec<u8>) -> Result<()> {
         let gone = || Error::Internal { what: format!("{} is not where it was", self.name(key)) };
         let held = self.here.get(&key).ok_or_else(gone)?;
-        let at = into.len();
-        into.extend_from_slice(&key.kind.to_le_bytes());
-        into.extend_from_slice(&key.id.to_le_bytes());
-        into.extend_from_slice(&held.load.to_le_bytes());
-        into.push(u8::from(held.is_orphan));
-        into.extend_from_slice(&[0; 8]);
-        let bytes = pack(&*held.object, into).map_err(|why| fault(&self.name(key), self.rank(), why))?;
-        into[at + HEAD - 8..at + HEAD].copy_from_slice(&(bytes as u64).to_le_bytes());
+        let mut packed = Vec::new();
+        let bytes = pack(&*held.object, &mut packed).map_err(|why| fault(&self.name(key), self.rank(), why))? as u64;
+        let head = Head { key, measured: held.measured.clone(), is_orphan: held.is_orphan, bytes };
+        let head = encode(&head)?;
+        into.extend_from_slice(&(head.len() as u64).to_le_bytes());
+        into.extend_from_slice(&head);
+        into.extend_from_slice(&packed);
         Ok(())
     }
 
     fn unpack_all(&mut self, from: usize, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at_checked(HEAD).ok_or_else(garbled)?;
-            let long = |at: usize| head[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
-            let kind = head[..4].try_into().map_or(0, u32::from_le_bytes);
-            let (key, load, is_orphan) = (Key { kind, id: long(4) }, long(12), head[20] != 0);
-            let length = usize::try_from(long(21)).map_err(|_| garbled())?;
+            let (length, rest) = bytes.split_first_chunk().ok_or_else(garbled)?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| garbled())?;
+            let (head, rest) = rest.split_at_checked(length).ok_or_else(garbled)?;
+            let Head { key, measured, is_orphan, bytes: length } = decode(head)?;
+            let length = usize::try_from(length).map_err(|_| garbled())?;
             let (body, rest) = rest.split_at_checked(length).ok_or_else(garbled)?;
             bytes = rest;
             let mut object = self.make(key)?;
             unpack(&mut *object, body)
                 .map_err(|why| fault(&self.name(key), self.rank(), format!("it came from rank {from}, and {why}")))?;
-            self.here.insert(key, Held { object, load, is_orphan });
+            self.here.insert(key, Held { object, measured, is_orphan });
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use mainstay_engine::{
     Error, Region, Result, Session,
     space::format::{ElementType, PlaceInWhole},
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// The region by which the engine knows that any number of ranks can take the state over.
@@ -52,14 +53,35 @@ pub struct Objects {
     pub(crate) since_failure: Option<u64>,
     /// The number that this rank had when it last saved or restored.
     pub(crate) rank_before: Option<u32>,
+    /// This rank is to have no objects (`evacuate`).
+    pub(crate) is_given_up: bool,
     mark: Box<u64>,
+}
+
+/// What an object has done of late: the last time that loads were balanced halved it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Nanoseconds of a processor, or what it has told (`Post::work`).
+    pub load: u64,
+    /// Bytes that its handlers have sent to other objects, wherever those are.
+    pub sent: BTreeMap<Key, u64>,
+}
+
+impl Measured {
+    /// What was long ago counts less and less.
+    pub(crate) fn age(&mut self) {
+        self.load /= 2;
+        self.sent.retain(|_, bytes| {
+            *bytes /= 2;
+            *bytes > 0
+        });
+    }
 }
 
 /// An object that is here.
 pub(crate) struct Held {
     pub(crate) object: Box<dyn Object>,
-    /// What it has worked since loads were last looked at: nanoseconds of a processor, or what it has told.
-    pub(crate) load: u64,
+    pub(crate) measured: Measured,
     /// A failure has taken the rank where it was.
     pub(crate) is_orphan: bool,
 }
@@ -82,6 +104,7 @@ impl Objects {
             steps: 0,
             since_failure: None,
             rank_before: None,
+            is_given_up: false,
             mark: Box::new(VERSION),
         }
     }
@@ -122,7 +145,7 @@ impl Objects {
         }
         let object = self.make(key)?;
         self.fresh.insert(key);
-        self.here.insert(key, Held { object, load: 0, is_orphan: false });
+        self.here.insert(key, Held { object, measured: Measured::default(), is_orphan: false });
         self.get(key).ok_or_else(|| Error::Internal { what: "an object that was just made".to_owned() })
     }
 
@@ -143,6 +166,11 @@ impl Objects {
     /// The rank on which an object is, as far as all ranks know.
     pub fn rank_of(&self, key: Key) -> Option<usize> {
         self.map.get(&key).map(|rank| *rank as usize)
+    }
+
+    /// What an object that is here has done of late.
+    pub fn measured(&self, key: Key) -> Option<&Measured> {
+        self.here.get(&key).map(|held| &held.measured)
     }
 
     /// How many objects all ranks know of.

@@ -16,6 +16,8 @@ struct Handed {
     at_work: Option<Key>,
     /// Work that it has told of itself, in units of its own.
     told: Option<u64>,
+    /// Bytes that it has sent, a message each.
+    sent: Vec<(Key, u64)>,
     parts: Parts,
     results: BTreeMap<u32, Vec<f64>>,
 }
@@ -143,6 +145,9 @@ impl Post {
     fn hand_over(&self, to: To, method: u32, bytes: &[u8]) {
         let mut post = self.0.borrow_mut();
         let from = post.at_work;
+        if let (Some(_), To::One(key)) = (from, to) {
+            post.sent.push((key, bytes.len() as u64));
+        }
         post.messages.push(Message { to, method, bytes: bytes.to_vec(), from });
     }
 
@@ -151,11 +156,11 @@ impl Post {
         (post.at_work, post.told) = (key, None);
     }
 
-    /// What the object at work has told of its work.
-    pub(crate) fn end_work(&self) -> Option<u64> {
+    /// What the object at work has told of its work, and what it has sent to whom.
+    pub(crate) fn end_work(&self) -> (Option<u64>, Vec<(Key, u64)>) {
         let mut post = self.0.borrow_mut();
         post.at_work = None;
-        post.told.take()
+        (post.told.take(), std::mem::take(&mut post.sent))
     }
 
     pub(crate) fn take(&self) -> Vec<Message> {

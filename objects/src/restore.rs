@@ -3,11 +3,12 @@
 //! What must hold: each object of the revision is restored on one rank; what was sent before is never delivered.
 
 use crate::{
+    balance::Strategy,
     checkpoint::{DATA, INDEX, Index, Row},
     holders::{Restores, choose, share},
     index::Key,
     kind::{fault, unpack},
-    objects::{Held, Objects},
+    objects::{Held, Measured, Objects},
     tree::{agree, decode, garbled, gather},
 };
 use mainstay_engine::{Error, ErrorKind, Restored, Result, Session};
@@ -32,14 +33,32 @@ struct Telling {
     rank_before: Option<u32>,
     count: u32,
     here: Vec<u32>,
+    is_given_up: bool,
 }
+
+/// What was found damaged in all copies; the same on all ranks.
+struct Lost(Vec<String>);
+
+/// The inner error: the revision is to be passed over.
+type Brought<T> = Result<std::result::Result<T, Lost>>;
 
 impl Objects {
     /// Removes all objects, and fills what is protected in `session` with the newest complete revision; makes and unpacks
     /// the objects of that, each on the rank that `holders::choose` names. `None`: there is none, and no object. At the start
-    /// of a program, and after `Session::recover`. Where a failure has taken copies, a new revision is begun at once, in
-    /// which every object has its copies again. Collective.
+    /// of a program, and after `Session::recover`. Of a revision in which an object is damaged in all copies, the same from a
+    /// farther level is taken, or an older one, by all ranks alike, and `Restored::skipped` tells of it. Where a failure has
+    /// taken copies, a new revision is begun at once, in which every object has its copies again. Collective.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Came>> {
+        let rank_before = self.rank_before.take();
+        loop {
+            match self.restore_newest(session, rank_before)? {
+                Ok(came) => return Ok(came),
+                Err(Lost(what)) => session.pass_over(what)?,
+            }
+        }
+    }
+
+    fn restore_newest(&mut self, session: &mut Session, rank_before: Option<u32>) -> Brought<Option<Came>> {
         self.here.clear();
         self.map.clear();
         self.fresh.clear();
@@ -48,15 +67,15 @@ impl Objects {
         self.post.clear();
         self.leaving = vec![Vec::new(); self.ranks()];
         self.protect_mark(session)?;
-        let rank_before = self.rank_before.take();
         let restored = session.restore()?;
         let shards = session.shards()?;
-        let telling = Telling { epoch: self.epoch + 1, rank_before, count: shards.count, here: shards.here };
+        let (epoch, is_given_up) = (self.epoch + 1, self.is_given_up);
+        let telling = Telling { epoch, rank_before, count: shards.count, here: shards.here, is_given_up };
         let told = gather(&*self.wire, &telling)?;
         self.epoch = told.iter().map(|told| told.epoch).max().unwrap_or(telling.epoch);
         let Some(restored) = restored else {
             self.steps = 0;
-            return Ok(None);
+            return Ok(Ok(None));
         };
         let count = shards.count as usize;
         let survivors: Vec<Option<usize>> =
@@ -69,28 +88,38 @@ impl Objects {
             }
         }
         let has_lost = goes_on && (count != self.ranks()) && holders.iter().any(|held| held.len() < 2);
-        let indexes = self.read_indexes(session, &mut holders)?;
-        let elsewhere = self.read_objects(session, &mut holders, &indexes, &survivors, goes_on)?;
+        let indexes = match self.read_indexes(session, &mut holders)? {
+            Ok(indexes) => indexes,
+            Err(lost) => return Ok(Err(lost)),
+        };
+        let elsewhere = match self.read_objects(session, &mut holders, &indexes, &survivors, goes_on)? {
+            Ok(elsewhere) => elsewhere,
+            Err(lost) => return Ok(Err(lost)),
+        };
         self.steps = indexes.first().map_or(0, |index| index.steps);
         // Until it is saved anew, the revision knows this rank by its old number.
         self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
         if goes_on && survivors.iter().any(Option::is_none) {
             self.since_failure = Some(0);
         }
+        if told.iter().any(|told| told.is_given_up) {
+            // What has come to a rank that is to have none leaves it again.
+            self.place_by(Strategy::None)?;
+        }
         if has_lost && self.ranks() > 1 {
             self.save(session)?;
         }
-        Ok(Some(Came { restored, here: self.here.len(), objects: self.map.len(), elsewhere }))
+        Ok(Ok(Some(Came { restored, here: self.here.len(), objects: self.map.len(), elsewhere })))
     }
 
     /// What the shards hold, read by one rank each and told to all. Collective.
-    fn read_indexes(&self, session: &mut Session, holders: &mut [Vec<usize>]) -> Result<Vec<Index>> {
+    fn read_indexes(&self, session: &mut Session, holders: &mut [Vec<usize>]) -> Brought<Vec<Index>> {
         let rank = self.rank();
         let mut indexes: Vec<Option<Index>> = vec![None; holders.len()];
         loop {
             let wanted: Vec<usize> = (0..holders.len()).filter(|shard| indexes[*shard].is_none()).collect();
             if wanted.is_empty() {
-                return Ok(indexes.into_iter().flatten().collect());
+                return Ok(Ok(indexes.into_iter().flatten().collect()));
             }
             let chosen = choose(holders, self.ranks());
             let mine = wanted.iter().filter(|shard| match chosen[**shard] {
@@ -99,17 +128,22 @@ impl Objects {
                 Restores::Nobody => false,
             });
             let read = mine.map(|shard| (*shard, read_index(session, *shard as u32))).collect::<Vec<_>>();
+            let saved = read.iter().filter_map(|(_, index)| index.as_ref().err()).find(|error| is_of_caller(error));
+            agree(&*self.wire, saved.map_or(Ok(()), |error| Err(error.clone())))?;
             let told = gather(&*self.wire, &told_of(read))?;
+            let mut lost = Vec::new();
             for (reader, told) in told.into_iter().enumerate() {
                 for (shard, index) in told {
                     match index {
                         Ok(index) => indexes[shard] = Some(index),
-                        Err(why) => pass_over(holders, shard, reader, &why)?,
+                        Err(why) => lost.extend(count_out(holders, shard, reader, &why)),
                     }
                 }
             }
-            if let Some(shard) = wanted.into_iter().find(|shard| chosen[*shard] == Restores::Nobody) {
-                return Err(lost(shard));
+            let nobody = wanted.into_iter().filter(|shard| chosen[*shard] == Restores::Nobody);
+            lost.extend(nobody.map(|shard| format!("no rank that is left can read the objects of shard {shard}")));
+            if !lost.is_empty() {
+                return Ok(Err(Lost(lost)));
             }
         }
     }
@@ -123,7 +157,7 @@ impl Objects {
         indexes: &[Index],
         survivors: &[Option<usize>],
         goes_on: bool,
-    ) -> Result<usize> {
+    ) -> Brought<usize> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let loads: Vec<u64> = indexes.iter().flat_map(|index| index.rows.iter().map(|row| row.load)).collect();
         let shared = share(&loads, ranks);
@@ -142,7 +176,10 @@ impl Objects {
                     let to = match chosen[shard] {
                         Restores::One(to) => to,
                         Restores::All => among_all,
-                        Restores::Nobody => return Err(lost(shard)),
+                        Restores::Nobody => {
+                            let why = format!("no rank that is left can read the objects of shard {shard}");
+                            return Ok(Err(Lost(vec![why])));
+                        }
                     };
                     elsewhere += usize::from(was != Some(to));
                     let key = Key { kind: kinds[shard][row.key.kind as usize], id: row.key.id };
@@ -152,7 +189,7 @@ impl Objects {
                     }
                     match self.read_object(session, shard as u32, row, key, is_orphan) {
                         Ok(None) => {}
-                        Ok(Some(why)) => flaws.push((shard, why)),
+                        Ok(Some(why)) => flaws.push((shard, format!("object {}: {why}", self.name(key)))),
                         Err(error) => failed = Err(error),
                     }
                 }
@@ -162,8 +199,14 @@ impl Objects {
             if told.iter().all(Vec::is_empty) {
                 break elsewhere;
             }
+            let mut lost = Vec::new();
             for (reader, told) in told.into_iter().enumerate() {
-                told.iter().try_for_each(|(shard, why)| pass_over(holders, *shard, reader, why))?;
+                lost.extend(told.iter().filter_map(|(shard, why)| count_out(holders, *shard, reader, why)));
+            }
+            if !lost.is_empty() {
+                self.here.clear();
+                self.map.clear();
+                return Ok(Err(Lost(lost)));
             }
         };
         let total: usize = indexes.iter().map(|index| index.rows.len()).sum();
@@ -171,7 +214,7 @@ impl Objects {
             let what = format!("the revision has {total} objects, and {} different ones", self.map.len());
             return Err(Error::Internal { what });
         }
-        Ok(elsewhere)
+        Ok(Ok(elsewhere))
     }
 
     /// Of each shard, the number that each of its kinds has here.
@@ -213,7 +256,8 @@ impl Objects {
         }
         let mut object = self.make(key)?;
         unpack(&mut *object, &packed).map_err(|why| fault(&self.name(key), self.rank(), why))?;
-        self.here.insert(key, Held { object, load: row.load, is_orphan });
+        let measured = Measured { load: row.load, ..Measured::default() };
+        self.here.insert(key, Held { object, measured, is_orphan });
         Ok(None)
     }
 }
@@ -237,15 +281,14 @@ fn read_index(session: &mut Session, shard: u32) -> Result<Index> {
     decode(&told).map_err(|_| Error::Damaged { what: vec![format!("the index of objects of shard {shard}")] })
 }
 
-/// From now on `reader` does not count among the holders of the shard, of which it could not read a part.
-fn pass_over(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Result<()> {
-    holders[shard].retain(|holder| *holder != reader);
-    if holders[shard].is_empty() {
-        return Err(Error::Damaged { what: vec![format!("objects of shard {shard}: {why}")] });
-    }
-    Ok(())
+/// That a revision has no objects is no damage, and no other revision is looked for.
+fn is_of_caller(error: &Error) -> bool {
+    error.kind() == ErrorKind::InvalidArgument
 }
 
-fn lost(shard: usize) -> Error {
-    Error::Damaged { what: vec![format!("no rank that is left can read the objects of shard {shard}")] }
+/// From now on `reader` does not count among the holders of the shard, of which it could not read a part. What is lost with
+/// it, if it was the last.
+fn count_out(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Option<String> {
+    holders[shard].retain(|holder| *holder != reader);
+    holders[shard].is_empty().then(|| format!("objects of shard {shard}, in all copies: {why}"))
 }

@@ -5,6 +5,7 @@ use crate::{
     group::MpiGroup,
     mpi::{check, survives},
     regroup::{all_agree, shrunk},
+    wire::MpiWire,
     world::{Places, World, ranks_of},
 };
 use mainstay_engine::{
@@ -210,6 +211,10 @@ impl Job {
         let group = MpiGroup::of(self.mpi.bind(py), &self.world);
         let told = |error: PyErr| Error::GroupFailed { what: format!("opening: {}", error.value(py)) };
         Ok(Box::new(group.map_err(told)?))
+    }
+
+    pub(crate) fn wire(&self, py: Python<'_>) -> MpiWire {
+        MpiWire::new(self.mpi.clone_ref(py), self.world.clone())
     }
 
     pub(crate) fn world(&self) -> &Arc<World> {

@@ -74,8 +74,11 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 
 /// Runs `call` without the interpreter; a panic in it becomes an error.
 pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    py.detach(|| {
-        let panicked = |_| Err(Error::Internal { what: "a panic".to_owned() });
-        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
-    })
+    py.detach(|| guarded(call))
+}
+
+/// Runs `call`; a panic in it becomes an error.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let panicked = |_| Err(Error::Internal { what: "a panic".to_owned() });
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
 }

@@ -60,17 +60,14 @@ impl MpiGroup {
             (comm.ok_or_else(|| PyValueError::new_err("a spare works"))?, now.workers, now.members.clone())
         };
         let rank: usize = comm.call_method0(py, intern!(py, "Get_rank"))?.extract(py)?;
-        let mine = members.iter().find(|member| member.place == Some(rank));
-        let shares = |member: &&Member| mine.is_some_and(|mine| mine.shares_processors_with(member));
-        let ranks_here = members.iter().filter(|member| member.place.is_some()).filter(shares).count().max(1);
-        let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
+        let ranks_here = ranks_beside(&members, rank);
         Ok(MpiGroup {
             mpi: mpi.clone().unbind(),
             comm,
             rank,
             size: workers,
             ranks_here,
-            pause_max: pause_max(ranks_here, processors.unwrap_or(1)),
+            pause_max: pause_max(py, ranks_here)?,
             world: world.clone(),
             started: RefCell::default(),
         })
@@ -103,18 +100,8 @@ impl MpiGroup {
         })
     }
 
-    /// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
-    /// take the processors away from them. Other threads have the interpreter meanwhile.
     fn wait_asleep(&self, request: &Bound<'_, PyAny>, status: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let (py, since) = (request.py(), Instant::now());
-        let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
-        // What failed may be under way still, and has memory that must stay.
-        while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
-            let waited = since.elapsed();
-            let pause = if waited > INSTANT { (waited / 16).min(self.pause_max) } else { Duration::ZERO };
-            py.detach(|| thread::sleep(pause));
-        }
-        Ok(())
+        wait_asleep(request, status, self.pause_max)
     }
 
     fn broadcast_equal(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
@@ -279,10 +266,42 @@ impl MpiGroup {
 const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
                                job again";
 
-/// The longest sleep between two looks for slower ranks, as `mainstay_mpi_pause_max` in C.
-fn pause_max(ranks_here: usize, processors: usize) -> Duration {
-    let shared = Duration::from_micros((100 * ranks_here / processors.max(1)) as u64);
-    shared.max(Duration::from_micros(500))
+/// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
+/// take the processors away from them. Other threads have the interpreter meanwhile.
+pub(crate) fn wait_asleep(
+    request: &Bound<'_, PyAny>,
+    status: Option<&Bound<'_, PyAny>>,
+    pause_max: Duration,
+) -> PyResult<()> {
+    let (py, since) = (request.py(), Instant::now());
+    let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
+    // What failed may be under way still, and has memory that must stay.
+    while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
+        let waited = since.elapsed();
+        let pause = if waited > INSTANT { (waited / 16).min(pause_max) } else { Duration::ZERO };
+        py.detach(|| thread::sleep(pause));
+    }
+    Ok(())
+}
+
+/// How many workers share processors with the worker of this rank, itself among them.
+fn ranks_beside(members: &[Member], rank: usize) -> usize {
+    let mine = members.iter().find(|member| member.place == Some(rank));
+    let shares = |member: &&Member| mine.is_some_and(|mine| mine.shares_processors_with(member));
+    members.iter().filter(|member| member.place.is_some()).filter(shares).count().max(1)
+}
+
+/// The longest sleep of the worker of this rank between two looks for slower ranks.
+pub(crate) fn pause_of(py: Python<'_>, world: &World, rank: usize) -> PyResult<Duration> {
+    let members = world.lock().members.clone();
+    pause_max(py, ranks_beside(&members, rank))
+}
+
+/// The same, given how many ranks share its processors; as `mainstay_mpi_pause_max` in C.
+fn pause_max(py: Python<'_>, ranks_here: usize) -> PyResult<Duration> {
+    let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
+    let shared = Duration::from_micros((100 * ranks_here / processors.unwrap_or(1).max(1)) as u64);
+    Ok(shared.max(Duration::from_micros(500)))
 }
 
 impl Drop for MpiGroup {

@@ -15,6 +15,7 @@ mod member;
 mod memory;
 mod mpi;
 mod notes;
+mod objects;
 mod open;
 mod ranks;
 mod reader;
@@ -25,6 +26,7 @@ mod restored;
 mod session;
 mod settings;
 mod stream;
+mod wire;
 mod world;
 
 #[pyo3::pymodule(name = "_engine")]
@@ -34,6 +36,7 @@ mod engine {
     #[pymodule_export]
     use crate::{
         got::Got,
+        objects::Objects,
         ranks::Ranks,
         reader::{Item, Reader, Shard, read},
         record::Record,
@@ -48,6 +51,8 @@ mod engine {
         crate::error::add_classes(module)?;
         // The tests' alone.
         module.getattr("__all__")?.call_method1("remove", ("_Ranks",))?;
+        // `mainstay.objects` has what programs see of it.
+        module.getattr("__all__")?.call_method1("remove", ("_Objects",))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

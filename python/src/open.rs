@@ -80,13 +80,18 @@ impl Session {
         py: Python<'_>,
         call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
+        self.held(py, |engine| detached(py, || call(engine)))
+    }
+
+    /// The same with the interpreter, for what calls functions of the program.
+    pub(crate) fn held<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error>) -> PyResult<T> {
         let given = self.ask_followed(py);
         self.local(py, |open| {
             let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
             let in_place = in_place.and_then(|()| open.show(&given));
             let engine = open.engine()?;
             or_refuse(engine, in_place);
-            let called = detached(py, || call(engine));
+            let called = call(engine);
             open.hide();
             called
         })

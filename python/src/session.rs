@@ -14,6 +14,7 @@ use crate::{
     restored::Restored,
     settings::{config, path as path_of},
     stream::{self, Files},
+    wire::MpiWire,
 };
 use mainstay_engine::{Allocated, Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
@@ -72,6 +73,11 @@ pub fn open(
 }
 
 impl Session {
+    /// What the objects of a program reach each other by; `None` without a communicator.
+    pub(crate) fn wire(&self, py: Python<'_>) -> Option<MpiWire> {
+        self.job.as_ref().map(|job| job.wire(py))
+    }
+
     fn open(
         py: Python<'_>,
         path: &Bound<'_, PyAny>,

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "faulty.h"
 #include "mainstay_mpi.h"
 
 enum { CELLS = 50001, GROWN = 200000 };
@@ -41,7 +42,7 @@ static void say(const char *call, const char *status, const char *text) {
   fflush(stdout);
 }
 
-static mainstay_status said(const char *call, mainstay_status status) {
+mainstay_status said(const char *call, mainstay_status status) {
   say(call, mainstay_status_name(status), status ? mainstay_error_message() : "");
   return status;
 }
@@ -527,6 +528,7 @@ static void run(const char *command) {
   else if (IS("append")) append(value);
   else if (IS("output_is")) output_is(value);
   else if (IS("cut")) truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
+  else if (IS("objects")) faulty(session, value);
   else if (IS("hold")) hold();
   else if (IS("pause")) pause_here();
   else if (IS("meet")) meet();

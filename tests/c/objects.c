@@ -117,6 +117,8 @@ static void refuse_all(mainstay_session *session)
     mainstay_objects_options options = MAINSTAY_OBJECTS_OPTIONS_INIT;
     mainstay_objects *other = NULL;
     double values = 0;
+    uint64_t load = 0;
+    size_t count = 0;
     memset(&wire, 0, sizeof wire);
     REFUSED(mainstay_objects_open(session, NULL, NULL, &other));
     REFUSED(mainstay_objects_open(session, &wire, NULL, &other));
@@ -144,6 +146,11 @@ static void refuse_all(mainstay_session *session)
     REFUSED(mainstay_objects_get(objects, 0, 0, NULL));
     REFUSED(mainstay_objects_here(objects, 0, NULL, 1, NULL));
     REFUSED(mainstay_objects_rank(objects, 0, 3, NULL));
+    REFUSED(mainstay_objects_measured(NULL, 0, 0, &load, NULL, 0, &count));
+    REFUSED(mainstay_objects_measured(objects, 0, 0, NULL, NULL, 0, &count));
+    REFUSED(mainstay_objects_measured(objects, 0, 0, &load, NULL, 1, &count));
+    REFUSED(mainstay_objects_measured(objects, 0, 0, &load, NULL, 0, NULL));
+    REFUSED(mainstay_objects_measured(objects, 0, 99, &load, NULL, 0, &count));
     REFUSED(mainstay_objects_send(NULL, 0, 0, 0, NULL, 0));
     REFUSED(mainstay_objects_send(objects, 0, 0, 0, NULL, 1));
     REFUSED(mainstay_objects_broadcast(objects, 0, 0, NULL, 1));

@@ -13,6 +13,7 @@ import time
 
 import mainstay
 import numpy as np
+from mainstay import objects
 
 CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
@@ -23,6 +24,37 @@ ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
         "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
         "buffer": "buffer_bytes", "flush": "flush_seconds"}  # fmt: skip
+
+
+class Thing:
+    """An object; number 4, which is on rank 1, does something wrong."""
+
+    fault = here = things = None
+
+    def __init__(self, index):
+        self.index, self.sum, self.sized = index, bytearray(8), 0
+
+    def is_wrong(self, fault):
+        return self.index == 4 and self.fault == fault
+
+    def buffer(self):
+        """What is saved of it: asked for when it is sized for the index, sized for packing, and packed."""
+        self.sized += 1
+        if self.is_wrong("grows") and self.sized > 1 or self.is_wrong("packs") and self.sized > 2:
+            return self.sum + b"more"
+        if self.is_wrong("unpacks") and self.sized == 1 and not self.sum[0]:
+            return bytearray(4)  # where it comes to
+        return self.sum
+
+    @objects.handler
+    def count(self):
+        self.sum[0] += 1
+        if self.is_wrong("fails"):
+            raise RuntimeError("no such luck")
+        if self.is_wrong("nowhere"):
+            self.things.send(77, "count")
+        if self.is_wrong("reenters"):
+            self.here.step()
 
 
 class Program:
@@ -212,6 +244,40 @@ class Program:
         session.close()
         session.close()
         self.said("checkpoint", session.checkpoint)
+
+    def do_objects(self, fault):
+        """One of the objects does this wrong; with "nothing" none does."""
+        kind = type("Another" if fault == "unknown" else "Thing", (Thing,), {"fault": fault})
+        with objects.open(self.session) as here:
+            things = here.add(kind, kind.__name__.lower(), dimensions=1)
+            kind.here, kind.things = here, things
+            try:
+                self.act(here, things, fault)
+            except mainstay.Error:
+                pass  # it was told
+
+    def act(self, here, things, fault):
+        def said(call, work, *given):
+            done = []
+            self.said(call, lambda: done.append(work(*given)))
+            if not done:
+                raise mainstay.Internal("told")
+            return done[0]
+
+        if said("restore", here.restore) is None:
+            for index in range(self.rank, 9, self.comm.size):
+                things.create(index)
+        if fault == "twice" and self.rank == 2:
+            things.create(4)
+        things.broadcast("count")
+        said("step", here.step)
+        if fault == "unpacks":
+            said("evacuate", here.evacuate, [1, 2])
+        if fault == "leaves_all":
+            self.said("evacuate", here.evacuate, [0, 1, 2])
+        if fault == "strategy":
+            self.said("balance", here.balance, "best")
+        said("checkpoint", here.checkpoint)
 
     def do_note(self, which):
         for value in [[5]] if which == "one" else ([5], None, b"5", {}):

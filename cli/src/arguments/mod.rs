@@ -44,6 +44,7 @@ Examples:
   mainstay trace -- mpiexec -n 4 ./simulation   records which pages it writes
   mainstay oracle trace/*.trace              what saving pages early would gain
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
+  mainstay evacuate /scratch/me/space n17    has all objects that move leave a node
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
   mainstay hold /scratch/me/space            has it stay, until it is released
@@ -75,6 +76,7 @@ pub enum Command {
     Trace(Trace),
     Oracle(Oracle),
     Checkpoint(Checkpoint),
+    Evacuate(Evacuate),
     Export(Export),
     View(View),
     Hold(Hold),

@@ -1,4 +1,4 @@
-//! Looking after a space: `checkpoint`, `hold`, `release`, `prune`, `salvage`.
+//! Looking after a space: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `salvage`.
 
 use super::{EXIT_CODES, Space};
 use clap::{ArgGroup, Args};
@@ -12,6 +12,29 @@ use std::{path::PathBuf, time::Duration};
 pub struct Checkpoint {
     #[command(flatten)]
     pub space: Space,
+    /// How long to wait ("90 s", "5 min")
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Has all objects of the job that runs on a space leave a node that is about to fail, and go on
+///
+/// For programs that are made of objects that move. At the job's next safe point, where the program calls mainstay_due and
+/// mainstay_objects_checkpoint, the objects on that node go to the others, and a checkpoint saves them there. Waits until
+/// its revision is complete: what fails then on the node takes no object along. No object comes back to the node later.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay status /scratch/me/space          which nodes there are
+  mainstay evacuate /scratch/me/space n17
+
+{EXIT_CODES}"))]
+pub struct Evacuate {
+    #[command(flatten)]
+    pub space: Space,
+    /// The node, as `mainstay status` names it
+    #[arg(value_name = "NODE")]
+    pub node: String,
     /// How long to wait ("90 s", "5 min")
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
     pub timeout: Duration,

@@ -1,4 +1,4 @@
-//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `reserve` and
+//! The documents of the commands that tend: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `reserve` and
 //! `grow`, `salvage`.
 
 use super::Key;
@@ -8,6 +8,16 @@ use serde::Serialize;
 pub struct Checkpoint<'a> {
     pub space: &'a str,
     /// It is complete.
+    pub revision: u64,
+}
+
+#[derive(Serialize)]
+pub struct Evacuated<'a> {
+    pub space: &'a str,
+    pub node: &'a str,
+    /// Objects that were there, and are not now.
+    pub moved: u64,
+    /// The first one that has them where they are now; it is complete.
     pub revision: u64,
 }
 

@@ -1,16 +1,27 @@
-//! Asking a running job for a checkpoint, and seeing it through.
+//! Asking a running job for a checkpoint, or to have a node left before it, and seeing that through.
 
 use crate::exit::Failure;
 use mainstay_engine::{
+    SpaceSurvey, printable_path,
+    space::format::{CheckpointAnswer, Emptied},
     status::{Saved, Standing},
     tend::Request,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+const POLL: Duration = Duration::from_millis(20);
 
 /// A request to the job that has a space open.
 pub struct Asking {
     space: PathBuf,
     request: Request,
+    /// The first one: that to another request may lie over it later.
+    answer: OnceCell<CheckpointAnswer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +36,51 @@ pub enum Progress {
 
 impl Asking {
     pub fn begin(space: &Path) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), request: Request::send(space)? })
+        Ok(Asking { space: space.to_owned(), request: Request::send(space)?, answer: OnceCell::new() })
+    }
+
+    /// Has all objects leave `node` before.
+    pub fn begin_to_leave(space: &Path, node: &str) -> Result<Asking, Failure> {
+        Ok(Asking { space: space.to_owned(), request: Request::evacuate(space, node)?, answer: OnceCell::new() })
+    }
+
+    /// Waits until the revision that was asked for is complete, and returns its number and what came of the wish to leave a
+    /// node. `Failure`: there is no job, or it did not come to it in time; the request is withdrawn.
+    pub fn until_complete(self, timeout: Duration) -> Result<(u64, Emptied), Failure> {
+        let space = printable_path(&self.space);
+        let is_over = |asking: &Asking| Ok::<_, Failure>(SpaceSurvey::is_in_use(&asking.space)? == Some(false));
+        let start = Instant::now();
+        loop {
+            let progress = self.progress();
+            if let Progress::Complete(revision) = progress {
+                return Ok((revision, self.answer.into_inner().map(|answer| answer.emptied).unwrap_or_default()));
+            }
+            if start.elapsed() > timeout {
+                return Err(self.too_late(progress, timeout));
+            }
+            if progress == Progress::Waiting && is_over(&self)? {
+                self.withdraw();
+                return Err(Failure::lost(format!("the job that had {space} open ended without another checkpoint")));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    fn too_late(self, progress: Progress, timeout: Duration) -> Failure {
+        let after = humantime::format_duration(timeout);
+        let message = match progress {
+            Progress::Begun(revision) => format!("revision {revision} was begun, and is not complete after {after}"),
+            _ if self.is_heard() => format!(
+                "the job has not come to a safe point within {after}: its steps take longer, or it waits for something; \
+                 the request is withdrawn"
+            ),
+            _ => format!(
+                "nobody looked for requests within {after}: the program must call mainstay_due (in Python: session.due) \
+                 in its loop; the request is withdrawn"
+            ),
+        };
+        self.withdraw();
+        Failure::lost(message)
     }
 
     pub fn space(&self) -> &Path {
@@ -33,7 +88,10 @@ impl Asking {
     }
 
     pub fn progress(&self) -> Progress {
-        let Some(answer) = self.request.answer() else { return Progress::Waiting };
+        if let (None, Some(answer)) = (self.answer.get(), self.request.answer()) {
+            let _ = self.answer.set(answer);
+        }
+        let Some(answer) = self.answer.get() else { return Progress::Waiting };
         let is_it = |saved: &Saved| saved.lineage == answer.lineage.number && saved.revision >= answer.number;
         // What cannot be read this moment may be the next.
         let standing = Standing::of(&self.space);

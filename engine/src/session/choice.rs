@@ -4,10 +4,10 @@
 use super::{
     copies::{Post, Search},
     flaws::{Attempted, Flaws},
-    level::{Level, Levels},
+    level::{Level, LevelKind, Levels},
 };
 use crate::{
-    commit::Complete,
+    commit::{Complete, RevisionKey},
     error::{Error, ErrorKind, Result},
     group::{Group, gather},
     restore::{Found, Sight, find},
@@ -19,6 +19,9 @@ pub(super) struct Chosen {
     pub(super) level: usize,
     pub(super) complete: Complete,
 }
+
+/// A revision that came back whole from a level, and what the program has found damaged in it.
+pub(super) type PassedOver = ((LevelKind, RevisionKey), Vec<String>);
 
 /// What all ranks see on all levels.
 pub(super) struct Choices {
@@ -52,6 +55,23 @@ impl Levels {
             return Err(Error::Damaged { what: damage });
         }
         Ok(Choices { found, all })
+    }
+
+    /// Takes out of `found` what the program has found damaged where it came from, and returns what that was. An error if
+    /// nothing else is left. The same on all ranks.
+    pub(super) fn pass_over(&self, found: &mut Choices, damaged: &[PassedOver]) -> Result<Flaws> {
+        let (mut flaws, before) = (Flaws::default(), found.all.len());
+        for ((level, key), what) in damaged {
+            let is_it = |chosen: &Chosen| self.at(chosen.level).kind == *level && chosen.complete.key == *key;
+            if found.all.iter().any(is_it) {
+                flaws.pass_over(key.number, Flaws::found(what.clone()));
+            }
+            found.all.retain(|chosen| !is_it(chosen));
+        }
+        if before > 0 && found.all.is_empty() {
+            return Err(flaws.nothing_left(self.farthest().device.path()));
+        }
+        Ok(flaws)
     }
 
     /// Tries the revisions in `found`, the newest first, until `read` has one whole. Returns which one that is, with

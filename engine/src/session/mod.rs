@@ -62,12 +62,14 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::Group,
+    space::format::Emptied,
 };
 use entry::Call;
 use inner::Inner;
 use open::Whence;
 use recover::Remains;
 use std::{path::Path, process, sync::Arc};
+use telling::node_name;
 
 /// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
 /// a forked child every method is refused, and dropping the session does nothing.
@@ -353,6 +355,47 @@ impl Session {
     /// The length of an item, as `read_shard` reads it.
     pub fn shard_item_bytes(&mut self, shard: u32, name: &str) -> Result<u64> {
         self.ours()?.program.shards.bytes(shard, name)
+    }
+
+    /// Has restores take another revision than the one that the last `restore` brought back, or the same from a farther
+    /// level: for a layer on this session that has read its shards, and found `what` damaged. All ranks say so alike, and
+    /// restore again; what that brings back tells of it. Local. `InvalidArgument`: nothing was restored, or a checkpoint has
+    /// begun since.
+    pub fn pass_over(&mut self, what: Vec<String>) -> Result<()> {
+        let program = &mut self.ours()?.program;
+        let Some(of) = program.shards.of() else {
+            let why = "nothing was restored, or a checkpoint has begun since; call it between the two";
+            return Err(Error::argument("pass_over", why));
+        };
+        program.passed_over.push((of, what));
+        Ok(())
+    }
+
+    /// This rank's node: what `MAINSTAY_NODE` calls it, or else the kernel, as `mainstay status` does; the kernel's name for
+    /// it; and the lowest rank of those that are on it. Local.
+    pub fn node(&mut self) -> Result<(String, String, usize)> {
+        let lowest = self.ours()?.epoch.node as usize;
+        let (name, host) = node_name();
+        Ok((name, host, lowest))
+    }
+
+    /// The node that all objects are to leave before the next checkpoint, if somebody waits for that
+    /// (`mainstay evacuate`); known on rank 0 alone, from a `due` that returned true to the checkpoint. Local.
+    pub fn node_to_leave(&mut self) -> Result<Option<String>> {
+        let listener = &self.ours()?.program.due.listener;
+        Ok(listener.as_ref().and_then(|listener| listener.node_to_leave()).map(str::to_owned))
+    }
+
+    /// Has the next checkpoint tell whoever waits what came of `node_to_leave`: how many objects have left it, or why they
+    /// stay. On rank 0. Local.
+    pub fn has_left(&mut self, came: std::result::Result<u64, String>) -> Result<()> {
+        if let Some(listener) = &mut self.ours()?.program.due.listener {
+            listener.has_emptied(match came {
+                Ok(objects) => Emptied::Moved(objects),
+                Err(why) => Emptied::Refused(why),
+            });
+        }
+        Ok(())
     }
 
     /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits until

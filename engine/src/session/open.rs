@@ -216,6 +216,7 @@ impl Inner {
             divided: Divided::Unknown,
             reading: Reading::default(),
             shards: Default::default(),
+            passed_over: Vec::new(),
             refused: None,
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,

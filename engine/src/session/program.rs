@@ -1,6 +1,6 @@
 //! What the program has said: what is to be saved, when, and what it has asked to read.
 
-use super::{checkpoint::Begun, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
+use super::{checkpoint::Begun, choice::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
 use crate::{
     capture::{Globals, Notes, Outputs, OwnMemory, Regions},
     config::Config,
@@ -25,6 +25,9 @@ pub(super) struct Program {
     pub(super) reading: Reading,
     /// Shards that the program may read until the next checkpoint begins; none before a restore.
     pub(super) shards: Shards,
+    /// What the program has found damaged in revisions that came back whole, by the level that they came from; the same on
+    /// all ranks.
+    pub(super) passed_over: Vec<PassedOver>,
     /// Whether earlier jobs left revisions that this session has not read, and so may not push out.
     pub(super) unread: bool,
     /// Why the next collective call is to do nothing; `None` if it is to go on.

@@ -1,4 +1,5 @@
-//! Requests for a checkpoint from outside: rank 0 looks for one when the ranks meet, and answers.
+//! Requests from outside, for a checkpoint, also one before which all objects leave a node: rank 0 looks for one when the
+//! ranks meet, and answers.
 //!
 //! What must hold: a request that cannot be read counts as none, and no failure here stops a job.
 
@@ -7,7 +8,7 @@ use crate::{
     group::Group,
     space::{
         RequestBlocks,
-        format::{CheckpointAnswer, Lineage, Ticket},
+        format::{CheckpointAnswer, CheckpointRequest, Emptied, Lineage, Ticket},
     },
 };
 
@@ -21,7 +22,9 @@ pub(super) struct Listener {
     /// The last request that a revision answered.
     answered: Ticket,
     /// The request that waits for the next checkpoint.
-    pending: Option<Ticket>,
+    pending: Option<CheckpointRequest>,
+    /// What has come of its wish that a node be left.
+    emptied: Emptied,
     announced: bool,
 }
 
@@ -39,11 +42,11 @@ impl Listener {
     fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         let blocks = RequestBlocks::open(device).ok()?;
         let before = blocks.answer();
-        let answered = before.map_or([0; 16], |answer| answer.ticket);
-        let listener = Listener { blocks, lineage, answered, pending: None, announced: false };
+        let answered = before.as_ref().map_or([0; 16], |answer| answer.ticket);
+        let listener = Listener { blocks, lineage, answered, pending: None, emptied: Emptied::No, announced: false };
         if before.is_some() {
             // An earlier job looked for requests; whether this one does, its first look will tell.
-            listener.write(CheckpointAnswer { ticket: answered, lineage: NOBODY, number: 0 });
+            listener.write(CheckpointAnswer { ticket: answered, lineage: NOBODY, number: 0, emptied: Emptied::No });
         }
         Some(listener)
     }
@@ -52,17 +55,29 @@ impl Listener {
     pub(super) fn is_asked(&mut self) -> bool {
         if !self.announced {
             self.announced = true;
-            self.write(CheckpointAnswer { ticket: self.answered, lineage: self.lineage, number: 0 });
+            let (ticket, lineage) = (self.answered, self.lineage);
+            self.write(CheckpointAnswer { ticket, lineage, number: 0, emptied: Emptied::No });
         }
-        self.pending = self.blocks.request().map(|request| request.ticket).filter(|ticket| *ticket != self.answered);
+        self.pending = self.blocks.request().filter(|request| request.ticket != self.answered);
         self.pending.is_some()
+    }
+
+    /// The node that all objects are to leave before the next checkpoint, if someone waits for that.
+    pub(super) fn node_to_leave(&self) -> Option<&str> {
+        self.pending.as_ref().map(|request| request.node.as_str()).filter(|node| !node.is_empty())
+    }
+
+    /// What came of that, to be told with the next checkpoint.
+    pub(super) fn has_emptied(&mut self, emptied: Emptied) {
+        self.emptied = emptied;
     }
 
     /// Answers the request that waits: the revision that was just begun is the one asked for.
     pub(super) fn answer(&mut self, lineage: Lineage, number: u64) {
-        if let Some(ticket) = self.pending.take() {
+        let emptied = std::mem::take(&mut self.emptied);
+        if let Some(CheckpointRequest { ticket, .. }) = self.pending.take() {
             (self.answered, self.lineage) = (ticket, lineage);
-            self.write(CheckpointAnswer { ticket, lineage, number });
+            self.write(CheckpointAnswer { ticket, lineage, number, emptied });
         }
     }
 

@@ -157,11 +157,12 @@ impl Inner {
     fn try_newest(&mut self, entry: &Entry) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
         let mut found = self.levels.find_complete(group)?;
+        let damaged = self.levels.pass_over(&mut found, &self.program.passed_over)?;
         if self.later.is_some() {
             found.all.truncate(1);
         }
         let mut poured = false;
-        let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
+        let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             match level.restore_one(group, &self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
                 // the candidate.
@@ -172,6 +173,7 @@ impl Inner {
                 }
             }
         })?;
+        skipped.add(damaged);
         Ok(Tried { found, came, skipped })
     }
 

@@ -2,8 +2,12 @@
 //!
 //! What must hold: as of streams, nothing is read once a checkpoint has begun.
 
-use super::{choice::Chosen, level::Levels};
+use super::{
+    choice::Chosen,
+    level::{LevelKind, Levels},
+};
 use crate::{
+    commit::RevisionKey,
     error::{Error, Result, named},
     restore::{BlockReader, Stored},
     space::{
@@ -25,7 +29,8 @@ pub struct ShardsHere {
 /// Where they lie.
 #[derive(Default)]
 pub(super) struct Shards {
-    revision: u64,
+    /// The revision, and the level that it was read from.
+    of: Option<(LevelKind, RevisionKey)>,
     count: u32,
     lying: BTreeMap<u32, (Portion, Entry)>,
     opened: BTreeMap<u32, Opened>,
@@ -52,7 +57,14 @@ impl Shards {
                 lying.extend(kept.map(|kept| (kept.entry.shard, (ledger.portion().clone(), kept.entry.clone()))));
             });
         }
-        Shards { revision: key.number, count: chosen.complete.shards, lying, opened: BTreeMap::new() }
+        let of = Some((levels.at(chosen.level).kind, key));
+        Shards { of, count: chosen.complete.shards, lying, opened: BTreeMap::new() }
+    }
+
+    /// Which revision they are of, and from which level that was read; `None` before a restore and after the next checkpoint
+    /// has begun.
+    pub(super) fn of(&self) -> Option<(LevelKind, RevisionKey)> {
+        self.of
     }
 
     pub(super) fn here(&self) -> ShardsHere {
@@ -79,7 +91,7 @@ impl Shards {
             let blocks = BlockReader::new(portion.clone(), manifest.runs);
             self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
         }
-        let revision = self.revision;
+        let revision = self.of.map_or(0, |(_, key)| key.number);
         let Some(Opened { items, blocks, last }) = self.opened.get_mut(&shard) else { unreachable!("it was opened") };
         let stored = match last.take_if(|(last, _)| last == name) {
             Some(same) => same.1,

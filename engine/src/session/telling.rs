@@ -62,6 +62,14 @@ struct Whereabout {
     levels: Vec<(LevelKind, u32, Vec<u8>)>,
 }
 
+/// What this rank's node is called, and its host.
+pub(super) fn node_name() -> (String, String) {
+    let host = host_name();
+    // Ranks that are told to be nodes of their own.
+    let label = std::env::var("MAINSTAY_NODE").ok().filter(|label| !label.is_empty());
+    (label.unwrap_or_else(|| host.clone()), host)
+}
+
 impl Whereabouts {
     /// `node`: the lowest rank of this rank's node. `places`: the levels, the nearest first. Collective.
     pub(super) fn of_all<'a>(
@@ -72,10 +80,7 @@ impl Whereabouts {
         let level = |(level, domain, device): (LevelKind, &Domain, &dyn Device)| {
             (level, domain.leader() as u32, device.directory().into_os_string().into_vec())
         };
-        let host = host_name();
-        // Ranks that are told to be nodes of their own.
-        let label = std::env::var("MAINSTAY_NODE").ok().filter(|label| !label.is_empty());
-        let name = label.unwrap_or_else(|| host.clone());
+        let (name, host) = node_name();
         let mine = Whereabout { node: node as u32, name, host, levels: places.map(level).collect() };
         gather(group, &mine).map(Whereabouts)
     }

@@ -1,4 +1,4 @@
-//! Asking a job at work for a checkpoint.
+//! Asking a job at work for a checkpoint, or to have all objects leave a node before it.
 
 use crate::{
     device::{Device, Disk},
@@ -6,7 +6,7 @@ use crate::{
     ground::unix_ns,
     space::{
         LOCK_FILE, RequestBlocks, draw_id,
-        format::{CheckpointAnswer, CheckpointRequest, Lineage, Ticket},
+        format::{CheckpointAnswer, CheckpointRequest, Lineage, NODE_BYTES_MAX, Ticket},
     },
 };
 use std::{io, path::Path};
@@ -16,31 +16,54 @@ use std::{io, path::Path};
 pub struct Request {
     blocks: RequestBlocks,
     path: String,
-    ticket: Ticket,
-    asked_unix_ns: u64,
+    asked: CheckpointRequest,
 }
 
 impl Request {
     /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point. Needs the right to
     /// write there. A request of somebody else that is still open is met by the same checkpoint.
     pub fn send(directory: &Path) -> Result<Request> {
+        Request::of_node(directory, String::new())
+    }
+
+    /// The same, and that all objects leave `node` before, named as `mainstay status` has it: what
+    /// `CheckpointAnswer::emptied` tells of. `InvalidArgument`: it is no name of a node.
+    pub fn evacuate(directory: &Path, node: &str) -> Result<Request> {
+        if node.is_empty() || node.len() > NODE_BYTES_MAX {
+            let why = format!("it has {} bytes; a name of a node has 1 to {NODE_BYTES_MAX}", node.len());
+            return Err(Error::argument("node", why));
+        }
+        Request::of_node(directory, node.to_owned())
+    }
+
+    fn of_node(directory: &Path, node: String) -> Result<Request> {
         let device = Disk::existing(directory);
         let path = format!("{}/{LOCK_FILE}", device.path());
         let blocks = RequestBlocks::open(&device).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Error::NotASpace { path: device.path(), why: "no job has opened it".to_owned() },
             _ => Error::io("opening", &path, e),
         })?;
-        let ticket = draw_id()?;
-        let request = Request { blocks, path, ticket, asked_unix_ns: unix_ns() };
+        let asked = CheckpointRequest { ticket: draw_id()?, asked_unix_ns: unix_ns(), node };
+        let request = Request { blocks, path, asked };
         request.ask().map_err(|e| Error::io("writing to", &request.path, e))?;
         Ok(request)
     }
 
     /// The answer, once the job has begun the checkpoint.
     pub fn answer(&self) -> Option<CheckpointAnswer> {
-        let newest = self.newest();
+        let (newest, ticket) = (self.newest(), self.asked.ticket);
+        if !self.asked.node.is_empty() {
+            // No answer to another request tells of the node; one that lay on top of this and was answered leaves it to be
+            // sent again.
+            let answer = self.blocks.answer();
+            let answered = answer.as_ref().map(|answer| answer.ticket);
+            if answered != Some(ticket) && newest.is_none_or(|newest| answered == Some(newest)) {
+                let _ = self.ask();
+            }
+            return answer.filter(|_| answered == Some(ticket));
+        }
         // A later request of somebody else is met later still: the answer to it is an answer to this one too.
-        let answer = self.blocks.answer().filter(|answer| [newest, Some(self.ticket)].contains(&Some(answer.ticket)));
+        let answer = self.blocks.answer().filter(|answer| [newest, Some(ticket)].contains(&Some(answer.ticket)));
         if newest.is_none() && answer.is_none() {
             // Whoever asked after this request has withdrawn, and that one lay on top of ours: it is sent again.
             let _ = self.ask();
@@ -49,8 +72,7 @@ impl Request {
     }
 
     fn ask(&self) -> io::Result<()> {
-        let request = CheckpointRequest { ticket: self.ticket, asked_unix_ns: self.asked_unix_ns };
-        self.blocks.write_request(Some(&request))
+        self.blocks.write_request(Some(&self.asked))
     }
 
     /// The lineage of the job that looked for requests last; `None` if none ever did, or if the job that has the space
@@ -61,7 +83,7 @@ impl Request {
 
     /// Takes the request back, if nobody has asked since.
     pub fn withdraw(self) -> Result<()> {
-        if self.newest() != Some(self.ticket) {
+        if self.newest() != Some(self.asked.ticket) {
             return Ok(());
         }
         self.blocks.write_request(None).map_err(|e| Error::io("writing to", &self.path, e))

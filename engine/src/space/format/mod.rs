@@ -23,7 +23,7 @@ pub use hold::{HOLDS, Hold, HoldAnswer, HoldAnswers, HoldBlock, NOTE_BYTES_MAX, 
 pub use manifest::{DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, PlaceInWhole, Run};
 pub use pool_bound::PoolBound;
 pub use profile::{CopiedBy, FoundBy, Histogram, Profile, SIZE_CLASSES, SizeClass};
-pub use request::{CheckpointAnswer, CheckpointRequest, Ticket};
+pub use request::{CheckpointAnswer, CheckpointRequest, Emptied, NODE_BYTES_MAX, Ticket};
 pub use slot::{Lineage, Slot};
 
 pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};

@@ -1,5 +1,6 @@
-//! How a running job is asked for a checkpoint from outside, and how it answers: two blocks of the lock
-//! file, which is there as long as the space is. Anything that is not whole counts as not there.
+//! How a running job is asked from outside for a checkpoint, also one before which all objects leave a node, and how it
+//! answers: two blocks of the lock file, which is there as long as the space is. Anything that is not whole counts as not
+//! there.
 
 use super::{
     BLOCK, Lineage, NUMBER_MAX, VERSION,
@@ -16,6 +17,13 @@ const ANSWER_MAGIC: [u8; 8] = *b"MSTYANSW";
 /// Names one request; drawn at random.
 pub type Ticket = [u8; 16];
 
+/// Bytes that the name of a node can have in a request, and the text of a refusal in an answer.
+pub const NODE_BYTES_MAX: usize = 256;
+const WHY_BYTES_MAX: usize = 1024;
+
+const MOVED: u32 = 1;
+const REFUSED: u32 = 2;
+
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RequestRecord {
@@ -24,7 +32,9 @@ struct RequestRecord {
     flags: U32,
     ticket: Ticket,
     asked_unix_ns: U64,
-    reserved: [u8; 4040],
+    node_bytes: U32,
+    node: [u8; NODE_BYTES_MAX],
+    reserved: [u8; 3780],
     hash: [u8; 16],
 }
 
@@ -38,37 +48,59 @@ struct AnswerRecord {
     lineage: U64,
     lineage_id: [u8; 16],
     number: U64,
-    reserved: [u8; 4016],
+    moved: U64,
+    emptied: U32,
+    why_bytes: U32,
+    why: [u8; WHY_BYTES_MAX],
+    reserved: [u8; 2976],
     hash: [u8; 16],
 }
 
 const _: () = assert!(size_of::<RequestRecord>() == BLOCK && size_of::<AnswerRecord>() == BLOCK);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointRequest {
     pub ticket: Ticket,
     pub asked_unix_ns: u64,
+    /// The node that all objects are to leave before the checkpoint; empty: none.
+    pub node: String,
+}
+
+/// What came of the wish that all objects leave a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Emptied {
+    /// Nobody wished it, or the program has no objects that could.
+    #[default]
+    No,
+    /// So many have left it.
+    Moved(u64),
+    /// They stay where they are, for this reason.
+    Refused(String),
 }
 
 /// The job looks for requests; the last one that it met, by the revision of this number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointAnswer {
     /// All zeros before the first.
     pub ticket: Ticket,
     /// The run that answers.
     pub lineage: Lineage,
     pub number: u64,
+    pub emptied: Emptied,
 }
 
 impl CheckpointRequest {
     pub fn build(&self) -> [u8; BLOCK] {
+        let (node_bytes, node) = text_field(&self.node);
         let record = RequestRecord {
             magic: REQUEST_MAGIC,
             version: VERSION.into(),
             flags: 0.into(),
             ticket: self.ticket,
             asked_unix_ns: self.asked_unix_ns.into(),
-            reserved: [0; 4040],
+            node_bytes: node_bytes.into(),
+            node,
+            reserved: [0; 3780],
             hash: [0; 16],
         };
         sealed(zerocopy::transmute!(record))
@@ -77,12 +109,19 @@ impl CheckpointRequest {
     pub fn parse(block: &[u8; BLOCK]) -> Option<CheckpointRequest> {
         let record: &RequestRecord = zerocopy::transmute_ref!(block);
         let whole = record.magic == REQUEST_MAGIC && is_sealed(block) && record.version.get() <= VERSION;
-        whole.then(|| CheckpointRequest { ticket: record.ticket, asked_unix_ns: record.asked_unix_ns.get() })
+        let node = text_of(record.node_bytes.get(), &record.node).filter(|_| whole)?;
+        Some(CheckpointRequest { ticket: record.ticket, asked_unix_ns: record.asked_unix_ns.get(), node })
     }
 }
 
 impl CheckpointAnswer {
     pub fn build(&self) -> [u8; BLOCK] {
+        let (emptied, moved, why) = match &self.emptied {
+            Emptied::No => (0, 0, ""),
+            Emptied::Moved(objects) => (MOVED, *objects, ""),
+            Emptied::Refused(why) => (REFUSED, 0, why.as_str()),
+        };
+        let (why_bytes, why) = text_field(why);
         let record = AnswerRecord {
             magic: ANSWER_MAGIC,
             version: VERSION.into(),
@@ -91,7 +130,11 @@ impl CheckpointAnswer {
             lineage: self.lineage.number.into(),
             lineage_id: self.lineage.id,
             number: self.number.into(),
-            reserved: [0; 4016],
+            moved: moved.into(),
+            emptied: emptied.into(),
+            why_bytes: why_bytes.into(),
+            why,
+            reserved: [0; 2976],
             hash: [0; 16],
         };
         sealed(zerocopy::transmute!(record))
@@ -103,8 +146,27 @@ impl CheckpointAnswer {
         let lineage = Lineage { number: record.lineage.get(), id: record.lineage_id };
         let number = record.number.get();
         let possible = lineage.number <= NUMBER_MAX && number <= NUMBER_MAX;
-        (whole && possible).then_some(CheckpointAnswer { ticket: record.ticket, lineage, number })
+        let emptied = match record.emptied.get() {
+            MOVED => Emptied::Moved(record.moved.get()),
+            REFUSED => Emptied::Refused(text_of(record.why_bytes.get(), &record.why)?),
+            _ => Emptied::No,
+        };
+        (whole && possible).then_some(CheckpointAnswer { ticket: record.ticket, lineage, number, emptied })
     }
+}
+
+/// A text in a field of so many bytes: its length, and as much of it as there is room for.
+fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
+    let mut field = [0; BYTES];
+    let bytes = text.floor_char_boundary(BYTES);
+    field[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
+    (bytes as u32, field)
+}
+
+/// `None`: it contradicts itself.
+fn text_of(bytes: u32, field: &[u8]) -> Option<String> {
+    let text = field.get(..usize::try_from(bytes).ok()?)?;
+    std::str::from_utf8(text).ok().map(str::to_owned)
 }
 
 fn sealed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
@@ -118,10 +180,17 @@ mod tests {
 
     #[test]
     fn a_request_and_its_answer_are_read_as_written_and_not_otherwise() {
-        let request = CheckpointRequest { ticket: [7; 16], asked_unix_ns: 12 };
-        let answer = CheckpointAnswer { ticket: [7; 16], lineage: Lineage { number: 3, id: [4; 16] }, number: 9 };
-        assert_eq!(CheckpointRequest::parse(&request.build()), Some(request));
-        assert_eq!(CheckpointAnswer::parse(&answer.build()), Some(answer));
+        let request = CheckpointRequest { ticket: [7; 16], asked_unix_ns: 12, node: String::new() };
+        let of_node = CheckpointRequest { node: "n7.example".to_owned(), ..request.clone() };
+        for request in [&request, &of_node] {
+            assert_eq!(CheckpointRequest::parse(&request.build()).as_ref(), Some(request));
+        }
+        let lineage = Lineage { number: 3, id: [4; 16] };
+        let answer = CheckpointAnswer { ticket: [7; 16], lineage, number: 9, emptied: Emptied::No };
+        for emptied in [Emptied::No, Emptied::Moved(12), Emptied::Refused("it is the only node".to_owned())] {
+            let answer = CheckpointAnswer { emptied, ..answer.clone() };
+            assert_eq!(CheckpointAnswer::parse(&answer.build()), Some(answer));
+        }
         assert_eq!(
             (CheckpointRequest::parse(&answer.build()), CheckpointAnswer::parse(&request.build())),
             (None, None)
@@ -133,6 +202,14 @@ mod tests {
             assert_eq!((CheckpointRequest::parse(&one), CheckpointAnswer::parse(&other)), (None, None), "byte {at}");
         }
         assert_eq!(CheckpointRequest::parse(&[0; BLOCK]), None);
+        // What is longer than its field is cut between two characters; a length beyond the field is no request.
+        let long = CheckpointRequest { node: "é".repeat(NODE_BYTES_MAX), ..request.clone() };
+        let cut = CheckpointRequest::parse(&long.build()).map(|request| request.node.len());
+        assert_eq!(cut, Some(NODE_BYTES_MAX));
+        let mut wrong = of_node.build();
+        wrong[40..44].copy_from_slice(&(NODE_BYTES_MAX as u32 + 1).to_le_bytes());
+        seal(&mut wrong);
+        assert_eq!(CheckpointRequest::parse(&wrong), None);
         let impossible = CheckpointAnswer { number: NUMBER_MAX + 1, ..answer };
         assert_eq!(CheckpointAnswer::parse(&impossible.build()), None);
     }

@@ -15,6 +15,9 @@ pub struct Row {
     pub rust: usize,
     pub c: usize,
     pub python: Option<usize>,
+    /// Of rows that the crate of objects stages.
+    #[expect(dead_code)]
+    pub objects: Option<usize>,
 }
 
 #[derive(Deserialize)]

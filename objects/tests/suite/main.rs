@@ -1,6 +1,9 @@
 //! Objects on threads as ranks: messages, checkpoints, other numbers of ranks, failures of objects.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
+mod faults;
+mod late;
+
 use mainstay_engine::{
     Config, Error, Region, Result, Session,
     group::{Group, Message, Tested, ThreadGroup},
@@ -538,4 +541,33 @@ fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
             }
         }
     }
+}
+
+/// Given up one after another, and taken on again.
+#[test]
+fn ranks_that_are_given_up_get_no_objects_until_none_is() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let came = job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap();
+        create(objects);
+        let mut counts = Vec::new();
+        for given_up in [&[1][..], &[1, 2], &[1, 2], &[]] {
+            round(objects).unwrap();
+            objects.evacuate(given_up).unwrap();
+            round(objects).unwrap();
+            objects.balance(Strategy::Greedy).unwrap();
+            counts.push(objects.here().len());
+        }
+        objects.checkpoint(session).unwrap();
+        objects.evacuate(&[2]).unwrap();
+        objects.restore(session).unwrap();
+        counts.push(objects.here().len());
+        session.wait().unwrap();
+        counts
+    });
+    let all = COUNT as usize;
+    assert_eq!((&came[1][..3], &came[2][1..3]), (&[0, 0, 0][..], &[0, 0][..]), "{came:?}");
+    assert_eq!(came[0][1..3], [all, all]);
+    assert!(came.iter().all(|counts| counts[3] > 0) && came[2][4] == 0, "{came:?}");
 }

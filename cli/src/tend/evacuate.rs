@@ -1,0 +1,33 @@
+//! `mainstay evacuate`: has all objects of a running job leave a node.
+
+use super::checkpoint::check_is_open;
+use crate::{
+    arguments, document,
+    exit::{Exit, Failure},
+    output,
+    space::asking::Asking,
+};
+use mainstay_engine::{printable, printable_path, space::format::Emptied};
+
+pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
+    let (space, node) = (printable_path(&wanted.space.path), printable(&wanted.node));
+    check_is_open(&wanted.space.path, "whose objects could leave a node")?;
+    let asking = Asking::begin_to_leave(&wanted.space.path, &wanted.node)?;
+    let (revision, emptied) = asking.until_complete(wanted.timeout)?;
+    let moved = match emptied {
+        Emptied::Moved(moved) => moved,
+        Emptied::Refused(why) => return Err(Failure::refused(format!("nothing has moved: {}", printable(&why)))),
+        Emptied::No => {
+            return Err(Failure::refused(format!(
+                "revision {revision} is complete, and nothing has moved: the program has no objects that move \
+                 (mainstay_objects_checkpoint), or a Mainstay that cannot leave a node yet"
+            )));
+        }
+    };
+    if wanted.space.json {
+        output::json(&document::Evacuated { space: &space.to_string(), node: &node.to_string(), moved, revision })?;
+    } else {
+        output::text(&format!("{moved} objects have left node {node}; revision {revision} is complete\n"))?;
+    }
+    Ok(Exit::Good)
+}

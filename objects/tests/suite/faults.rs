@@ -1,0 +1,138 @@
+//! The rows of the project's fault table, `tests/faults.toml`, that are about objects: a scenario for each.
+
+use crate::job;
+use mainstay_engine::{Error, Result, Session};
+use mainstay_objects::{Key, Object, Objects, Post};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tempfile::TempDir;
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    call: String,
+    says: Vec<String>,
+    objects: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    row: Vec<Row>,
+}
+
+/// What each scenario has object number 4 do wrong, and whether there are objects from before.
+const SCENARIOS: [(&str, &str, bool); 10] = [
+    ("object_packs_more", "packs", false),
+    ("object_grows", "grows", false),
+    ("object_unpacks_less", "unpacks", false),
+    ("object_of_unknown_kind", "unknown", true),
+    ("object_sends_nowhere", "nowhere", true),
+    ("object_handler_fails", "fails", true),
+    ("object_handler_reenters", "reenters", true),
+    ("object_made_twice", "twice", false),
+    ("objects_leave_all_ranks", "leaves_all", true),
+    ("objects_strategy_unknown", "strategy", true),
+];
+
+struct Thing {
+    id: u64,
+    sum: u64,
+    fault: &'static str,
+    sized: std::cell::Cell<usize>,
+}
+
+impl Thing {
+    fn is_wrong(&self, fault: &str) -> bool {
+        self.id == 4 && self.fault == fault
+    }
+}
+
+impl Object for Thing {
+    fn bytes(&self) -> Result<usize> {
+        self.sized.set(self.sized.get() + 1);
+        Ok(8 + if self.is_wrong("grows") { self.sized.get() } else { 0 })
+    }
+
+    fn pack(&self, into: &mut [u8]) -> Result<usize> {
+        into[..8].copy_from_slice(&self.sum.to_le_bytes());
+        Ok(into.len() + usize::from(self.is_wrong("packs")))
+    }
+
+    fn unpack(&mut self, from: &[u8]) -> Result<usize> {
+        self.sum = u64::from_le_bytes(from[..8].try_into().unwrap());
+        Ok(from.len() - usize::from(self.is_wrong("unpacks")))
+    }
+
+    fn receive(&mut self, _: u32, _: &[u8], post: &Post) -> Result<()> {
+        self.sum += 1;
+        match self.fault {
+            _ if self.id != 4 => {}
+            "fails" => return Err(Error::argument("thing", "no such luck")),
+            "nowhere" => post.send(Key { kind: 0, id: 77 }, 1, &[]),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The first call that is refused.
+fn act(
+    objects: &mut Objects,
+    session: &mut Session,
+    fault: &'static str,
+) -> std::result::Result<(), (&'static str, Error)> {
+    let name = if fault == "unknown" { "another" } else { "thing" };
+    let make = move |id| Ok(Box::new(Thing { id, sum: 0, fault, sized: Default::default() }) as Box<dyn Object>);
+    objects.register(name, 1, Box::new(make)).unwrap();
+    let key = |id| Key { kind: 0, id };
+    let at = |call: &'static str| move |error| (call, error);
+    if objects.restore(session).map_err(at("restore"))?.is_none() {
+        for id in (objects.rank() as u64..9).step_by(objects.ranks()) {
+            objects.create(key(id)).map_err(at("create")).map(drop)?;
+        }
+    }
+    if fault == "twice" && objects.rank() == 2 {
+        objects.create(key(4)).map_err(at("create")).map(drop)?;
+    }
+    objects.post().broadcast(0, 1, &[]);
+    objects.step().map_err(at("step"))?;
+    match fault {
+        "unpacks" => objects.evacuate(&[1, 2]).map_err(at("evacuate")).map(drop)?,
+        "leaves_all" => objects.evacuate(&[0, 1, 2]).map_err(at("evacuate")).map(drop)?,
+        "strategy" => {
+            let best = "best".parse().map_err(at("balance"))?;
+            objects.balance(best).map_err(at("balance")).map(drop)?;
+        }
+        _ => {}
+    }
+    objects.checkpoint(session).map_err(at("checkpoint")).map(drop)
+}
+
+#[test]
+fn every_rank_is_told_what_an_object_does_wrong_as_the_fault_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/faults.toml");
+    let table: Table = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut rows: BTreeMap<String, Row> =
+        table.row.into_iter().filter(|row| row.objects.is_some()).map(|row| (row.name.clone(), row)).collect();
+    for (name, fault, comes_back) in SCENARIOS {
+        let row = rows.remove(name).unwrap_or_else(|| panic!("{name} has no row"));
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let run = |fault: &'static str| {
+            job(folder.path(), row.objects.unwrap(), |objects, session| act(objects, session, fault))
+        };
+        if fault == "reenters" {
+            // A handler in Rust has nothing to call but its post.
+            continue;
+        }
+        if comes_back {
+            assert!(run("nothing").iter().all(std::result::Result::is_ok), "{name}");
+        }
+        for told in run(fault) {
+            let (call, error) = told.unwrap_err();
+            assert_eq!(call, row.call, "{name}: {error}");
+            assert!(row.says.iter().all(|says| error.to_string().contains(says)), "{name}: {error}");
+        }
+        assert!(run("nothing").iter().all(std::result::Result::is_ok), "{name}");
+    }
+    assert!(rows.is_empty(), "{:?} have no scenario", rows.keys());
+}

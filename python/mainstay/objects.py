@@ -1,0 +1,505 @@
+"""Objects that move: a program cut into many more of them than ranks goes on with fewer ranks, and balances its load.
+
+    from mainstay import objects
+
+    @dataclass
+    class Cell:  # its fields are what is saved, and sent where it moves
+        index: tuple
+        atoms: numpy.ndarray = None
+
+        @objects.handler
+        def warm(self, degrees): ...
+
+    with mainstay.open("space", comm) as session, objects.open(session) as here:
+        cells = here.add(Cell, dimensions=3)
+        if not here.restore():
+            cells.create((0, 0, comm.rank))
+        cells.broadcast("warm", 2.5)
+        here.step()  # delivers, wherever the objects are, until no message is left
+        here.checkpoint()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import struct
+import sys
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Union
+
+from mainstay._engine import InvalidArgument, Session
+from mainstay._engine import _Objects as _Core  # type: ignore[attr-defined]
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Balanced", "Came", "Kind", "Measured", "Objects", "Strategy", "handler", "open"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+Strategy = Literal["none", "greedy", "refine", "orphans", "graph"]
+Index = Union[int, tuple[int, ...]]
+
+# Values within values, at most.
+DEPTH_MAX = 32
+_HANDLER = "_mainstay_handler"
+
+
+class Came(NamedTuple):
+    """What a restore brought back."""
+
+    revision: int
+    here: int  # objects that came to this rank,
+    objects: int  # and to all ranks
+    elsewhere: int  # of all, those that came to another rank than the one on which they were
+    skipped: list[str]  # what was found damaged, newer revisions among it that were passed over
+
+
+class Balanced(NamedTuple):
+    """What moving objects came to. Loads are nanoseconds of a processor, or what work() was told."""
+
+    moved: int
+    busiest_before: int
+    busiest: int
+    average: int
+    sent_before: int  # bytes that objects have sent of late to objects on other ranks, as these lay before,
+    sent: int  # and as they lie now
+
+
+class Measured(NamedTuple):
+    """What an object has done of late."""
+
+    load: int
+    sent: list[tuple[str, Index, int]]  # to whom, by kind and index, and how many bytes
+
+
+def handler(function: F) -> F:
+    """Has a method of a class of objects take messages."""
+    setattr(function, _HANDLER, True)
+    return function
+
+
+def open(
+    session: Session, *, strategy: Strategy = "refine", balance_every: int = 0, balance_after_failure: int = 0
+) -> Objects:
+    """The objects of a job, whose ranks are those of `session`. Local. By `strategy` they move every `balance_every` steps, and
+    `balance_after_failure` steps after ranks have failed; 0: not for that."""
+    return Objects(session, strategy, balance_every, balance_after_failure)
+
+
+class Objects:
+    """The objects of a job, as one rank has them; open() makes it. Used by the thread that uses its session, and closed
+    before that. Handlers are called in step(), checkpoint(), balance() and evacuate() alone, and may send, broadcast,
+    contribute and tell their work. Methods that are collective are called by all ranks, in the same order."""
+
+    def __init__(self, session: Session, strategy: Strategy, balance_every: int, balance_after_failure: int) -> None:
+        self._core = _Core(session, strategy, balance_every, balance_after_failure)
+        self._thread = threading.get_ident()
+        self._kinds: list[Kind[Any]] = []
+
+    def add(
+        self,
+        of: type[T],
+        name: str | None = None,
+        *,
+        dimensions: int = 0,
+        fields: Sequence[str] | None = None,
+        pickled: Sequence[str] = (),
+    ) -> Kind[T]:
+        """Makes the class `of` known as a kind of objects, under its own name or `name`. Local; all ranks add the same kinds in
+        the same order, before they create or restore any object.
+
+        An object is made by `of(index)`. What is saved of it are its `fields`: those given here, or the fields of a
+        dataclass: None, numbers, text, bytes, array.array, numpy arrays, and lists, tuples and dicts of these. Nothing is
+        pickled but the fields that are named in `pickled`. A class without fields gives its bytes by the buffer protocol:
+        it has a method buffer() that returns writable memory of the same size on every rank, or is such memory itself.
+
+        An index is a number, or with `dimensions` 2 or 3 a tuple of so many numbers below 2**32 or 2**21."""
+        kind = Kind(self, of, name or of.__name__, dimensions, fields, pickled)
+        kind._number = self._mine().register(kind.name, dimensions, kind)
+        self._kinds.append(kind)
+        return kind
+
+    def restore(self) -> Came | None:
+        """Removes all objects and goes back to the newest complete revision, as Session.restore(), which it calls: every object
+        of it is made again, on one of the ranks that there are. At the start, and after Session.recover(). None: there is
+        none, and no object. Of a revision in which an object is damaged in all copies, the same from a farther level or an
+        older one is taken. Collective."""
+        came = self._mine().restore()
+        return Came(*came) if came else None
+
+    def checkpoint(self) -> int:
+        """Delivers what is in flight and saves all objects, with what is protected in the session, as Session.checkpoint().
+        Where an object cannot be packed, nothing is saved. If somebody waits for a node to be left (`mainstay evacuate`), all
+        objects leave it before. Collective."""
+        return int(self._mine().checkpoint())
+
+    def step(self) -> None:
+        """Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
+        together; and balances the load, if it is time. What an object fails at is raised on all ranks, by its name and rank:
+        InvalidArgument. Collective."""
+        self._mine().step()
+
+    @property
+    def steps(self) -> int:
+        """How many steps have ended; it comes back with the objects."""
+        return int(self._mine().steps)
+
+    def __len__(self) -> int:
+        """How many objects there are on all ranks, as far as this one knows."""
+        return int(self._mine().count)
+
+    def balance(self, strategy: Strategy = "refine") -> Balanced:
+        """Moves objects by what each has worked, and with "graph" by what they have sent each other. Between two steps.
+        Collective."""
+        return Balanced(*self._mine().balance(strategy))
+
+    def evacuate(self, ranks: Iterable[int]) -> Balanced:
+        """Moves all objects off these ranks, which any rank may name: for a node that is about to fail. They have no objects from
+        then on, until none is named. Save afterwards, so that copies leave it, too. Collective."""
+        return Balanced(*self._mine().evacuate(list(ranks)))
+
+    def contribute(self, result: int, values: Iterable[float], op: Literal["sum", "min", "max"] = "sum") -> None:
+        """Adds values to the result of this number; all that contribute in a step do it alike. A sum is rounded once, at its
+        end: the same wherever the objects are. Local; also in handlers."""
+        self._mine().contribute(result, op, [float(value) for value in values])
+
+    def result(self, result: int) -> list[float] | None:
+        """What came of it in the last step, the same on all ranks; None: nobody has contributed to it. Local."""
+        values: list[float] | None = self._mine().result(result)
+        return values
+
+    def work(self, units: int) -> None:
+        """In a handler: its object counts as so many units of work more, in place of the time that it takes. All objects do so,
+        or none."""
+        self._mine().work(units)
+
+    def close(self) -> None:
+        """Lets go of all objects of this rank; before the session is closed. Local."""
+        self._mine().close()
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _mine(self) -> Any:
+        if threading.get_ident() != self._thread:
+            raise InvalidArgument("objects: they belong to another thread; use them in the one that opened them")
+        return self._core
+
+
+class Kind(Generic[T]):
+    """A kind of objects; Objects.add() makes it."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        of: type[T],
+        name: str,
+        dimensions: int,
+        fields: Sequence[str] | None,
+        pickled: Sequence[str],
+    ) -> None:
+        self.name, self.dimensions = name, dimensions
+        self._objects, self._of, self._number = objects, of, -1
+        self._fields = _fields(of, fields)
+        self._pickled = frozenset(pickled)
+        if odd := self._pickled - set(self._fields or ()):
+            raise InvalidArgument(f"kind {name!r}: {', '.join(sorted(odd))} is to be pickled, and is none of its fields")
+        self._is_buffer = self._fields is None
+        self._methods = sorted(at for at in dir(of) if getattr(getattr(of, at), _HANDLER, False))
+        self._numbers = {method: number for number, method in enumerate(self._methods)}
+
+    def create(self, index: Index) -> T:
+        """Makes an object on this rank. Local; the others learn of it when the step ends. Each is made on one rank."""
+        made: T = self._objects._mine().create(self._number, self._id(index))
+        return made
+
+    def get(self, index: Index) -> T | None:
+        """An object of this rank; None: it is on another one, or nowhere. Local."""
+        found: T | None = self._objects._mine().get(self._number, self._id(index))
+        return found
+
+    def here(self) -> list[Index]:
+        """The indices of this rank's objects. Local."""
+        return [self._index(number) for number in self._objects._mine().here(self._number)]
+
+    def rank(self, index: Index) -> int:
+        """The rank on which an object is. Local. InvalidArgument: no rank has told of it yet."""
+        return int(self._objects._mine().rank(self._number, self._id(index)))
+
+    def send(self, index: Index, method: str, *values: object) -> None:
+        """Calls a handler of an object with these values, wherever it is, before the step ends; values are those that fields
+        can have. Local; also in handlers. That there is no such object is told by step()."""
+        core, number = self._objects._mine(), self._method(method)
+        core.send(self._number, self._id(index), number, _packed(method, values))
+
+    def broadcast(self, method: str, *values: object) -> None:
+        """The same of all objects of the kind."""
+        self._objects._mine().broadcast(self._number, self._method(method), _packed(method, values))
+
+    def measured(self, index: Index) -> Measured:
+        """What an object of this rank has done of late, which balancing goes by and then halves. Local."""
+        load, sent = self._objects._mine().measured(self._number, self._id(index))
+        kinds = self._objects._kinds
+        return Measured(load, [(kinds[kind].name, kinds[kind]._index(to), count) for kind, to, count in sent])
+
+    def _method(self, method: str) -> int:
+        number = self._numbers.get(method)
+        if number is None:
+            there = ", ".join(self._methods) or "none"
+            raise InvalidArgument(f"kind {self.name!r}: it has no handler {method!r}; those marked with @handler: {there}")
+        return number
+
+    def _id(self, index: Index) -> int:
+        at = list(index) if isinstance(index, tuple) else [index]
+        try:
+            packed = _Core.index(at)
+        except (OverflowError, TypeError, ValueError):
+            packed = None
+        if packed is None or len(at) != max(self.dimensions, 1):
+            what = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(self.dimensions, "a number below 2**64")
+            raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it, which is {what}")
+        return int(packed)
+
+    def _index(self, number: int) -> Index:
+        return tuple(_Core.place(number, self.dimensions)) if self.dimensions > 1 else number
+
+    # What the engine calls.
+
+    def _make(self, number: int) -> T:
+        return self._of(self._index(number))  # type: ignore[call-arg]
+
+    def _buffer(self, one: Any) -> Any:
+        return one.buffer() if hasattr(one, "buffer") else one
+
+    def _room(self, one: Any, size: int) -> Any:
+        """The memory that is filled with what was packed, of which there are so many bytes."""
+        if isinstance(one, bytearray) and not hasattr(one, "buffer") and len(one) != size:
+            one[:] = bytes(size)
+        return self._buffer(one)
+
+    def _parts(self, one: Any) -> list[Any]:
+        if self._fields is None:
+            return [self._buffer(one)]
+        parts: list[Any] = [bytearray()]
+        for name in self._fields:
+            _put_text(parts[-1], name)
+            value = getattr(one, name)
+            try:
+                if name in self._pickled:
+                    _put_sized(parts[-1], b"p", pickle.dumps(value))
+                else:
+                    _put(parts, value, 0)
+            except InvalidArgument as error:
+                raise InvalidArgument(f"field {name!r}: {error}") from None
+        return parts
+
+    def _fill(self, one: Any, data: bytes) -> int:
+        at = 0
+        for name in self._fields or ():
+            saved, at = _get_text(data, at)
+            if saved != name:
+                raise InvalidArgument(f"packing wrote field {saved!r} where unpacking has {name!r}; let all ranks have the same fields")
+            if name in self._pickled:
+                value, at = _get_pickled(data, at)
+            else:
+                value, at = _get(data, at, 0)
+            setattr(one, name, value)
+        return at
+
+    def _receive(self, one: Any, method: int, data: bytes) -> None:
+        values, at = _get(data, 0, 0)
+        if at != len(data) or not isinstance(values, tuple) or method >= len(self._methods):
+            raise InvalidArgument("what has come is no message of mainstay.objects; let all ranks have the same program")
+        getattr(one, self._methods[method])(*values)
+
+
+def _fields(of: type, fields: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names of what is saved; None: a buffer is."""
+    if isinstance(fields, str):
+        raise InvalidArgument(f"kind {of.__name__!r}: fields is a list of names, and not the text {fields!r}")
+    if fields is not None:
+        return tuple(fields)
+    if dataclasses.is_dataclass(of):
+        return tuple(field.name for field in dataclasses.fields(of))
+    numpy = sys.modules.get("numpy")
+    memory = (bytearray, array, *((numpy.ndarray,) if numpy else ()))
+    if hasattr(of, "buffer") or hasattr(of, "__buffer__") or issubclass(of, memory):
+        return None
+    why = "it does not say what is saved of it: give its fields=[...], make it a dataclass, or give it a method buffer()"
+    raise InvalidArgument(f"kind {of.__name__!r}: {why}")
+
+
+def _packed(method: str, values: tuple[object, ...]) -> bytes:
+    parts: list[Any] = [bytearray()]
+    try:
+        _put(parts, values, 0)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"message {method!r}: {error}") from None
+    return b"".join(parts)
+
+
+# A value is a letter and what follows it; numbers are little-endian, lengths of 64 bits. Large memory is a part of its own,
+# which is not copied before it is sent or saved.
+
+_LENGTH = struct.Struct("<Q")
+_WHOLE, _REAL, _COMPLEX = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd")
+
+
+def _put_sized(out: bytearray, letter: bytes, data: bytes | bytearray) -> None:
+    out += letter
+    out += _LENGTH.pack(len(data))
+    out += data
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    _put_sized(out, b"s", text.encode("utf-8", "surrogatepass"))
+
+
+def _put_memory(parts: list[Any], data: Any, size: int) -> None:
+    parts[-1] += _LENGTH.pack(size)
+    if size:
+        parts += [data, bytearray()]
+
+
+def _put(parts: list[Any], value: Any, depth: int) -> None:
+    out, of = parts[-1], type(value)
+    if depth > DEPTH_MAX:
+        raise InvalidArgument(f"values lie more than {DEPTH_MAX} deep in each other, or in themselves")
+    if value is None:
+        out += b"0"
+    elif of is bool:
+        out += b"t" if value else b"f"
+    elif of is int:
+        if -(1 << 63) <= value < 1 << 63:
+            out += b"i" + _WHOLE.pack(value)
+        else:
+            _put_sized(out, b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    elif of is float:
+        out += b"d" + _REAL.pack(value)
+    elif of is complex:
+        out += b"c" + _COMPLEX.pack(value.real, value.imag)
+    elif of is str:
+        _put_text(out, value)
+    elif of is bytes or of is bytearray:
+        _put_sized(out, b"b" if of is bytes else b"B", value)
+    elif of is array:
+        out += b"a" + value.typecode.encode()
+        _put_memory(parts, value, len(value) * value.itemsize)
+    elif of is list or of is tuple:
+        out += (b"l" if of is list else b"u") + _LENGTH.pack(len(value))
+        for one in value:
+            _put(parts, one, depth + 1)
+    elif of is dict:
+        out += b"m" + _LENGTH.pack(len(value))
+        for key, one in value.items():
+            _put(parts, key, depth + 1)
+            _put(parts, one, depth + 1)
+    elif (numpy := sys.modules.get("numpy")) and of is numpy.ndarray:
+        _put_array(parts, b"n", value, numpy)
+    elif numpy and isinstance(value, numpy.generic):
+        _put_array(parts, b"g", numpy.asarray(value), numpy)
+    else:
+        why = "take numbers, text, bytes, arrays, lists, tuples and dicts, or name the field in pickled=[...]"
+        raise InvalidArgument(f"a value of type {of.__name__} is not saved as it is; {why}")
+
+
+def _put_array(parts: list[Any], letter: bytes, value: Any, numpy: Any) -> None:
+    if value.dtype.hasobject:
+        raise InvalidArgument("an array of Python's objects is not saved as it is; name the field in pickled=[...]")
+    parts[-1] += letter
+    _put(parts, value.dtype.str if value.dtype.names is None else value.dtype.descr, 0)
+    _put(parts, tuple(value.shape), 0)
+    row = numpy.ascontiguousarray(value).reshape(-1)
+    _put_memory(parts, row.view(numpy.uint8) if row.size else b"", row.nbytes)
+
+
+def _short() -> InvalidArgument:
+    return InvalidArgument("unpacking reads beyond the end of what packing wrote")
+
+
+def _take(data: bytes, at: int, of: struct.Struct) -> tuple[Any, int]:
+    if at + of.size > len(data):
+        raise _short()
+    return of.unpack_from(data, at), at + of.size
+
+
+def _get_sized(data: bytes, at: int) -> tuple[memoryview, int]:
+    (size,), at = _take(data, at, _LENGTH)
+    if size > len(data) - at:
+        raise _short()
+    return memoryview(data)[at : at + size], at + size
+
+
+def _get_text(data: bytes, at: int) -> tuple[str, int]:
+    if data[at : at + 1] != b"s":
+        raise InvalidArgument("unpacking finds something else where packing wrote a field's name")
+    text, at = _get_sized(data, at + 1)
+    return str(text, "utf-8", "surrogatepass"), at
+
+
+def _get_pickled(data: bytes, at: int) -> tuple[Any, int]:
+    if data[at : at + 1] != b"p":
+        raise InvalidArgument("packing did not pickle a field that unpacking has in pickled=[...]; let all ranks have the same")
+    pickled, at = _get_sized(data, at + 1)
+    return pickle.loads(pickled), at
+
+
+_PLAIN: Mapping[bytes, Any] = {b"0": None, b"t": True, b"f": False}
+
+
+def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
+    letter, at = data[at : at + 1], at + 1
+    if depth > DEPTH_MAX:
+        raise InvalidArgument(f"values lie more than {DEPTH_MAX} deep in each other")
+    if letter in _PLAIN:
+        return _PLAIN[letter], at
+    if letter in (b"i", b"d"):
+        (number,), at = _take(data, at, _WHOLE if letter == b"i" else _REAL)
+        return number, at
+    if letter == b"c":
+        (real, imaginary), at = _take(data, at, _COMPLEX)
+        return complex(real, imaginary), at
+    if letter in (b"I", b"s", b"b", b"B"):
+        body, at = _get_sized(data, at)
+        if letter == b"I":
+            return int.from_bytes(body, "little", signed=True), at
+        if letter == b"s":
+            return str(body, "utf-8", "surrogatepass"), at
+        return (bytes if letter == b"b" else bytearray)(body), at
+    if letter == b"a":
+        made = array(data[at : at + 1].decode("ascii", "replace"))
+        body, at = _get_sized(data, at + 1)
+        made.frombytes(body)
+        return made, at
+    if letter in (b"l", b"u", b"m"):
+        (count,), at = _take(data, at, _LENGTH)
+        all_: list[Any] = []
+        for _ in range(2 * count if letter == b"m" else count):
+            one, at = _get(data, at, depth + 1)
+            all_.append(one)
+        if letter == b"m":
+            return dict(zip(all_[::2], all_[1::2], strict=True)), at
+        return (all_ if letter == b"l" else tuple(all_)), at
+    if letter in (b"n", b"g"):
+        import numpy
+
+        kind, at = _get(data, at, depth + 1)
+        shape, at = _get(data, at, depth + 1)
+        body, at = _get_sized(data, at)
+        dtype = numpy.dtype(kind)
+        if dtype.hasobject:
+            raise InvalidArgument("what was packed is an array of Python's objects")
+        made = numpy.frombuffer(body, dtype).reshape(shape).copy()
+        return (made[()] if letter == b"g" else made), at
+    if letter == b"p":
+        raise InvalidArgument("packing pickled a field that unpacking has not in pickled=[...]; let all ranks have the same")
+    raise InvalidArgument("unpacking finds what packing did not write") if letter else _short()

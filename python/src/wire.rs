@@ -1,0 +1,168 @@
+//! How objects on different ranks reach each other: by messages of mpi4py on the program's communicator, which is another one
+//! after each recovery.
+//!
+//! What must hold: memory that MPI may still fill is not freed.
+
+use crate::{
+    group::{pause_of, wait_asleep},
+    mpi::is_over,
+    world::World,
+};
+use mainstay_engine::{Error, Result};
+use mainstay_objects::{Arriving, Wire};
+use pyo3::{exceptions::PyValueError, intern, prelude::*, types::PyByteArray};
+use std::{
+    cell::RefCell,
+    mem::{forget, take},
+    sync::Arc,
+    time::Duration,
+};
+
+/// As MAINSTAY_OBJECTS_TAG in C: every MPI has so large a tag.
+const TAG: i32 = 32767;
+
+pub(crate) struct MpiWire {
+    /// The module `mpi4py.MPI`.
+    mpi: Py<PyAny>,
+    world: Arc<World>,
+    known: RefCell<Option<Known>>,
+}
+
+/// What is known of the communicator.
+struct Known {
+    comm: Py<PyAny>,
+    rank: usize,
+    ranks: usize,
+    pause: Duration,
+}
+
+impl MpiWire {
+    pub(crate) fn new(mpi: Py<PyAny>, world: Arc<World>) -> MpiWire {
+        MpiWire { mpi, world, known: RefCell::default() }
+    }
+
+    /// Calls MPI on the communicator of now, with the longest sleep between two looks for slower ranks.
+    fn call<T>(
+        &self,
+        doing: &str,
+        call: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyAny>, Duration) -> PyResult<T>,
+    ) -> Result<T> {
+        let failed =
+            |why: String| Error::GroupFailed { what: format!("objects: {doing}: {why}; recover on all ranks") };
+        Python::try_attach(|py| {
+            let mpi = self.mpi.bind(py);
+            if is_over(mpi) {
+                return Err(failed("MPI was finalized; close objects before".to_owned()));
+            }
+            let called = self.look(mpi).and_then(|()| {
+                let (comm, pause) = {
+                    let known = self.known.borrow();
+                    let known = known.as_ref().ok_or_else(|| PyValueError::new_err("there is no communicator"))?;
+                    (known.comm.clone_ref(py), known.pause)
+                };
+                call(mpi, comm.bind(py), pause)
+            });
+            called.map_err(|error| failed(error.value(py).to_string()))
+        })
+        .unwrap_or_else(|| Err(failed("the interpreter is ending; close objects before".to_owned())))
+    }
+
+    /// Gets to know the communicator, if it is another one than before.
+    fn look(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mpi.py();
+        let comm = self.world.comm(py).ok_or_else(|| PyValueError::new_err("a spare has no objects"))?;
+        if self.known.borrow().as_ref().is_some_and(|known| known.comm.is(&comm)) {
+            return Ok(());
+        }
+        let rank = comm.call_method0(py, intern!(py, "Get_rank"))?.extract(py)?;
+        let ranks = comm.call_method0(py, intern!(py, "Get_size"))?.extract(py)?;
+        let pause = pause_of(py, &self.world, rank)?;
+        *self.known.borrow_mut() = Some(Known { comm, rank, ranks, pause });
+        Ok(())
+    }
+
+    /// Where the ranks cannot be had, the next call that needs them fails.
+    fn place(&self) -> (usize, usize) {
+        let looked = Python::try_attach(|py| self.look(self.mpi.bind(py)).is_ok());
+        let known = self.known.borrow();
+        known.as_ref().filter(|_| looked == Some(true)).map_or((0, 1), |known| (known.rank, known.ranks))
+    }
+}
+
+impl Wire for MpiWire {
+    fn rank(&self) -> usize {
+        self.place().0
+    }
+
+    fn ranks(&self) -> usize {
+        self.place().1
+    }
+
+    fn swap(&self, to: &[u64], from: &mut [u64]) -> Result<()> {
+        self.call("telling all ranks", |mpi, comm, pause| {
+            let py = mpi.py();
+            let bytes: Vec<u8> = to.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let (sent, number) = (PyByteArray::new(py, &bytes), mpi.getattr(intern!(py, "UINT64_T"))?);
+            let got = PyByteArray::new_with(py, bytes.len(), |_| Ok(()))?;
+            let given = ([sent.as_any(), &number], [got.as_any(), &number]);
+            wait_asleep(&comm.call_method1(intern!(py, "Ialltoall"), given)?, None, pause)?;
+            for (word, bytes) in from.iter_mut().zip(got.to_vec().chunks_exact(8)) {
+                *word = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            }
+            Ok(())
+        })
+    }
+
+    fn exchange(
+        &self,
+        leaving: &[(usize, &[u8])],
+        arriving: &mut Vec<Arriving>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<()> {
+        let mut coming: Vec<Py<PyAny>> = Vec::with_capacity(arriving.len());
+        let done = self.call("messages", |mpi, comm, pause| {
+            let py = mpi.py();
+            let (memory, byte) = (mpi.getattr(intern!(py, "memory"))?, mpi.getattr(intern!(py, "BYTE"))?);
+            let at = |address: usize, bytes: usize| memory.call_method1(intern!(py, "fromaddress"), (address, bytes));
+            for Arriving { from, bytes } in arriving.iter_mut() {
+                let room = at(bytes.as_mut_ptr().expose_provenance(), bytes.len())?;
+                coming.push(comm.call_method1(intern!(py, "Irecv"), ([&room, &byte], *from, TAG))?.unbind());
+            }
+            // By Send, into receives that were started: Isend of Open MPI 5.0 can crash in a wait when a rank fails.
+            for (to, bytes) in leaving {
+                let data = at(bytes.as_ptr().expose_provenance(), bytes.len())?;
+                comm.call_method1(intern!(py, "Send"), ([&data, &byte], *to, TAG))?;
+            }
+            meanwhile();
+            coming.iter().try_for_each(|request| wait_asleep(request.bind(py), None, pause))
+        });
+        if done.is_err() {
+            // What is under way may be filled still: that memory is not freed.
+            forget((coming, take(arriving)));
+        }
+        done
+    }
+}
+
+/// The objects of a program without a communicator.
+pub(crate) struct Alone;
+
+impl Wire for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    fn swap(&self, to: &[u64], from: &mut [u64]) -> Result<()> {
+        from.copy_from_slice(to);
+        Ok(())
+    }
+
+    fn exchange(&self, _: &[(usize, &[u8])], _: &mut Vec<Arriving>, meanwhile: &mut dyn FnMut()) -> Result<()> {
+        meanwhile();
+        Ok(())
+    }
+}
