@@ -23,6 +23,7 @@ mod regroup;
 mod restored;
 mod session;
 mod settings;
+mod speculation;
 mod stream;
 mod world;
 
@@ -39,6 +40,7 @@ mod engine {
         recovered::Recovered,
         restored::Restored,
         session::{Session, open},
+        speculation::Speculation,
         world::finalize,
     };
 

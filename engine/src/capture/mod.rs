@@ -24,7 +24,7 @@ mod tests;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, Changes, Hashes, Led, OWN_RUNS_MAX, PageTracker, Part, Plan, Written, audit, differing,
+    Base, Changes, Early, Hashes, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, Plan, Told, Written, audit, differing,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -63,7 +63,7 @@ impl Ledger {
         let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
-        let allocation = self.allocate_beside(need, &self.retained(complete), keep)?;
+        let allocation = self.allocate_beside(need, &self.retained(complete), &[], keep)?;
         // Held revisions do not move: many blocks may be left and no stretch long enough.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
@@ -74,22 +74,24 @@ impl Ledger {
         Ok(allocation)
     }
 
-    /// Finds room for a shard that shares `shared` with the newest complete revision, if a `whole` one finds room after
-    /// it. `None`: it has to be saved whole, for which there is room if there was when the one before was saved.
+    /// Finds room for a shard that shares `shared` with the newest complete revision, but for those in the blocks `early`, if
+    /// a `whole` one finds room after it. `None`: it has to be saved whole, for which there is room if there was when the
+    /// one before was saved.
     pub(crate) fn allocate_sharing(
         &self,
         need: Need,
-        shared: &[Run],
+        (shared, early): (&[Run], &[Blocks]),
         whole: Need,
         complete: &[RevisionKey],
         keep: usize,
     ) -> Option<Allocation> {
         // What the other root alone keeps goes with the next one.
-        if !self.keeps(shared) {
+        if !self.keeps(shared, early) {
             return None;
         }
-        let allocation = self.allocate_beside(need, &self.retained(complete), keep).ok()?.sharing(shared);
-        let lasts = self.rehearse([need, whole], shared, complete, keep);
+        let allocation = self.allocate_beside(need, &self.retained(complete), early, keep).ok()?;
+        let allocation = allocation.sharing(shared, early);
+        let lasts = self.rehearse_from(Some(&allocation), [need, whole], shared, complete, keep);
         lasts.then_some(allocation)
     }
 
@@ -157,9 +159,9 @@ impl Ledger {
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
             let (need, shared) = if step == 0 { (first, shared) } else { (then, &[][..]) };
             let given = given.filter(|_| step == 0).cloned();
-            let room = given.or_else(|| allocate(self.portion.data_blocks(), referred, &retained, need));
+            let room = given.or_else(|| allocate(self.portion.data_blocks(), referred, &retained, &[], need));
             let Some(room) = room else { return false };
-            let room = room.sharing(shared);
+            let room = room.sharing(shared, &[]);
             let imagined = Arc::new(Kept::imagined(step as u64, &room));
             complete.insert(0, imagined.key());
             complete.truncate(keep);
