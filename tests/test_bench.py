@@ -86,7 +86,12 @@ def pages_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "pages", *small)
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages"))
+@pytest.fixture(scope="module")
+def speculation_rows(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), "speculation", "--speed", "1024")
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages", "speculation"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 

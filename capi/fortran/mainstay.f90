@@ -228,6 +228,16 @@ module mainstay
     integer(c_int64_t) :: snapshot_bytes = 0
   end type
 
+  ! What saving early came to on this rank, in blocks of 4 KiB; as in mainstay.h.
+  type, bind(C), public :: mainstay_speculation
+    integer(c_int64_t) :: dirty = 0
+    integer(c_int64_t) :: early = 0
+    integer(c_int64_t) :: saved = 0
+    integer(c_int64_t) :: wasted = 0
+    integer(c_int64_t) :: waiting = 0
+    integer(c_int64_t) :: is_off = 0
+  end type
+
   ! What one checkpoint took on this rank; as in mainstay.h.
   type, bind(C), public :: mainstay_record
     integer(c_int64_t) :: revision = 0
@@ -264,6 +274,8 @@ module mainstay
     procedure :: follow
     procedure :: move
     procedure :: untrack
+    procedure :: settled
+    procedure :: speculation
     procedure :: unprotect
     procedure :: alloc
     procedure :: free
@@ -393,6 +405,19 @@ module mainstay
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: status
+    end function
+    function c_settled(session, name, offset, bytes) bind(C, name="mainstay_settled") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: offset, bytes
+      integer(c_int) :: status
+    end function
+    function c_speculation(session, speculation) bind(C, name="mainstay_speculated") result(status)
+      import
+      type(c_ptr), value :: session
+      type(mainstay_speculation), intent(out) :: speculation
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -655,6 +680,24 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_untrack(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Says that `bytes` bytes of a region, from byte `offset` (of 0) on, will not be written again before the next checkpoint:
+  ! with the setting predictor they are saved at once, in the background. Never waits for a write.
+  subroutine settled(self, name, offset, bytes, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset, bytes
+    integer, intent(out), optional :: stat
+    call settle(c_settled(self%handle, to_c(name), offset, bytes), stat)
+  end subroutine
+
+  ! What saving early has come to on this rank.
+  subroutine speculation(self, told, stat)
+    class(mainstay_session), intent(in) :: self
+    type(mainstay_speculation), intent(out) :: told
+    integer, intent(out), optional :: stat
+    call settle(c_speculation(self%handle, told), stat)
   end subroutine
 
   subroutine unprotect(self, name, stat)

@@ -460,6 +460,22 @@ typedef struct {
   int (*shrink)(void *context, uint32_t divided, void *survivors);
 } mainstay_group;
 
+// What saving early came to on this rank since its session was opened, in blocks of 4 KiB.
+typedef struct {
+  // Blocks that the program had written when a checkpoint began,
+  uint64_t dirty;
+  // those of them that the checkpoint did not have to write any more;
+  uint64_t early;
+  // blocks that were saved early,
+  uint64_t saved;
+  // and in vain, as they were written again;
+  uint64_t wasted;
+  // and those that are going to be.
+  uint64_t waiting;
+  // 1 if nothing is saved early now; a line on standard error has said why.
+  uint64_t is_off;
+} mainstay_speculation;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -832,6 +848,15 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
 mainstay_status mainstay_untrack(mainstay_session *session,
                                  const char *name);
 
+// Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
+// the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
+// Without it, and of memory whose pages are not told, nothing happens. Local, never waits for a write.
+// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes.
+mainstay_status mainstay_settled(mainstay_session *session,
+                                 const char *name,
+                                 uint64_t offset,
+                                 uint64_t bytes);
+
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
@@ -868,6 +893,9 @@ mainstay_status mainstay_open_solo(const char *path,
 // Waits for the last revision and ends the session, also when it returns an error: the pointer must
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
+
+// Puts what saving early has come to into `*speculation`. Local, never waits.
+mainstay_status mainstay_speculated(mainstay_session *session, mainstay_speculation *speculation);
 
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
 // mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;

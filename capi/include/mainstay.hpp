@@ -288,6 +288,11 @@ public:
   /* Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
    * card, a GPU or another process writes to. */
   void untrack(const std::string &name) { detail::check(mainstay_untrack(handle_, detail::text(name))); }
+  /* Says that `bytes` bytes of a region, from `offset` on, will not be written again before the next checkpoint: with the
+   * setting predictor they are saved at once, in the background. */
+  void settled(const std::string &name, uint64_t offset, uint64_t bytes) {
+    detail::check(mainstay_settled(handle_, detail::text(name), offset, bytes));
+  }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
   /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
    * or point to memory of their own (std::string, std::vector) are to be left out. */
@@ -396,6 +401,12 @@ public:
     return durable != 0;
   }
   /* revision 0: no checkpoint has become durable yet. */
+  /* What saving early has come to on this rank. */
+  mainstay_speculation speculation() const {
+    mainstay_speculation told = {};
+    detail::check(mainstay_speculated(handle_, &told));
+    return told;
+  }
   mainstay_record last_record() const {
     mainstay_record record = {};
     detail::check(mainstay_last_record(handle_, &record));

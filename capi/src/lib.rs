@@ -27,4 +27,5 @@ mod recover;
 mod region;
 mod restore;
 mod session;
+mod speculation;
 mod stream;

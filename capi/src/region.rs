@@ -149,6 +149,27 @@ pub unsafe extern "C" fn mainstay_untrack(session: *mut Session, name: *const c_
     })
 }
 
+/// Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
+/// the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
+/// Without it, and of memory whose pages are not told, nothing happens. Local, never waits for a write.
+/// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_settled(
+    session: *mut Session,
+    name: *const c_char,
+    offset: u64,
+    bytes: u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { session_of(session)?.engine.settled(&name_of(name)?, offset, bytes) }
+    })
+}
+
 /// Takes a region out again. Local. Revisions that hold it stay as they are.
 ///
 /// # Safety

@@ -44,15 +44,17 @@ pub mod tend;
 pub use capture::{Allocated, OwnMemory, Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved,
-    Setting, Shown, Signal, Source, Stage, Start, Surroundings, Track, UnknownVariable, Value,
+    Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery,
+    Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Failing, Got, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardsHere, Stepped, run};
+pub use session::{
+    Failing, Got, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardsHere, Speculation, Stepped, run,
+};
 pub use space::format::PoolBound;
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,

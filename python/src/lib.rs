@@ -25,6 +25,7 @@ mod regroup;
 mod restored;
 mod session;
 mod settings;
+mod speculation;
 mod stream;
 mod wire;
 mod world;
@@ -43,6 +44,7 @@ mod engine {
         recovered::Recovered,
         restored::Restored,
         session::{Session, open},
+        speculation::Speculation,
         world::finalize,
     };
 

@@ -13,6 +13,7 @@ use crate::{
     recovered::Recovered,
     restored::Restored,
     settings::{config, path as path_of},
+    speculation::Speculation,
     stream::{self, Files},
     wire::MpiWire,
 };
@@ -57,7 +58,7 @@ pub struct Session {
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
-    text_signature = "(path, comm=None, *, keep=None, capture=None, track=None, audit=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
+    text_signature = "(path, comm=None, *, keep=None, capture=None, track=None, audit=None, predictor=None, stagger=None, oracle=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
@@ -251,6 +252,15 @@ impl Session {
     /// RegionMissing: no region has this name.
     fn untrack(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
         self.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
+    }
+
+    /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again
+    /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
+    /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it
+    /// has fewer bytes.
+    fn settled(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, bytes: u64) -> PyResult<()> {
+        let name = name.to_string_lossy();
+        self.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
@@ -593,6 +603,11 @@ impl Session {
     /// What the newest checkpoint took whose part of this rank is durable. Local, never waits.
     fn last_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.local(py, |open| Ok(open.engine()?.last_record()?.map(Record::from)))
+    }
+
+    /// What saving early has come to on this rank, in blocks of 4 KiB. Local, never waits.
+    fn speculation(&self, py: Python<'_>) -> PyResult<Speculation> {
+        self.local(py, |open| open.engine()?.speculation().map(Speculation::from))
     }
 
     /// Waits for the last revision and ends the session, also when it raises. Collective, before

@@ -272,6 +272,7 @@ static void nulls(void) {
   mainstay_group group = alone();
   mainstay_session *none = NULL;
   mainstay_record record;
+  mainstay_speculation early;
   mainstay_restored restored;
   mainstay_reader *reader;
   mainstay_item item;
@@ -292,6 +293,10 @@ static void nulls(void) {
   said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
   said("untrack(session)", mainstay_untrack(NULL, "a"));
   said("untrack(name)", mainstay_untrack(session, NULL));
+  said("settled(session)", mainstay_settled(NULL, "a", 0, 1));
+  said("settled(name)", mainstay_settled(session, NULL, 0, 1));
+  said("speculated(session)", mainstay_speculated(NULL, &early));
+  said("speculated(out)", mainstay_speculated(session, NULL));
   said("unprotect(session)", mainstay_unprotect(NULL, "a"));
   said("unprotect(name)", mainstay_unprotect(session, NULL));
   said("alloc(session)", mainstay_alloc(NULL, "a", 8, 0, &place));
@@ -513,6 +518,7 @@ static void run(const char *command) {
   else if (IS("alloc"))
     said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &(void *){NULL}));
   else if (IS("free")) said("unprotect", mainstay_free(session, value));
+  else if (IS("settled")) said("settled", mainstay_settled(session, value, 0, 1 << 20));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
   else if (IS("follow")) follow(value);

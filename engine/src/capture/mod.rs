@@ -24,7 +24,8 @@ mod tests;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, Changes, Hashes, Led, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Written, audit, differing,
+    Base, Changes, Early, Hashes, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written, audit,
+    differing,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -25,7 +25,7 @@ pub(crate) struct Need {
 
 impl Need {
     /// The need of a root alone.
-    pub(super) const ROOT: Need = Need { data: 0, meta: 0 };
+    pub(crate) const ROOT: Need = Need { data: 0, meta: 0 };
 
     /// The need of a shard of this `size` whose data lies in at most `runs` runs.
     pub(crate) fn of(size: &Size, runs: usize) -> Need {
@@ -46,21 +46,23 @@ pub(crate) struct Allocation {
     pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
     pub(crate) data: Vec<Blocks>,
-    /// Runs of older revisions that the revision leads to as well, ascending: nobody writes them. They follow `data` in the
-    /// log.
+    /// Runs that the revision leads to as well, ascending, of older revisions or saved early: nobody writes them any more.
+    /// They follow `data` in the log.
     pub(crate) shared: Vec<Run>,
+    /// The blocks of those that were saved early, with their rows of hashes: no root leads to them yet.
+    pub(crate) early: Vec<Blocks>,
 }
 
 impl Allocation {
-    /// The same for a revision that shares these runs with older ones.
-    pub(crate) fn sharing(self, shared: &[Run]) -> Allocation {
-        Allocation { shared: shared.to_vec(), ..self }
+    /// The same for a revision that shares these runs with older ones, but for those in `early`.
+    pub(crate) fn sharing(self, shared: &[Run], early: &[Blocks]) -> Allocation {
+        Allocation { shared: shared.to_vec(), early: early.to_vec(), ..self }
     }
 
     /// The part of it that a shard with `contents` takes, which leads to these runs; `None` if its metadata has no room.
     pub(crate) fn leading(&self, contents: &Contents, shared: &[Run]) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks);
-        let whole = Allocation { data, ..self.clone() }.sharing(shared);
+        let whole = Allocation { data, ..self.clone() }.sharing(shared, &[]);
         let manifest = whole.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64;
         let rows = blocks_for(contents.blocks * HASH_BYTES as u64);
         // The end of it, so that what is left goes on with what is free before.
@@ -155,7 +157,7 @@ impl Allocation {
 
     /// All blocks of the allocation.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
-        self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).copied()
+        self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).chain(&self.early).copied()
     }
 
     /// Whether data and metadata of `portion` may use all blocks of the allocation.
@@ -237,7 +239,7 @@ pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
     blocks_for(Catalogue::bytes_for(revisions))
 }
 
-/// Finds room beside `retained`, in the portion of `maps`, with as few freeing roots as possible. Each freeing root
+/// Finds room beside `retained` and the blocks `aside`, in the portion of `maps`, with as few freeing roots as possible. Each freeing root
 /// overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
 ///
 /// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
@@ -246,6 +248,7 @@ pub(super) fn allocate<'a>(
     maps: &mut FreeMaps,
     mut slots: [Referred<'a>; 2],
     retained: &'a [Arc<Kept>],
+    aside: &[Blocks],
     need: Need,
 ) -> Option<Allocation> {
     let (mut freeing, mut freed) = (Vec::new(), 0);
@@ -256,12 +259,13 @@ pub(super) fn allocate<'a>(
             maps.beside(slots.iter().flat_map(|slot| slot.kept))
         };
         slots.iter().filter_map(|slot| slot.catalogue).for_each(|catalogue| free.cut(catalogue));
+        aside.iter().for_each(|blocks| free.cut(*blocks));
         let lower = usize::from(slots[1].sequence < slots[0].sequence);
         let newest = slots[1 - lower];
         let has_blocks = need.blocks() < free.count();
         let placed = has_blocks.then(|| place(free.clone(), slots, newest, retained, need)).flatten();
         if let Some((catalogue, meta, data)) = placed {
-            return Some(Allocation { freeing, catalogue, meta, data, shared: Vec::new() });
+            return Some(Allocation { freeing, catalogue, meta, data, shared: Vec::new(), early: Vec::new() });
         }
         if freed == 2 {
             return None;
@@ -337,7 +341,7 @@ mod tests {
         {
             let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
             // What the slots lead to lies at the front.
-            let fits = |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], Need { data, meta: 2 });
+            let fits = |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], &[], Need { data, meta: 2 });
             let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);
             let most = 20 - taken - aside - 3;
             let room = fits(most).unwrap();

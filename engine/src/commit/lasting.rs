@@ -64,7 +64,7 @@ impl Ledger {
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
         let maps = &mut self.free_maps();
-        let allocation = self.allocate_beside(maps, need, &self.retained(complete), keep)?;
+        let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep)?;
         // Held revisions do not move: many blocks may be left and no stretch long enough.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
@@ -75,22 +75,24 @@ impl Ledger {
         Ok(allocation)
     }
 
-    /// Finds room for a shard that shares `shared` with the newest complete revision, if a `whole` one finds room after
-    /// it. `None`: it has to be saved whole, for which there is room if there was when the one before was saved.
+    /// Finds room for a shard that shares `shared` with the newest complete revision, but for those in the blocks `early`, if
+    /// a `whole` one finds room after it. `None`: it has to be saved whole, for which there is room if there was when the
+    /// one before was saved.
     pub(crate) fn allocate_sharing(
         &self,
         need: Need,
-        shared: &[Run],
+        (shared, early): (&[Run], &[Blocks]),
         whole: Need,
         complete: &[RevisionKey],
         keep: usize,
     ) -> Option<Allocation> {
         // What the other root alone keeps goes with the next one.
-        if !self.keeps(shared) {
+        if !self.keeps(shared, early) {
             return None;
         }
         let maps = &mut self.free_maps();
-        let allocation = self.allocate_beside(maps, need, &self.retained(complete), keep).ok()?.sharing(shared);
+        let allocation = self.allocate_beside(maps, need, &self.retained(complete), early, keep).ok()?;
+        let allocation = allocation.sharing(shared, early);
         let lasts = self.rehearse(maps, Some(&allocation), [need, whole], complete, keep);
         lasts.then_some(allocation)
     }
@@ -155,7 +157,8 @@ impl Ledger {
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
             let need = if step == 0 { first } else { then };
             let given = given.filter(|_| step == 0).cloned();
-            let Some(room) = given.or_else(|| allocate(maps, referred, &retained, need)) else { return false };
+            let room = given.or_else(|| allocate(maps, referred, &retained, &[], need));
+            let Some(room) = room else { return false };
             let imagined = Arc::new(Kept::imagined(step as u64, &room));
             complete.insert(0, imagined.key());
             complete.truncate(keep);

@@ -249,29 +249,30 @@ impl Ledger {
 
     /// Like `room_for_root`, but `None` unless enough is left for the next root.
     fn room_for_one_more(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
-        let room = allocate(&mut self.free_maps(), self.referred(), kept, Need::ROOT)?;
+        let room = allocate(&mut self.free_maps(), self.referred(), kept, &[], Need::ROOT)?;
         room.freeing.is_empty().then_some(room.catalogue)
     }
 
     /// Finds room for a shard beside the revisions `retained` and the held ones.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
-        self.allocate_beside(&mut self.free_maps(), need, &kept, kept.len())
+        self.allocate_beside(&mut self.free_maps(), need, &kept, &[], kept.len())
     }
 
     pub(super) fn free_maps(&self) -> FreeMaps {
         FreeMaps::new(self.portion.data_blocks())
     }
 
-    /// Finds room for a shard beside `kept`, for a job that keeps `keep` revisions.
+    /// Finds room for a shard beside `kept` and the blocks `aside`, for a job that keeps `keep` revisions.
     pub(super) fn allocate_beside(
         &self,
         maps: &mut FreeMaps,
         need: Need,
         kept: &[Arc<Kept>],
+        aside: &[Blocks],
         keep: usize,
     ) -> Result<Allocation> {
-        let room = allocate(maps, self.referred(), kept, need);
+        let room = allocate(maps, self.referred(), kept, aside, need);
         // So many blocks may be there, and not in one stretch.
         let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
         room.ok_or_else(|| self.too_small(need, kept, less(), keep))
@@ -293,7 +294,7 @@ impl Ledger {
     pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         self.check_freed(allocation)?;
-        self.check_shared(&allocation.shared)?;
+        self.check_shared(allocation)?;
         let mut kept = self.retained(retained);
         kept.push(Arc::new(shard));
         self.write_catalogue(kept, allocation.catalogue, false)
@@ -301,20 +302,20 @@ impl Ledger {
 
     /// Checks that the blocks of `allocation` may be written, once `free` has freed them.
     fn check_freed(&mut self, allocation: &Allocation) -> Result<()> {
-        let written = allocation.data.iter().chain([&allocation.meta]).copied();
+        let written = allocation.data.iter().chain([&allocation.meta]).chain(&allocation.early).copied();
         check_freed(allocation, self.newest().and_then(|root| root.catalogue))
             .and_then(|()| check_unreferred(self.portion.data_blocks(), self.referred(), written))
             .map_err(|error| self.stop(error))
     }
 
     /// Checks that the newest root keeps all that a shard shares with older ones: until it is published, nothing else does.
-    fn check_shared(&mut self, shared: &[Run]) -> Result<()> {
-        check_shared(self.kept(), shared).map_err(|error| self.stop(error))
+    fn check_shared(&mut self, allocation: &Allocation) -> Result<()> {
+        check_shared(self.kept(), &allocation.shared, &allocation.early).map_err(|error| self.stop(error))
     }
 
-    /// Whether the newest root keeps these runs, with their rows.
-    pub(crate) fn keeps(&self, shared: &[Run]) -> bool {
-        check_shared(self.kept(), shared).is_ok()
+    /// Whether the newest root keeps these runs, with their rows, but for those in `early`.
+    pub(crate) fn keeps(&self, shared: &[Run], early: &[Blocks]) -> bool {
+        check_shared(self.kept(), shared, early).is_ok()
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {

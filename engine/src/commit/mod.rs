@@ -5,9 +5,11 @@
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
 //! - a root can always be written: its catalogue has room, whatever the shards take;
+//! - blocks that are saved early for the next revision are free until then, and nothing else takes them;
 //! - revisions that all ranks last agreed to be complete stay in every root, and so do held revisions.
 
 mod allocation;
+mod early;
 mod handing;
 mod lasting;
 mod ledger;
@@ -17,6 +19,7 @@ mod revision;
 mod staying;
 
 pub(crate) use allocation::{Allocation, Need};
+pub(crate) use early::EarlyRoom;
 pub(crate) use handing::Handed;
 pub(crate) use lasting::{Stays, lacking};
 pub(crate) use ledger::{Ledger, Opened};

@@ -24,13 +24,16 @@ pub(super) fn check_unreferred(
     check(taken.is_none(), || format!("blocks {taken:?} were to be written, and are not free"))
 }
 
-/// Refuses runs of older revisions that none of those `kept` has: their blocks may have been written for something else.
-pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run]) -> Result<()> {
+/// Refuses runs that none of those `kept` has, and that were not saved `early` for this revision: their blocks may have been
+/// written for something else.
+pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks]) -> Result<()> {
     if shared.is_empty() {
         return Ok(());
     }
     let all = united(kept.iter().flat_map(|kept| kept.blocks.iter().copied()).collect());
-    let lost = shared.iter().find(|run| !is_among(&all, run.stretch()) || !is_among(&all, run.row_blocks()));
+    let early = united(early.to_vec());
+    let has = |of: &[Blocks], run: &Run| is_among(of, run.stretch()) && is_among(of, run.row_blocks());
+    let lost = shared.iter().find(|run| !has(&all, run) && !has(&early, run));
     check(lost.is_none(), || format!("blocks {lost:?} were to be shared, and are not kept"))
 }
 
@@ -90,6 +93,7 @@ mod tests {
             meta: blocks(21, 1),
             data: Vec::new(),
             shared: Vec::new(),
+            early: Vec::new(),
         };
         // A catalogue that was read from the medium may be shorter than what was set aside for it.
         for (freeing, newest) in [

@@ -79,7 +79,7 @@ impl Ledger {
             if staying.len() == newest.kept.len() { newest.catalogue } else { Some(self.room_for_root(&staying)?) };
         slots[lower] = Referred { sequence: newest.sequence + 1, kept: &staying, catalogue };
         let need = Need { data: 0, meta: catalogue_blocks(retained.len()) };
-        let room = allocate(&mut self.free_maps(), slots, &retained, Need::ROOT);
+        let room = allocate(&mut self.free_maps(), slots, &retained, &[], Need::ROOT);
         room.map(drop).ok_or_else(|| self.too_small(need, &retained, 0, retained.len()))
     }
 }

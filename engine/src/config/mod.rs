@@ -32,4 +32,6 @@ pub use signal::Signal;
 pub use stage::Stage;
 pub use table::{Choice, Config, KEYS, Key};
 pub use value::Value;
-pub use words::{Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Start, Track};
+pub use words::{
+    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Stagger, Start, Track,
+};

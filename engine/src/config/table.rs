@@ -5,8 +5,8 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Shown, Signal, Stage, Start, Track,
-    Value,
+    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal, Stage, Stagger,
+    Start, Track, Value,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
@@ -105,7 +105,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// complete revisions that are kept; a space has room for two more
+    /// complete revisions that are kept; a space has room for two more, and with a predictor for three
     keep: u32 {
         default: 1,
         given_as: count,
@@ -139,6 +139,31 @@ settings! {
         takes: "0 or more",
         in_range: any,
         alike: true,
+    }
+    /// with incremental capture, and pages: by what it is told which pages the program does not write again before its next
+    /// checkpoint, so that they are saved meanwhile; told: by the program alone; oracle: by a recorded run; off: none are
+    predictor: Predictor {
+        default: Predictor::default(),
+        given_as: word,
+        takes: "off, auto, infrequent, idle, phase, count, told or oracle",
+        in_range: any,
+        alike: true,
+    }
+    /// with a predictor: whether the ranks take turns at saving early, so that they do not all meet at the server
+    stagger: Stagger {
+        default: Stagger::default(),
+        given_as: word,
+        takes: "on or off",
+        in_range: any,
+        alike: true,
+    }
+    /// with predictor = oracle: the directory in which a run like this one was recorded by trace; off: nowhere
+    oracle: Option<PathBuf> {
+        default: None,
+        given_as: path_or_off,
+        takes: "off or a directory",
+        in_range: is_path_or_none,
+        alike: false,
     }
     /// with snapshots: from how many bytes on that are to be copied a snapshot is taken, and not a plain copy; auto:
     /// where the program waits for less time
@@ -461,7 +486,8 @@ settings! {
         in_range: is_path_or_none,
         alike: false,
     }
-    /// how often a program that is traced is looked at besides where it calls mainstay_tick; 0: never
+    /// with trace or a predictor: how often it is looked at what the program has written, besides where it calls
+    /// mainstay_tick; 0: never
     tick_every: Duration {
         key: "tick_seconds",
         default: Duration::ZERO,

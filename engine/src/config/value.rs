@@ -1,6 +1,9 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start, Track};
+use super::{
+    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage, Stagger, Start,
+    Track,
+};
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
@@ -179,6 +182,23 @@ impl Word for Capture {
 impl Word for Track {
     const ALL: &'static [(&'static str, Self)] =
         &[("auto", Track::Auto), ("pages", Track::Pages), ("hashes", Track::Hashes)];
+}
+
+impl Word for Predictor {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("off", Predictor::Off),
+        ("auto", Predictor::Auto),
+        ("infrequent", Predictor::Infrequent),
+        ("idle", Predictor::Idle),
+        ("phase", Predictor::Phase),
+        ("count", Predictor::Count),
+        ("told", Predictor::Told),
+        ("oracle", Predictor::Oracle),
+    ];
+}
+
+impl Word for Stagger {
+    const ALL: &'static [(&'static str, Self)] = &[("on", Stagger::On), ("off", Stagger::Off)];
 }
 
 impl Word for Recovery {

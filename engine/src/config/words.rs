@@ -49,6 +49,32 @@ pub enum Track {
     Hashes,
 }
 
+/// What tells which pages are saved before the checkpoint that they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Predictor {
+    /// Nothing: all is saved at the checkpoint.
+    #[default]
+    Off,
+    /// What would have served best until now, or nothing.
+    Auto,
+    Infrequent,
+    Idle,
+    Phase,
+    Count,
+    /// The program alone.
+    Told,
+    /// A recorded run.
+    Oracle,
+}
+
+/// Whether the ranks take turns at something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stagger {
+    #[default]
+    On,
+    Off,
+}
+
 /// Where a level lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LevelPlace {

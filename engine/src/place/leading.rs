@@ -32,7 +32,7 @@ impl Shard {
         let Some(leading) = allocation.leading(&led.contents, &led.shared) else { return Ok(false) };
         let has_room = {
             let ledger = lock(ledger);
-            ledger.keeps(&led.shared)
+            ledger.keeps(&led.shared, &[])
                 && (!lasts || ledger.lasts_sharing(&leading, allocation, retained, keep.unwrap_or(1)))
         };
         if has_room {

@@ -7,6 +7,7 @@
 //! revision is never published in that target; a chunk is kept until the last target has it; what the record beside the
 //! pool calls done is in the space.
 
+mod early;
 mod ending;
 mod following;
 mod hashes;
@@ -23,6 +24,7 @@ mod target;
 mod tests;
 mod threads;
 
+pub(crate) use early::EarlyPart;
 pub(crate) use following::Following;
 pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;

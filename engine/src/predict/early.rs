@@ -5,7 +5,7 @@ use super::{Page, PerPage};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(crate) struct Early {
     queue: VecDeque<Page>,
     pages: PerPage<State>,
     dirty: Vec<Page>,
@@ -36,7 +36,7 @@ pub struct Outcome {
 
 impl Early {
     /// Saves what waits, as far as `capacity` more pages reach; what was not used is not kept for later.
-    pub(super) fn save(&mut self, capacity: u64) {
+    pub(crate) fn save(&mut self, capacity: u64) {
         self.credit = capacity;
         while self.credit > 0
             && let Some(page) = self.queue.pop_front()
@@ -50,7 +50,7 @@ impl Early {
     }
 
     /// The program has written `pages`.
-    pub(super) fn written(&mut self, pages: &[Page]) {
+    pub(crate) fn written(&mut self, pages: &[Page]) {
         for page in pages {
             let state = self.pages.at(*page);
             match std::mem::replace(state, State::Dirty) {
@@ -62,7 +62,7 @@ impl Early {
     }
 
     /// `pages` are to be saved, but those that are already.
-    pub(super) fn settled(&mut self, pages: &[Page]) {
+    pub(crate) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
             let state = self.pages.at(*page);
             if *state == State::Dirty {
@@ -73,7 +73,7 @@ impl Early {
     }
 
     /// The checkpoint.
-    pub(super) fn end(&mut self) -> Outcome {
+    pub(crate) fn end(&mut self) -> Outcome {
         let outcome = Outcome { dirty: self.dirty.len() as u64, early: self.saved, wasted: self.wasted };
         for page in self.dirty.drain(..) {
             *self.pages.at(page) = State::Clean;

@@ -16,6 +16,7 @@ mod positions;
 mod replay;
 mod trace;
 
+pub(crate) use early::Early;
 pub use numbering::Numbering;
 pub use replay::{Ends, Outcome, Replay, Speed};
 pub use trace::{Moment, Reader, Writer, Written};
@@ -43,7 +44,7 @@ pub struct Tick<'a> {
 }
 
 /// Names the pages that will not be written again before the next checkpoint.
-pub trait Predictor {
+pub trait Predictor: Send {
     /// Adds the pages that are settled at `tick` to `settled`; pages that were named before may be among them.
     fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>);
 

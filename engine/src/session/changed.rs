@@ -4,19 +4,23 @@
 //! What must hold: a shard shares blocks only with a revision that all roots keep until the shard is published; where
 //! anything is in doubt all is saved.
 
-use super::{level::Level, settle::Attempt};
+use super::{
+    early::{After, Early, Way, hindrance},
+    level::{Level, LevelKind},
+    settle::Attempt,
+};
 use crate::{
-    capture::{Base, Changes, Hashes, Plan, Region, Size, Written, audit},
-    commit::{Complete, RevisionKey},
-    config::{Config, Track},
+    capture::{Base, Changes, Hashes, Lies, Plan, Region, Size, Written, audit},
+    commit::{Allocation, Complete, Need, RevisionKey},
+    config::{Config, Predictor, Track},
     error::Result,
     ground::lock,
-    place::Shard,
+    place::{EarlyPart, RUNS, Shard},
     remark::remark,
     restore::base_of,
-    space::format::FoundBy,
+    space::{format::FoundBy, free::Blocks},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How a shard is staged whose successor may share blocks with it.
 pub(super) struct Changed {
@@ -28,7 +32,13 @@ pub(super) struct Changed {
 /// What shares blocks with what.
 #[derive(Debug)]
 pub(super) struct Changing {
-    way: Box<dyn Changes>,
+    way: Way,
+    /// What is saved before a checkpoint asks for it.
+    pub(super) early: Option<Early>,
+    /// Where that lies, from t1 on until it is decided what of it counts.
+    stopped: Option<EarlyPart>,
+    /// What the next shard takes at most.
+    whole: Need,
     /// What was saved last, if nobody has looked since.
     since: Option<RevisionKey>,
     /// Every how many revisions it is checked what is called clean; 0: never.
@@ -43,6 +53,10 @@ pub(super) struct Changing {
 pub(super) struct Planned {
     pub(super) base: Arc<Base>,
     pub(super) plan: Plan,
+    /// The blocks of the portion that were saved early, and what leads to them.
+    pub(super) early: Vec<Blocks>,
+    /// What is to be done if there is no room beside these.
+    pub(super) without: Option<Box<Planned>>,
     /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
     of: Option<(RevisionKey, [u8; 16])>,
 }
@@ -68,11 +82,54 @@ impl Changing {
                 }
             },
         };
-        Some(Changing { way, since: None, audit: config.audit.into(), last: None, read: None })
+        Some(Changing {
+            way: Arc::new(Mutex::new(way)),
+            early: None,
+            stopped: None,
+            whole: Need::ROOT,
+            since: None,
+            audit: config.audit.into(),
+            last: None,
+            read: None,
+        })
+    }
+
+    /// Has what will not be written again saved early, as the settings say, where `nearest` is the nearest level. Why that
+    /// cannot be is told to the user.
+    pub(super) fn speculate(
+        changing: &mut Option<Changing>,
+        config: &Config,
+        nearest: LevelKind,
+        (rank, ranks): (usize, usize),
+    ) {
+        if config.predictor == Predictor::Off {
+            return;
+        }
+        let is_by_pages = changing.as_ref().is_some_and(|changing| changing.found_by() == FoundBy::Pages);
+        let begun = match (hindrance(config, nearest == LevelKind::Memory, is_by_pages), changing) {
+            (None, Some(changing)) => {
+                Early::new(config, changing.way.clone(), (rank, ranks)).map(|early| changing.early = Some(early))
+            }
+            (why, _) => Err(why.unwrap_or_default().to_owned()),
+        };
+        if let Err(why) = begun {
+            remark(rank, &format!("nothing is saved early: {why}"));
+        }
     }
 
     pub(super) fn found_by(&self) -> FoundBy {
-        self.way.found_by()
+        lock(&self.way).found_by()
+    }
+
+    /// At t1, or where roots may be written: nothing is saved early from here on until the next revision is staged.
+    pub(super) fn stop_early(&mut self) {
+        self.stopped = self.early.as_ref().and_then(Early::stop);
+    }
+
+    /// The same, and what was saved early is given up.
+    pub(super) fn forget_early(&mut self) {
+        self.early.iter().for_each(Early::forget);
+        self.stopped = None;
     }
 
     /// What is to be saved of `regions` as revision `number` on `level`, at t1; `None`: all, which takes a shard of the
@@ -86,23 +143,55 @@ impl Changing {
         whole: &Size,
         small_below: u64,
     ) -> Result<Option<Planned>> {
-        let since = self.since.take();
+        let (since, stopped) = (self.since.take(), self.stopped.take());
+        self.whole = Need::of(whole, RUNS);
         let before = level.saving.as_ref().and_then(Attempt::key);
         let complete = level.complete_with(before, ranks).first().copied();
         let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
         let Some((Complete { key, layout, .. }, base)) = base else {
             // From here on it is told what is written: what is zero then is so now.
-            self.way.look(regions);
+            lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
-            return Ok(plan.map(|plan| Planned { base, plan, of: None }));
+            return Ok(plan.map(|plan| Planned { base, plan, early: Vec::new(), without: None, of: None }));
         };
-        let clean = self.way.clean(regions, &base, since == Some(key));
-        if self.audit > 0 && number.is_multiple_of(self.audit) {
-            audit(regions, &base, &clean)?;
+        let (clean, early) = {
+            let mut way = lock(&self.way);
+            let clean = way.clean(regions, &base, since == Some(key));
+            let told = way.told();
+            let early = self.early.as_ref().and_then(|early| early.end_interval(&told, stopped));
+            // What pages do not tell was not asked of them since.
+            (clean, early.filter(|_| since == Some(key)))
+        };
+        let is_audited = self.audit > 0 && number.is_multiple_of(self.audit);
+        let planned = |base: Arc<Base>, clean: Vec<Vec<Lies>>| {
+            let plan = Plan::new(regions, &base, clean, whole, small_below);
+            plan.map(|plan| {
+                let of = (!plan.shared.is_empty()).then_some((key, layout));
+                Planned { base, plan, early: Vec::new(), without: None, of }
+            })
+        };
+        let Some(early) = early else {
+            if is_audited {
+                audit(regions, &base, &clean)?;
+            }
+            return Ok(planned(base, clean));
+        };
+        let (wide, mut all) = (Arc::new(early.beside(&base)), clean.clone());
+        early.add_to(regions, &mut all);
+        if is_audited {
+            audit(regions, &wide, &all)?;
         }
-        let plan = Plan::new(regions, &base, clean, whole, small_below);
-        Ok(plan.map(|plan| Planned { base, of: (!plan.shared.is_empty()).then_some((key, layout)), plan }))
+        let with = planned(wide, all).and_then(|with| {
+            let led = early.led_to_beside(&base, &with.plan.shared)?;
+            let blocks = early.blocks_of(&with.plan.shared);
+            (!blocks.is_empty()).then_some(Planned { base: Arc::new(led), early: blocks, ..with })
+        });
+        let without = planned(base, clean);
+        Ok(match with {
+            Some(with) => Some(Planned { without: without.map(Box::new), ..with }),
+            None => without,
+        })
     }
 
     /// What the revision `key` has in the current portion.
@@ -124,14 +213,29 @@ impl Changing {
         Some(base)
     }
 
-    /// `shard` was staged of `regions`, as they lie now.
-    pub(super) fn staged(&mut self, shard: &Arc<Shard>, regions: &[Region]) {
-        self.way.saved(regions);
+    /// `shard` was staged of `regions` for `level`, as they lie now.
+    pub(super) fn staged(&mut self, shard: &Arc<Shard>, level: &Level, regions: &[Region]) {
+        lock(&self.way).saved(regions);
+        self.stopped = None;
+        if let Some(early) = &self.early {
+            let (shard, whole) = (shard.clone(), self.whole);
+            let after = level.current_ledgers().next().cloned().map(|ledger| After { shard, ledger, whole });
+            early.begin_interval(after, regions);
+        }
         (self.since, self.last, self.read) = (Some(shard.key()), Some(shard.clone()), None);
     }
 }
 
 impl Planned {
+    /// The plan for which this room was found; `None`: all is saved.
+    pub(super) fn for_room(self, allocation: &Allocation) -> Option<Planned> {
+        let planned = match self.without {
+            Some(without) if allocation.early.is_empty() => *without,
+            _ => self,
+        };
+        allocation.is_for(&planned.plan.size, &planned.plan.shared).then_some(planned)
+    }
+
     /// Whether it holds beside these `retained` revisions, in this layout.
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
         self.of.is_none_or(|(key, of)| of == layout && retained.contains(&key))

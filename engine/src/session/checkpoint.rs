@@ -2,7 +2,7 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
-    changed::Changed,
+    changed::{Changed, Changing, Planned},
     copies::{Copying, swap_sizes},
     due::same_steps,
     entry::Call,
@@ -69,6 +69,8 @@ impl Inner {
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
         let (number, ranks) = (self.epoch.next_number, self.epoch.group.size());
+        // What is written from here on may be written anywhere.
+        self.means.changing.iter_mut().for_each(Changing::stop_early);
         // Between begin and checkpoint the program goes on, and may change what was found clean.
         let changing = self.means.changing.as_mut().filter(|_| call != Call::Begin && read.is_ok() && ready.is_ok());
         let small_below = self.means.policy.small_below;
@@ -173,8 +175,8 @@ impl Inner {
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         // Where no room was found for what changed alone, there is some for all.
-        let (base, plan) = planned.map(|planned| (planned.base, planned.plan)).unzip();
-        let plan = plan.filter(|plan| allocation.is_for(&plan.size, &plan.shared));
+        let planned = planned.and_then(|planned| planned.for_room(&allocation));
+        let (base, plan) = planned.map(|Planned { base, plan, .. }| (base, plan)).unzip();
         let size = plan.as_ref().map_or(size, |plan| plan.size.clone());
         let changed = self.means.changing.is_some().then_some(Changed { base, plan });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
@@ -217,7 +219,7 @@ impl Inner {
         let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
         if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
-            changing.staged(shard, self.program.regions.all());
+            changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);

@@ -1,8 +1,8 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
 use super::{
-    agreement::Agreement, entry::Call, flag::Alike, inner::Inner, program::Program, requests::Listener,
-    schedule::Schedule,
+    agreement::Agreement, entry::Call, flag::Alike, inner::Inner, program::Program, progress::early,
+    requests::Listener, schedule::Schedule,
 };
 use crate::{
     commit::RevisionKey,
@@ -89,6 +89,9 @@ impl Inner {
         self.progress()?;
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.step(regions.all()));
+        if let Some(early) = early(&mut self.means.changing) {
+            early.step(regions.all());
+        }
         due.step = step;
         if !due.has_rule() {
             NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));

@@ -7,6 +7,7 @@
 
 use super::{
     agreement::{Agreement, LevelFacts},
+    changed::Changing,
     copies::Post,
     flag::Alike,
     inner::Inner,
@@ -83,6 +84,11 @@ impl Call {
         self != Call::Due
     }
 
+    /// Whether the call may write roots to the nearest portion, other than those of a revision.
+    fn writes_roots(self) -> bool {
+        matches!(self, Call::Abandon | Call::Restore | Call::Close)
+    }
+
     /// Whether the call begins a checkpoint.
     pub(super) fn begins(self) -> bool {
         matches!(self, Call::Begin | Call::Checkpoint | Call::Put)
@@ -147,6 +153,9 @@ impl Inner {
         self.fail_unfinished();
         if call.settles() {
             self.levels.iter_mut().for_each(Level::end_mending);
+        }
+        if call.writes_roots() {
+            self.means.changing.iter_mut().for_each(Changing::forget_early);
         }
         self.progress()?;
         let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };

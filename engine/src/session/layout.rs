@@ -1,6 +1,7 @@
 //! Making the layout of a space, and letting old ones go.
 
 use super::{
+    changed::Planned,
     entry::Entry,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
@@ -8,8 +9,9 @@ use super::{
     room::Sizes,
 };
 use crate::{
-    capture::{OWN_RUNS_MAX, Plan, Size},
+    capture::{OWN_RUNS_MAX, Size},
     commit::{Allocation, Complete, Ledger, Need, RevisionKey},
+    config::Predictor,
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     ground::lock,
@@ -209,9 +211,12 @@ impl Level {
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         if let (Some(planned), [ledger]) = (sizes.planned, &current.ledgers[..])
             && planned.holds(current.layout_id, &retained)
-            && let Some(allocation) = self.allocate_sharing(&lock(ledger), &planned.plan, sizes.own, &retained)
         {
-            return Ok(Some(vec![allocation]));
+            let mut each = [Some(planned), planned.without.as_deref()].into_iter().flatten();
+            let found = each.find_map(|planned| self.allocate_sharing(&lock(ledger), planned, sizes.own, &retained));
+            if let Some(allocation) = found {
+                return Ok(Some(vec![allocation]));
+            }
         }
         let each = current.ledgers.iter().zip(sizes.written);
         each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained)).collect::<Result<_>>().map(Some)
@@ -236,7 +241,7 @@ impl Level {
     fn allocate_sharing(
         &self,
         ledger: &Ledger,
-        plan: &Plan,
+        Planned { plan, early, .. }: &Planned,
         whole: &Size,
         retained: &[RevisionKey],
     ) -> Option<Allocation> {
@@ -244,7 +249,7 @@ impl Level {
         let (whole, mut runs) = (Need::of(whole, RUNS), RUNS);
         while runs <= OWN_RUNS_MAX {
             let need = Need::of(&plan.size, runs);
-            let allocation = ledger.allocate_sharing(need, &plan.shared, whole, retained, self.keep())?;
+            let allocation = ledger.allocate_sharing(need, (&plan.shared, early), whole, retained, self.keep())?;
             if allocation.data.len() <= runs {
                 return Some(allocation);
             }
@@ -263,9 +268,11 @@ impl Level {
     }
 
     /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
-    /// single sync are worth it; and those that others are still fed with.
+    /// single sync are worth it; one that is saved early meanwhile; and those that others are still fed with.
     fn shards_at_once(&self) -> u32 {
-        self.config.keep + 1 + u32::from(self.kind != LevelKind::Memory) + self.feeds
+        let is_storage = self.kind != LevelKind::Memory;
+        let early = is_storage && self.config.capture.is_incremental() && self.config.predictor != Predictor::Off;
+        self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds
     }
 
     /// Whether a checkpoint that finds no room goes to a new layout: after a restore to other boxes, for which the

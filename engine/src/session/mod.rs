@@ -15,6 +15,7 @@ mod diary;
 mod domain;
 mod due;
 mod earlier;
+mod early;
 mod entry;
 mod epoch;
 mod flag;
@@ -48,6 +49,7 @@ mod telling;
 mod tracing;
 
 pub use buffer::Got;
+pub use early::Speculation;
 pub use level::{LevelKind, LevelPlan};
 pub use record::Record;
 pub use recover::Recovered;
@@ -435,9 +437,24 @@ impl Session {
     }
 
     /// A moment between two steps of the program at which it may be seen what it has written since the moment before: where
-    /// one phase of a step ends and the next begins. With `trace` it is recorded; else nothing happens. Local, never waits.
+    /// one phase of a step ends and the next begins. With `trace` it is recorded, and a `predictor` learns from it which pages
+    /// can be saved; else nothing happens. Local, never waits for a write.
     pub fn tick(&mut self) -> Result<()> {
         self.ours()?.tick()
+    }
+
+    /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again before its next
+    /// checkpoint: with a `predictor` they are saved at once, in the background (paper 004 calls it user-level checkpointing).
+    /// What is written again all the same is saved again. Without a predictor, and of memory whose pages are not told, nothing
+    /// happens. `RegionMissing`: no region has the name; `InvalidArgument`: the region has fewer bytes. Local, never waits for a
+    /// write.
+    pub fn settled(&mut self, name: &str, offset: u64, bytes: u64) -> Result<()> {
+        self.ours()?.settled(name, offset, bytes)
+    }
+
+    /// What saving early has come to on this rank. Local.
+    pub fn speculation(&mut self) -> Result<Speculation> {
+        Ok(self.ours()?.speculation())
     }
 
     /// Waits until the last revision is complete on all ranks. Collective. An error, the same on every rank, means that

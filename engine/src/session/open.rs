@@ -221,6 +221,9 @@ impl Inner {
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,
         };
+        let mut changing = Changing::new(&program.config, group.rank());
+        let nearest = levels.nearest().kind;
+        Changing::speculate(&mut changing, &program.config, nearest, (group.rank(), group.size()));
         let mut means = Means {
             feeders,
             io,
@@ -229,7 +232,7 @@ impl Inner {
             shards: if in_portion { 0 } else { shards },
             record,
             policy,
-            changing: Changing::new(&program.config, group.rank()),
+            changing,
             snapshots: program.config.capture.is_snapshot().then(|| {
                 let Config { snapshot_bytes, capture, .. } = &program.config;
                 Arc::new(Mutex::new(Snapshots::new(*snapshot_bytes, capture.is_incremental(), group.rank())))

@@ -1,7 +1,15 @@
 //! What is under way between the ranks goes on where the program says so, between its steps.
 
-use super::{inner::Inner, program::Program};
-use crate::{error::Result, predict::Moment};
+use super::{
+    changed::Changing,
+    early::{Early, Speculation},
+    inner::Inner,
+    program::Program,
+};
+use crate::{
+    error::{Error, Result},
+    predict::Moment,
+};
 
 impl Inner {
     /// Moves on what is under way between this rank and others. An error if the session is over. Local, never waits.
@@ -15,6 +23,41 @@ impl Inner {
         self.epoch.over.clone().map_or(Ok(()), Err)?;
         let Program { tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.at(Moment::Tick, regions.all()));
+        if let Some(early) = early(&mut self.means.changing) {
+            early.tick(regions.all());
+        }
         Ok(())
     }
+
+    /// The program says that it will not write these bytes again before its next checkpoint.
+    pub(super) fn settled(&mut self, name: &str, offset: u64, bytes: u64) -> Result<()> {
+        let region = self.program.regions.all().iter().find(|region| region.description.name == name);
+        let missing =
+            || Error::RegionMissing { name: name.to_owned(), why: "nothing is protected under it".to_owned() };
+        let region = region.ok_or_else(missing)?;
+        let all = region.description.bytes;
+        if offset.checked_add(bytes).is_none_or(|end| end > all) {
+            let why =
+                format!("{bytes} bytes from byte {offset} of region {name:?}, which has {all}; give bytes that it has");
+            return Err(Error::argument("settled", why));
+        }
+        if let Some(early) = early(&mut self.means.changing) {
+            early.settled(region, offset, bytes);
+        }
+        Ok(())
+    }
+
+    /// What saving early has come to.
+    pub(super) fn speculation(&mut self) -> Speculation {
+        let off = || Speculation {
+            off: "nothing was asked to be saved early, or nothing can be".to_owned(),
+            ..Speculation::default()
+        };
+        early(&mut self.means.changing).map_or_else(off, |early| early.told())
+    }
+}
+
+/// What is saved early, if anything.
+pub(super) fn early(changing: &mut Option<Changing>) -> Option<&mut Early> {
+    changing.as_mut()?.early.as_mut()
 }

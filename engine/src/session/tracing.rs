@@ -13,6 +13,7 @@ use crate::{
 };
 use std::{
     fs::{self, File},
+    io::Write as _,
     ops::Range,
     path::Path,
     sync::{Arc, Condvar, Mutex, PoisonError},
@@ -47,6 +48,9 @@ struct Recording {
     watched: Vec<Range<usize>>,
     writer: Writer<File>,
     path: String,
+    /// What was protected, in the order in which it first was; and where that is told.
+    seen: Vec<(usize, usize)>,
+    regions: File,
     has_begun: bool,
 }
 
@@ -69,6 +73,7 @@ impl Tracing {
     pub(super) fn at(&mut self, moment: Moment, regions: &[Region]) {
         self.shared.with(|recording| {
             recording.watch(regions);
+            recording.see(regions)?;
             recording.record(moment)
         });
     }
@@ -84,6 +89,7 @@ impl Tracing {
         if !self.says_steps {
             self.at(Moment::Iteration, regions);
         }
+        self.at(Moment::Checkpoint, regions);
     }
 }
 
@@ -124,10 +130,11 @@ impl Recording {
     fn new(folder: &Path, rank: usize) -> Result<Recording, String> {
         let tracker = PageTracker::new()?;
         let path = folder.join(format!("rank-{rank}.trace"));
-        let made = fs::create_dir_all(folder).and_then(|()| File::create(&path));
-        let file = made.map_err(|error| format!("{}: {error}", path.display()))?;
-        let path = path.display().to_string();
-        Ok(Recording { tracker, watched: Vec::new(), writer: Writer::new(file), path, has_begun: false })
+        let made = fs::create_dir_all(folder)
+            .and_then(|()| Ok((File::create(&path)?, File::create(path.with_extension("regions"))?)));
+        let (file, regions) = made.map_err(|error| format!("{}: {error}", path.display()))?;
+        let (path, writer) = (path.display().to_string(), Writer::new(file));
+        Ok(Recording { tracker, watched: Vec::new(), writer, path, seen: Vec::new(), regions, has_begun: false })
     }
 
     /// Watches the pages that `regions` lie in, and no others.
@@ -152,6 +159,19 @@ impl Recording {
         // What cannot be watched is never told of.
         pages.retain(|range| stay.contains(range) || self.tracker.watch(range.clone()).is_ok());
         self.watched = pages;
+    }
+
+    /// Tells where regions lie that were not seen before: a run that this one is to be compared with has them elsewhere.
+    fn see(&mut self, regions: &[Region]) -> Result<(), Error> {
+        for row in regions.iter().filter_map(Region::row) {
+            let lies = (row.as_ptr().addr(), row.len());
+            if !self.seen.contains(&lies) {
+                self.seen.push(lies);
+                let line = format!("{} {}\n", lies.0, lies.1);
+                self.regions.write_all(line.as_bytes()).map_err(|error| Error::io("writing", &self.path, error))?;
+            }
+        }
+        Ok(())
     }
 
     fn record(&mut self, moment: Moment) -> Result<(), Error> {

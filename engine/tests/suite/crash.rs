@@ -8,7 +8,7 @@ use crate::support::{
     program::{Mark, Program},
     recording::{Recording, Shape, fail_at, job, late_writer},
 };
-use mainstay_engine::{Capture, ErrorKind, Exchange, LevelKind, Session, SpaceSurvey, Stage};
+use mainstay_engine::{Capture, ErrorKind, Exchange, LevelKind, Predictor, Session, SpaceSurvey, Stage};
 
 const SEEDS: u64 = 3;
 
@@ -32,6 +32,16 @@ fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
     twice(INCREMENTAL, 60);
 }
 
+/// Pages that are saved before the checkpoint asks for them, of which some are written after all.
+#[test]
+fn a_crash_of_a_job_that_saves_early_loses_nothing_acknowledged() {
+    let early = Shape { predictor: Predictor::Told, ..INCREMENTAL };
+    for shape in [early, Shape { ranks: 2, keep: 2, stage: Stage::Direct, predictor: Predictor::Auto, ..early }] {
+        everywhere(shape, 1);
+    }
+    twice(early, 60);
+}
+
 /// One rank writes for the other; which is another order of all that is done.
 #[test]
 fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
@@ -44,7 +54,8 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
     let aggregated = Shape { ranks: 3, aggregators: 1, ..Shape::ALONE };
     let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2, ..Shape::ALONE };
     for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
-        for shape in [shape, Shape { capture: Capture::Incremental, ..shape }] {
+        let incremental = Shape { capture: Capture::Incremental, ..shape };
+        for shape in [shape, incremental, Shape { predictor: Predictor::Told, ..incremental }] {
             everywhere(shape, 30);
             twice(shape, 8);
         }
@@ -81,6 +92,7 @@ fn twice(shape: Shape, stride: usize) {
 #[test]
 fn a_failure_of_any_operation_loses_nothing_acknowledged() {
     let shapes = [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }, INCREMENTAL];
+    let shapes = shapes.into_iter().chain([Shape { predictor: Predictor::Told, ..INCREMENTAL }]);
     for shape in shapes {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {

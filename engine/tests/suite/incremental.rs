@@ -8,8 +8,8 @@ use crate::support::{
 };
 use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, ShardSurvey,
-    SpaceSurvey, Stage, Start, Track,
+    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Predictor, Region, Session,
+    ShardSurvey, SpaceSurvey, Stage, Start, Track,
     device::{Device, Disk, File},
     group::{Group, Solo},
 };
@@ -21,6 +21,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -276,6 +278,17 @@ fn one_memory_under_two_names_is_saved_under_both() {
     }
 }
 
+const PREDICTORS: [Predictor; 8] = [
+    Predictor::Off,
+    Predictor::Auto,
+    Predictor::Infrequent,
+    Predictor::Idle,
+    Predictor::Phase,
+    Predictor::Count,
+    Predictor::Told,
+    Predictor::Told,
+];
+
 /// Jobs of several ranks that follow one another on one space, and change, swap, resize, save, give up and come back as
 /// `seed` says. Every revision that is kept is compared with what was saved.
 fn random_jobs(seed: u64) {
@@ -289,6 +302,7 @@ fn random_jobs(seed: u64) {
     let memory = if has_memory { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
     let capture = [Capture::Incremental, Capture::IncrementalSnapshot, Capture::Snapshot][random.usize(0..3)];
     let pool_bytes = Some([256 << 10, 4 << 20][random.usize(0..2)]);
+    let predictor = PREDICTORS[random.usize(0..PREDICTORS.len())];
     let config = Config {
         capture,
         // All that can be is in a snapshot.
@@ -297,6 +311,8 @@ fn random_jobs(seed: u64) {
         stage,
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
         audit: random.u32(0..3),
+        predictor,
+        tick_every: Duration::from_millis(random.u64(0..2)),
         keep,
         memory,
         memory_keep: keep,
@@ -310,7 +326,7 @@ fn random_jobs(seed: u64) {
         ..incremental()
     };
     let told = format!(
-        "seed {seed}: {capture:?}, {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}",
+        "seed {seed}: {capture:?}, {ranks} ranks, {stage:?}, {:?}, {predictor:?}, keep {keep}, {:?}",
         config.track, config.memory
     );
     let space = folder.path().join("space");
@@ -335,6 +351,17 @@ fn random_jobs(seed: u64) {
             }
             for _ in 0..alike.usize(3..12) {
                 state.change(&mut own);
+                for _ in 0..own.usize(0..4) {
+                    session.tick().unwrap();
+                    let name = format!("r{}", own.usize(0..4));
+                    session.settled(&name, own.u64(0..4 * BLOCK as u64), own.u64(0..13 * BLOCK as u64)).unwrap();
+                    if own.bool() {
+                        thread::sleep(Duration::from_micros(own.u64(0..2000)));
+                    }
+                    if own.u8(0..3) == 0 {
+                        state.change(&mut own);
+                    }
+                }
                 match alike.u8(0..10) {
                     0..2 => state.swap(&mut session, "r0", "r1"),
                     2 => state.swap(&mut session, "r2", "r3"),

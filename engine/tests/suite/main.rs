@@ -49,6 +49,7 @@ mod settings;
 mod shards;
 mod shown;
 mod snapshot;
+mod speculation;
 mod spine;
 mod streams;
 mod survey;

@@ -1,8 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Capture, Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Recovery,
-    Resolved, Result, Session, Source, Stage, Start, Surroundings, Track, Value,
+    Capture, Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Predictor,
+    Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -85,6 +85,9 @@ fn a_file_sets_every_key() {
         capture = "incremental-snapshot"
         track = "hashes"
         audit = 3
+        predictor = "phase"
+        stagger = "off"
+        oracle = "/traced"
         snapshot_bytes = "16 MiB"
         stage = "direct"
         pool_bytes = "1 GiB"        # sizes and times may have units
@@ -138,6 +141,8 @@ fn a_file_sets_every_key() {
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
+    assert_eq!((config.predictor, config.stagger), (Predictor::Phase, Stagger::Off));
+    assert_eq!(config.oracle.as_deref(), Some(Path::new("/traced")));
     assert_eq!(config.snapshot_bytes, Some(16 << 20));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
     assert_eq!((&config.memory, &config.disk), (&LevelPlace::Auto, &LevelPlace::At("/scratch".into())));
@@ -453,6 +458,8 @@ fn ranks_with_different_settings_are_refused() {
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
         ("capture", "incremental", "whole", Config { capture: Capture::Incremental, ..small.clone() }),
         ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
+        ("predictor", "count", "off", Config { predictor: Predictor::Count, ..small.clone() }),
+        ("stagger", "off", "on", Config { stagger: Stagger::Off, ..small.clone() }),
         ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
         ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: Some(512 << 10), ..small.clone() }),
         ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: Some(32 << 10), ..small.clone() }),

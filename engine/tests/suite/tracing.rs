@@ -97,8 +97,10 @@ fn each_moment_tells_what_was_written_since_the_one_before() {
             (Moment::Iteration, vec![]),
             (Moment::Tick, vec![(first + 5, 2), (first + 22, 1)]),
             (Moment::Iteration, vec![]),
+            (Moment::Checkpoint, vec![]),
             (Moment::Iteration, grown),
-            (Moment::Iteration, vec![(other + 2, 1)]),
+            (Moment::Checkpoint, vec![(other + 2, 1)]),
+            (Moment::Iteration, vec![]),
         ];
         assert_eq!(told, expected, "{capture:?}");
     }

@@ -53,6 +53,16 @@ impl Program {
         Ok(())
     }
 
+    /// Bytes of the large region.
+    pub fn bytes(&self) -> u64 {
+        self.bulk.len() as u64
+    }
+
+    /// Changes every fifth block of the large region, in place; twice changes nothing.
+    pub fn toggle(&mut self) {
+        self.bulk.chunks_mut(4096).step_by(5).for_each(|block| block[0] ^= 0xff);
+    }
+
     /// Restores, whatever the size, and checks that all bytes are those of one mark.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
         loop {

@@ -6,7 +6,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Capture, Config, Error, ErrorKind, Session, Stage, Start,
+    Capture, Config, Error, ErrorKind, Predictor, Session, Stage, Start,
     group::{Group, Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
 };
@@ -14,6 +14,7 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 /// What a wrong outcome is told as.
@@ -27,11 +28,20 @@ pub struct Shape {
     /// Ranks that write for all; 0: each for itself.
     pub aggregators: u32,
     pub capture: Capture,
+    /// By what pages are saved early.
+    pub predictor: Predictor,
 }
 
 impl Shape {
     /// Of one rank, which keeps one revision.
-    pub const ALONE: Shape = Shape { ranks: 1, keep: 1, stage: Stage::Pool, aggregators: 0, capture: Capture::Whole };
+    pub const ALONE: Shape = Shape {
+        ranks: 1,
+        keep: 1,
+        stage: Stage::Pool,
+        aggregators: 0,
+        capture: Capture::Whole,
+        predictor: Predictor::Off,
+    };
 
     pub const ALL: [Shape; 8] = {
         let mut all = [Shape::ALONE; 8];
@@ -55,12 +65,32 @@ impl Shape {
             portion_bytes: 1 << 20,
             aggregators: self.aggregators,
             capture: self.capture,
+            predictor: self.predictor,
             // The jobs go on writing over what those before have left.
             start: Start::Fresh,
             // Those that keep two have a file for each rank.
             per: if self.keep == 2 { Per::Rank } else { Per::App },
             ..Config::default()
         }
+    }
+
+    /// Says that the state is settled, has it saved early, and changes a part of it after all.
+    fn save_early(self, session: &mut Session, program: &mut Program) -> Result<(), Trouble> {
+        if self.predictor == Predictor::Off {
+            return Ok(());
+        }
+        program.toggle();
+        session.tick()?;
+        session.settled("bulk", 0, program.bytes())?;
+        let begun = Instant::now();
+        while session.speculation()?.waiting > 0 {
+            if begun.elapsed() > Duration::from_secs(60) {
+                return Err(Trouble::new("what is saved early is not through"));
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        program.toggle();
+        Ok(())
     }
 
     /// So large that keep+1 of them fit into the portion, and keep+2 do not.
@@ -98,6 +128,7 @@ impl Recording {
         let acknowledge = |mark| acknowledged.lock().unwrap().push((medium.operations(), mark));
         let save = |session: &mut Session, program: &mut Program, mark, wait| {
             program.fill(session, mark, shape.bytes(mark.step))?;
+            shape.save_early(session, program)?;
             session.checkpoint()?;
             if wait {
                 session.wait()?;
@@ -325,12 +356,15 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
     let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config());
     let mut told = opened.is_err();
     // A disk that is full when all is saved loses nothing: the job ends as one that is killed, and is told nothing.
-    let mut may_be_silent = false;
+    // What could not be saved early is saved at the checkpoint.
+    let is_early = shape.predictor != Predictor::Off;
+    let mut may_be_silent = is_early;
     if let Ok(mut session) = opened {
         program.protect(&mut session).map_err(|error| error.to_string())?;
         for step in 1..=6 {
             let mark = Mark { run: 1, step };
             program.fill(&mut session, mark, shape.bytes(step)).map_err(|error| error.to_string())?;
+            shape.save_early(&mut session, &mut program).map_err(Trouble::why)?;
             let saved = session.checkpoint().map(drop).and(session.wait());
             // Once the medium is in doubt the session saves nothing more.
             match (saved, &failed) {
@@ -340,7 +374,7 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
                 (Err(_), Some(_)) => {}
             }
         }
-        may_be_silent = matches!(failure, Failure::Full) && !view.has_failed();
+        may_be_silent = is_early || matches!(failure, Failure::Full) && !view.has_failed();
         told |= session.close().is_err() | failed.is_some();
     }
     if view.has_failed() && !told && !may_be_silent {

@@ -56,6 +56,27 @@ impl Base {
         is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows })
     }
 
+    /// The same, with other blocks of the portion besides: ascending runs of which it has none, and their rows of hashes. No
+    /// item lies there.
+    pub(super) fn with(&self, runs: &[Run], rows: &[u8]) -> Base {
+        let mut all: Vec<(Run, &[u8])> = Vec::with_capacity(self.runs.len() + runs.len());
+        for (runs, mut rows) in [(&self.runs[..], &self.rows[..]), (runs, rows)] {
+            for run in runs {
+                let (own, rest) = rows.split_at(run.blocks as usize * HASH_BYTES);
+                all.push((*run, own));
+                rows = rest;
+            }
+        }
+        all.sort_unstable_by_key(|(run, _)| run.first_block);
+        let (mut end, mut before, mut joined) = (0, Vec::with_capacity(all.len()), Vec::new());
+        for (run, row) in &all {
+            before.push(end);
+            end += run.blocks;
+            joined.extend_from_slice(row);
+        }
+        Base { items: self.items.clone(), runs: all.into_iter().map(|(run, _)| run).collect(), before, rows: joined }
+    }
+
     /// How many blocks it has.
     pub(super) fn blocks(&self) -> u64 {
         (self.rows.len() / HASH_BYTES) as u64

@@ -6,6 +6,7 @@
 //! nobody can tell to be clean has changed.
 
 mod base;
+mod early;
 mod hashes;
 mod led;
 mod pages;
@@ -13,6 +14,7 @@ mod plan;
 mod written;
 
 pub(crate) use base::{Base, Lies};
+pub(crate) use early::Early;
 pub(crate) use hashes::{Hashes, audit};
 pub(crate) use led::{Led, differing};
 pub(crate) use pages::PageTracker;
@@ -21,7 +23,14 @@ pub(crate) use written::Written;
 
 use super::Region;
 use crate::space::format::FoundBy;
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::Range};
+
+/// What was found written of memory that is watched, as addresses; all of it, where that is not certain.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) watched: Range<usize>,
+    pub(crate) written: Vec<Range<usize>>,
+}
 
 /// A way to find out what changed.
 pub(crate) trait Changes: Debug + Send {
@@ -31,6 +40,18 @@ pub(crate) trait Changes: Debug + Send {
 
     /// Looks where there is nothing to compare with.
     fn look(&mut self, _regions: &[Region]) {}
+
+    /// Looks at a moment between two checkpoints: at these regions, or at what was looked at last. What is told then is told
+    /// to the next `clean`, too. Nothing where only a comparison tells what changed.
+    fn tick(&mut self, _regions: Option<&[Region]>) {}
+
+    /// The same of one region.
+    fn tick_at(&mut self, _region: &Region) {}
+
+    /// What was found written since this was last asked.
+    fn told(&mut self) -> Vec<Told> {
+        Vec::new()
+    }
 
     /// These regions have been staged, as they lie now.
     fn saved(&mut self, regions: &[Region]);

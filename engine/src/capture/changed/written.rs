@@ -3,7 +3,7 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, Changes, Hashes, Lies, PageTracker};
+use super::{Base, Changes, Hashes, Lies, PageTracker, Told};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
@@ -20,35 +20,57 @@ pub(crate) struct Written {
     /// Which region lay where when it was staged: by its first byte its name, and where it ended.
     lay: HashMap<usize, (usize, String)>,
     watched: Vec<Range<usize>>,
+    /// What was found written between two checkpoints, by where what is watched begins; ascending.
+    between: HashMap<usize, Vec<Range<usize>>>,
+    /// What nobody was told yet who looks between checkpoints.
+    told: Vec<Told>,
 }
 
 impl Written {
     /// An error says why the kernel does not tell pages here.
     pub(crate) fn new() -> Result<Written, String> {
         let tracker = PageTracker::new()?;
-        Ok(Written { tracker, hashes: Hashes::default(), lay: HashMap::new(), watched: Vec::new() })
+        let (hashes, lay, watched, between, told) = Default::default();
+        Ok(Written { tracker, hashes, lay, watched, between, told })
     }
 
-    /// What of `region` was written since it was last asked; `None` if nobody can tell.
+    /// What of `region` was written since a checkpoint last asked; `None` if nobody can tell.
     fn written(&mut self, region: &Region) -> Option<Vec<Range<usize>>> {
         let range = range_of(region)?;
-        if !self.watched.contains(&range) {
-            self.tracker.watch(range.clone()).ok()?;
+        let is_told = self.look_at(&range);
+        let written = self.between.remove(&range.start).unwrap_or_default();
+        is_told.then_some(written)
+    }
+
+    /// Finds what of `range` was written since anybody last looked; `false` if nobody can tell.
+    fn look_at(&mut self, range: &Range<usize>) -> bool {
+        let mut written = Vec::new();
+        let is_watched = self.watched.contains(range) || self.tracker.watch(range.clone()).is_ok();
+        if is_watched && !self.watched.contains(range) {
             self.watched.push(range.clone());
         }
-        let mut written = Vec::new();
-        let told = self.tracker.written(range.clone(), &mut written);
-        if told.is_err() {
-            self.watched.retain(|watched| *watched != range);
+        let is_told = is_watched && self.tracker.written(range.clone(), &mut written).is_ok();
+        if is_told {
+            unite(self.between.entry(range.start).or_default(), &written);
+        } else {
+            self.watched.retain(|watched| watched != range);
+            self.between.remove(&range.start);
+            written = vec![range.clone()];
         }
-        told.ok().map(|()| written)
+        if !written.is_empty() {
+            self.told.push(Told { watched: range.clone(), written });
+        }
+        is_told
     }
 
     /// Watches nothing any more where no region lies.
     fn leave(&mut self, regions: &[Region]) {
         let lie: Vec<Range<usize>> = regions.iter().filter_map(range_of).collect();
         let (stay, left): (Vec<_>, Vec<_>) = self.watched.drain(..).partition(|watched| lie.contains(watched));
-        left.into_iter().for_each(|range| self.tracker.unwatch(range));
+        for range in left {
+            self.between.remove(&range.start);
+            self.tracker.unwatch(range);
+        }
         self.watched = stay;
     }
 }
@@ -83,7 +105,35 @@ impl Changes for Written {
         regions.iter().for_each(|region| drop(self.written(region)));
     }
 
+    fn tick(&mut self, regions: Option<&[Region]>) {
+        let mut ranges = match regions {
+            Some(regions) => {
+                self.leave(regions);
+                regions.iter().filter_map(range_of).collect()
+            }
+            None => self.watched.clone(),
+        };
+        // Several names of one memory are looked at once.
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        for range in &ranges {
+            self.look_at(range);
+        }
+    }
+
+    fn tick_at(&mut self, region: &Region) {
+        if let Some(range) = range_of(region) {
+            self.look_at(&range);
+        }
+    }
+
+    fn told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
     fn saved(&mut self, regions: &[Region]) {
+        // Who does not look between checkpoints never asks.
+        self.told.clear();
         self.hashes.saved(regions);
         let lie = regions.iter().filter_map(|region| Some((range_of(region)?, region.description.name.clone())));
         self.lay = lie.map(|(range, name)| (range.start, (range.end, name))).collect();
@@ -91,6 +141,27 @@ impl Changes for Written {
 
     fn found_by(&self) -> FoundBy {
         FoundBy::Pages
+    }
+}
+
+/// Adds `more` to `ranges`; both ascend, and so does what comes of it.
+fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
+    if ranges.is_empty() {
+        ranges.extend_from_slice(more);
+        return;
+    }
+    let (mut one, mut other) = (std::mem::take(ranges).into_iter().peekable(), more.iter().cloned().peekable());
+    loop {
+        let next = match (one.peek(), other.peek()) {
+            (Some(first), Some(second)) if second.start < first.start => other.next(),
+            (None, _) => other.next(),
+            (Some(_), _) => one.next(),
+        };
+        let Some(next) = next else { return };
+        match ranges.last_mut() {
+            Some(last) if next.start <= last.end => last.end = last.end.max(next.end),
+            _ => ranges.push(next),
+        }
     }
 }
 
@@ -195,5 +266,31 @@ mod tests {
         let clean = without(&lies, &region, &written, |block| [0, 2, 5].contains(&block));
         let clean: Vec<_> = clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect();
         assert_eq!(clean, [(0, 50, 1), (2, 52, 2), (4, 20, 6)]);
+    }
+
+    #[test]
+    fn what_was_told_twice_is_told_once() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut some = || {
+                let (mut at, mut ranges) = (0, Vec::new());
+                for _ in 0..random.usize(0..8) {
+                    let from = at + random.usize(0..5);
+                    at = from + random.usize(1..6);
+                    ranges.push(from..at);
+                    at += 1;
+                }
+                ranges
+            };
+            let (mut one, other) = (some(), some());
+            let inside = |ranges: &[Range<usize>]| -> Vec<bool> {
+                (0..100).map(|at| ranges.iter().any(|range| range.contains(&at))).collect()
+            };
+            let both: Vec<bool> =
+                inside(&one).into_iter().zip(inside(&other)).map(|(one, other)| one || other).collect();
+            unite(&mut one, &other);
+            assert_eq!(inside(&one), both, "seed {seed}");
+            assert!(one.windows(2).all(|pair| pair[0].end < pair[1].start), "seed {seed}: {one:?}");
+        }
     }
 }

@@ -44,6 +44,7 @@ pub(super) fn plan() -> SealedPlan {
             meta: blocks(5),
             data: vec![blocks(7), blocks(11)],
             shared: Vec::new(),
+            early: vec![blocks(15)],
         },
         retained: vec![RevisionKey { lineage, number: 7 }],
         held: vec![RevisionKey { lineage, number: 2 }],

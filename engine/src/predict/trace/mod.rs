@@ -16,10 +16,12 @@ pub enum Moment {
     Tick = 0x544b_0000,
     /// The end of an iteration of the program's outer loop. The first record of a trace is its start.
     Iteration = 0x544b_0001,
+    /// A checkpoint, which a replay that has its own takes for a tick.
+    Checkpoint = 0x544b_0002,
 }
 
 impl Moment {
-    const ALL: [Moment; 2] = [Self::Tick, Self::Iteration];
+    const ALL: [Moment; 3] = [Self::Tick, Self::Iteration, Self::Checkpoint];
 }
 
 /// What was written since the record before.

@@ -1,0 +1,98 @@
+//! Blocks that were saved before the checkpoint that they are for: a revision leads to them as to those of an older one.
+//!
+//! What must hold: a block counts only for the address that it was saved from, and only if it was not written since.
+
+use super::{Base, Lies};
+use crate::{
+    capture::Region,
+    space::{
+        format::{BLOCK, BLOCK_BYTES, Run},
+        free::Blocks,
+    },
+};
+use std::collections::HashMap;
+
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    /// By the address that it was saved from, where a block lies in the portion.
+    at: HashMap<usize, u64>,
+    runs: Vec<Run>,
+    /// The hashes of all blocks of the runs.
+    rows: Vec<u8>,
+}
+
+impl Early {
+    /// Blocks that lie in these ascending `runs`, whose hashes are `rows`; `at`: by their addresses, those that count.
+    pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> Early {
+        Early { at, runs, rows }
+    }
+
+    /// How many blocks count.
+    pub(crate) fn count(&self) -> u64 {
+        self.at.len() as u64
+    }
+
+    /// What `base` has, and these blocks.
+    pub(crate) fn beside(&self, base: &Base) -> Base {
+        base.with(&self.runs, &self.rows)
+    }
+
+    /// What `base` has, and those of these blocks that are in `shared`: all others are free for something else.
+    pub(crate) fn led_to_beside(&self, base: &Base, shared: &[Run]) -> Option<Base> {
+        let (wide, runs) = (self.beside(base), self.early_of(shared).collect::<Vec<_>>());
+        let mut rows = Vec::new();
+        for run in &runs {
+            rows.extend_from_slice(wide.hashes(run.first_block..run.stretch().end())?);
+        }
+        Some(base.with(&runs, &rows))
+    }
+
+    /// Adds the blocks that count to those of `regions` that are `clean`; returns how many it added.
+    pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>]) -> u64 {
+        let mut added = 0;
+        for (region, clean) in regions.iter().zip(clean) {
+            let Some(row) = region.row() else { continue };
+            let (start, blocks) = (row.as_ptr().addr(), row.len() as u64 / BLOCK_BYTES);
+            let (mut all, mut old, mut block) = (Vec::with_capacity(clean.len()), clean.iter().peekable(), 0);
+            while block < blocks {
+                if let Some(lies) = old.next_if(|lies| lies.block <= block) {
+                    add(&mut all, *lies);
+                    block = block.max(lies.block + lies.count);
+                    continue;
+                }
+                let end = old.peek().map_or(blocks, |lies| lies.block);
+                for block in block..end {
+                    if let Some(at) = self.at.get(&(start + block as usize * BLOCK)) {
+                        add(&mut all, Lies { block, at: *at, count: 1 });
+                        added += 1;
+                    }
+                }
+                block = end;
+            }
+            *clean = all;
+        }
+        added
+    }
+
+    /// The blocks that these runs take of what was saved early, with their rows; nothing of runs that are older.
+    pub(crate) fn blocks_of(&self, shared: &[Run]) -> Vec<Blocks> {
+        self.early_of(shared).flat_map(|run| [run.stretch(), run.row_blocks()]).collect()
+    }
+
+    fn early_of(&self, shared: &[Run]) -> impl Iterator<Item = Run> {
+        let is_early = |run: &&Run| {
+            let behind = self.runs.partition_point(|early| early.first_block <= run.first_block);
+            behind.checked_sub(1).is_some_and(|index| run.first_block < self.runs[index].stretch().end())
+        };
+        shared.iter().filter(is_early).copied()
+    }
+}
+
+fn add(all: &mut Vec<Lies>, next: Lies) {
+    match all.last_mut() {
+        Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
+            last.count += next.count;
+        }
+        _ => all.push(next),
+    }
+}

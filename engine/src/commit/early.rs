@@ -1,0 +1,49 @@
+//! Room for what is saved before the revision that it is for has begun.
+//!
+//! What must hold: neither slot refers to it; whatever fits without it fits beside what is left, or it is given up.
+
+use super::{
+    Ledger, Need,
+    allocation::{Referred, catalogue_blocks},
+};
+use crate::{
+    error::Result,
+    space::{
+        format::{BLOCK_BYTES, HASH_BYTES, blocks_for},
+        free::{Blocks, FreeMap},
+    },
+};
+
+/// Free blocks for data, in stretches that ascend, and those for their rows of hashes.
+#[derive(Debug)]
+pub(crate) struct EarlyRoom {
+    pub(crate) data: Vec<Blocks>,
+    pub(crate) rows: Blocks,
+}
+
+impl Ledger {
+    /// Room for as many of a shard's blocks as there is, while no revision is under way; `None` without any. `whole`: what
+    /// the next shard takes at most. It holds until the next root is written, whoever looks at it first.
+    pub(crate) fn early_room(&self, whole: Need) -> Result<Option<EarlyRoom>> {
+        self.check()?;
+        let (from, to) = self.portion.data_blocks();
+        let slots = self.referred();
+        let mut free = FreeMap::new(from, to, slots.iter().flat_map(Referred::blocks));
+        // The roots that follow, and the metadata of the next shard, need places in one stretch.
+        let revisions = slots.iter().map(|slot| slot.kept.len()).max().unwrap_or(0) + 2;
+        for blocks in
+            [whole.meta, catalogue_blocks(revisions), catalogue_blocks(revisions), catalogue_blocks(revisions)]
+        {
+            if free.take_high(blocks).is_none() {
+                return Ok(None);
+            }
+        }
+        let rows_for = |blocks: u64| blocks_for(blocks * HASH_BYTES as u64);
+        let mut count = whole.data.min(free.count());
+        count = count.min(free.count().saturating_sub(rows_for(count)));
+        let found = free.take_high(rows_for(count)).filter(|_| count > 0);
+        let Some(rows) = found else { return Ok(None) };
+        let data = free.take_low(count.min(rows.count * BLOCK_BYTES / HASH_BYTES as u64));
+        Ok(data.map(|data| EarlyRoom { data, rows }))
+    }
+}

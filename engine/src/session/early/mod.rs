@@ -1,0 +1,476 @@
+//! With a `predictor`: what the program will not write again before its next checkpoint is saved while it goes on, into blocks
+//! that are free, to which the next revision then leads (speculative checkpointing, paper 004).
+//!
+//! What must hold: what a revision holds never depends on a predictor. A page is protected again before it is copied, so that
+//! a write during the copy is told; what is told under the lock of the tracker is noted under it. Nothing is written from
+//! t1 of a revision until it has come to its end here, nor while anything else writes a root.
+
+mod blocks;
+mod budget;
+mod gate;
+mod guess;
+mod recorded;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use crate::{
+    capture::{self, Changes, Region, Told},
+    commit::{Ledger, Need},
+    config::{Config, Predictor as Wanted, Stagger},
+    error::{Error, Result},
+    ground::{Instant, lock, spawn},
+    place::{EarlyPart, Shard},
+    remark::remark,
+    space::{
+        Aligned,
+        format::{BLOCK, BLOCK_BYTES},
+    },
+};
+use blocks::Blocks;
+use budget::Budget;
+use gate::Gate;
+use guess::Guess;
+use recorded::Recorded;
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+use turns::Turns;
+
+/// How many blocks are written at once: a checkpoint waits for that at most.
+const BATCH: usize = 64;
+/// How often it is asked whether the revision before is durable.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The way in which changes are found, which looks at ticks, too.
+pub(super) type Way = Arc<Mutex<Box<dyn Changes>>>;
+
+/// What saving early came to, on this rank, since its session was opened; in blocks of 4 KiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Speculation {
+    /// Blocks that the program had written when a checkpoint began.
+    pub dirty: u64,
+    /// Those of them that the checkpoint did not have to write any more.
+    pub early: u64,
+    /// Blocks that were saved early.
+    pub saved: u64,
+    /// Those that were saved in vain, or about to be, as they were written again.
+    pub wasted: u64,
+    /// Blocks that are going to be saved early, as soon as that can be.
+    pub waiting: u64,
+    /// Why nothing is saved early now; empty if it is.
+    pub off: String,
+}
+
+/// Dropped, it ends its thread.
+#[derive(Debug)]
+pub(super) struct Early {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Whether the program says by `due` where a step ends: a checkpoint is then no end of another one.
+    says_steps: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    // Locked in this order.
+    way: Way,
+    live: Mutex<Live>,
+    changed: Condvar,
+    /// The memory of this process. What is no longer there cannot be read, and does no harm.
+    memory: File,
+    rank: usize,
+}
+
+#[derive(Debug)]
+struct Live {
+    blocks: Blocks,
+    guess: Guess,
+    gate: Gate,
+    budget: Budget,
+    turns: Turns,
+    room: Room,
+    /// Whether a checkpoint has been taken since which it is looked what is written.
+    has_begun: bool,
+    /// Nothing is written until the next interval begins.
+    is_stopped: bool,
+    /// The thread is writing, and has the room meanwhile.
+    is_writing: bool,
+    has_ended: bool,
+    told: Speculation,
+}
+
+#[derive(Debug)]
+enum Room {
+    None,
+    /// Looked for once this revision is durable.
+    After(After),
+    Found(EarlyPart),
+}
+
+/// The revision that has to be durable first, where room is looked for then, and what the next one takes at most.
+#[derive(Debug)]
+pub(super) struct After {
+    pub(super) shard: Arc<Shard>,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    pub(super) whole: Need,
+}
+
+impl Early {
+    /// An error says why nothing can be saved early.
+    pub(super) fn new(config: &Config, way: Way, (rank, ranks): (usize, usize)) -> std::result::Result<Early, String> {
+        let memory = File::open("/proc/self/mem").map_err(|error| format!("/proc/self/mem: {error}"))?;
+        let predictor = Guess::by_name(config.predictor);
+        let folder = config.oracle.as_ref().filter(|_| config.predictor == Wanted::Oracle);
+        let recorded = folder.map(|folder| Recorded::open(folder, rank)).transpose()?;
+        let live = Live {
+            blocks: Blocks::default(),
+            guess: Guess::new(predictor, recorded),
+            gate: Gate::default(),
+            budget: Budget::new(),
+            turns: Turns::new(rank, ranks, config.stagger == Stagger::On),
+            room: Room::None,
+            has_begun: false,
+            is_stopped: true,
+            is_writing: false,
+            has_ended: false,
+            told: Speculation::default(),
+        };
+        let shared = Arc::new(Shared { way, live: Mutex::new(live), changed: Condvar::new(), memory, rank });
+        let every = Some(config.tick_every).filter(|every| *every > Duration::ZERO);
+        let at_work = shared.clone();
+        let thread =
+            spawn("mainstay-early".to_owned(), move || at_work.run(every)).map_err(|error| error.to_string())?;
+        Ok(Early { shared, thread: Some(thread), says_steps: false })
+    }
+
+    /// Has another predictor from now on.
+    #[cfg(test)]
+    fn predict_by(&self, predictor: Box<dyn crate::predict::Predictor>) {
+        lock(&self.shared.live).guess = Guess::new(Some(predictor), None);
+    }
+
+    /// The program is at a moment between two ends of a step.
+    pub(super) fn tick(&self, regions: &[Region]) {
+        self.shared.tick(Some(regions), false);
+    }
+
+    /// The program has done a step.
+    pub(super) fn step(&mut self, regions: &[Region]) {
+        self.says_steps = true;
+        self.shared.tick(Some(regions), true);
+    }
+
+    /// The program says that it will not write these bytes of `region` again before its next checkpoint.
+    pub(super) fn settled(&self, region: &Region, offset: u64, bytes: u64) {
+        let Some(row) = region.row() else { return };
+        let start = row.as_ptr().addr();
+        let mut way = lock(&self.shared.way);
+        if !lock(&self.shared.live).is_looking() {
+            return;
+        }
+        way.tick_at(region);
+        let told = way.told();
+        let mut live = lock(&self.shared.live);
+        live.blocks.told(&told);
+        if live.gate.is_open() {
+            live.blocks.settled_between(start, start + offset as usize..start + (offset + bytes) as usize);
+        }
+        drop(live);
+        self.shared.changed.notify_all();
+    }
+
+    /// Nothing is written from here on, and nobody has what was written; returns where that lies.
+    pub(super) fn stop(&self) -> Option<EarlyPart> {
+        let mut live = lock(&self.shared.live);
+        live.is_stopped = true;
+        while live.is_writing {
+            live = self.shared.changed.wait(live).unwrap_or_else(PoisonError::into_inner);
+        }
+        match std::mem::replace(&mut live.room, Room::None) {
+            Room::Found(part) => Some(part),
+            Room::None | Room::After(_) => None,
+        }
+    }
+
+    /// What was saved early is given up, until the next interval begins.
+    pub(super) fn forget(&self) {
+        drop(self.stop());
+        lock(&self.shared.live).blocks.give_up();
+    }
+
+    /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
+    /// that is nothing.
+    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::Early> {
+        let mut live = lock(&self.shared.live);
+        if !live.has_begun {
+            return None;
+        }
+        live.blocks.told(told);
+        live.predict(!self.says_steps, self.shared.rank);
+        let saved = live.blocks.saved();
+        let early = part.filter(|_| !saved.is_empty()).and_then(|part| match part.finish() {
+            Ok((runs, rows)) => Some(capture::Early::new(runs, rows, saved)),
+            Err(error) => {
+                live.say(self.shared.rank, &error);
+                None
+            }
+        });
+        let count = early.as_ref().map_or(0, capture::Early::count);
+        live.end_interval(count, self.shared.rank);
+        early
+    }
+
+    /// A revision has been staged: from here on it is looked at what is saved for the next one, once room is found `after` it.
+    pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
+        let mut live = lock(&self.shared.live);
+        if let Err(why) = live.guess.begin(regions) {
+            live.off(self.shared.rank, why);
+        }
+        live.blocks.begin();
+        live.turns.begin();
+        live.room = after.map_or(Room::None, Room::After);
+        (live.has_begun, live.is_stopped) = (true, false);
+        drop(live);
+        self.shared.changed.notify_all();
+    }
+
+    /// What saving early came to until now.
+    pub(super) fn told(&self) -> Speculation {
+        let live = lock(&self.shared.live);
+        let shut = "more was saved in vain than it saved";
+        let off =
+            if live.told.off.is_empty() && !live.gate.is_open() { shut.to_owned() } else { live.told.off.clone() };
+        let has_room = !matches!(live.room, Room::None) && !live.is_stopped;
+        let waiting = if has_room || live.is_writing { live.blocks.waiting() } else { 0 };
+        Speculation { off, waiting, ..live.told.clone() }
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        lock(&self.shared.live).has_ended = true;
+        self.shared.changed.notify_all();
+        // A thread that panicked has told so.
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Shared {
+    fn tick(&self, regions: Option<&[Region]>, is_mark: bool) {
+        let begun = Instant::now();
+        let mut way = lock(&self.way);
+        {
+            let mut live = lock(&self.live);
+            if !live.is_looking() {
+                return;
+            }
+            live.guess.count(regions);
+            if !live.budget.has_left() {
+                // Where a step ends is never left out.
+                if is_mark {
+                    live.predict(true, self.rank);
+                }
+                return;
+            }
+        }
+        way.tick(regions);
+        let told = way.told();
+        let mut live = lock(&self.live);
+        let pages: usize = told.iter().flat_map(|told| &told.written).map(|range| range.len() / BLOCK).sum();
+        live.blocks.told(&told);
+        live.predict(is_mark, self.rank);
+        live.budget.looked(begun.elapsed(), pages);
+        drop((live, way));
+        self.changed.notify_all();
+    }
+
+    /// The thread: saves what waits, and looks `every` so often.
+    fn run(&self, every: Option<Duration>) {
+        let mut looked = Instant::now();
+        let mut live = lock(&self.live);
+        while !live.has_ended {
+            if every.is_some_and(|every| looked.elapsed() >= every) {
+                drop(live);
+                looked = Instant::now();
+                self.tick(None, false);
+                live = lock(&self.live);
+                continue;
+            }
+            let mut wait = match live.next(self.rank) {
+                Ok((batch, part)) => {
+                    drop(live);
+                    let begun = Instant::now();
+                    let (saved, part) = self.save(&batch, part);
+                    live = lock(&self.live);
+                    live.saved(&batch, saved, part, begun.elapsed(), self.rank);
+                    self.changed.notify_all();
+                    continue;
+                }
+                Err(wait) => wait,
+            };
+            if let Some(every) = every {
+                wait = wait.min(every.saturating_sub(looked.elapsed()));
+            }
+            live = self.changed.wait_timeout(live, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Copies blocks, and writes those that could be read; says where each of them lies.
+    fn save(&self, batch: &[(u32, usize)], mut part: EarlyPart) -> (Result<Vec<Option<u64>>>, EarlyPart) {
+        let bytes = batch.len() as u64 * BLOCK_BYTES;
+        let Some(mut copy) = Aligned::zeroed(bytes) else {
+            return (
+                Err(Error::io("allocating", "blocks that are saved early", std::io::ErrorKind::OutOfMemory.into())),
+                part,
+            );
+        };
+        let (mut read, mut is_read) = (0, Vec::with_capacity(batch.len()));
+        for (_, address) in batch {
+            // What has been unmapped meanwhile is an error.
+            let is_there = self.memory.read_exact_at(&mut copy[read..read + BLOCK], *address as u64).is_ok();
+            read += if is_there { BLOCK } else { 0 };
+            is_read.push(is_there);
+        }
+        let written = part.write(&copy[..read]).map(|lie| {
+            let mut lie = lie.into_iter();
+            is_read.into_iter().map(|is_there| if is_there { lie.next() } else { None }).collect()
+        });
+        (written, part)
+    }
+}
+
+impl Live {
+    fn is_looking(&self) -> bool {
+        self.has_begun && !self.is_stopped && self.told.off.is_empty()
+    }
+
+    /// Tells the predictor what was written since it was last told, and has saved what it takes for settled.
+    fn predict(&mut self, is_mark: bool, rank: usize) {
+        let written = self.blocks.take_written();
+        let blocks = &self.blocks;
+        match self.guess.tick(&written, |page| blocks.address(page), is_mark) {
+            Ok((_, settled)) if self.gate.is_open() => self.blocks.settled(&settled),
+            Ok((capacity, settled)) => self.gate.rehearse(capacity, &written, &settled),
+            Err(()) => self.has_panicked(rank),
+        }
+    }
+
+    fn has_panicked(&mut self, rank: usize) {
+        self.off(rank, "its predictor has failed; set another one, and report this".to_owned());
+    }
+
+    fn off(&mut self, rank: usize, why: String) {
+        if self.told.off.is_empty() {
+            remark(0, &format!("nothing more is saved early on rank {rank}: {why}"));
+            self.told.off = why;
+        }
+    }
+
+    /// What was written early is in doubt: it is saved at the checkpoint.
+    fn say(&mut self, rank: usize, error: &Error) {
+        self.off(rank, error.to_string());
+        self.blocks.give_up();
+    }
+
+    fn end_interval(&mut self, early: u64, rank: usize) {
+        let Blocks { dirty, wasted, .. } = self.blocks;
+        self.told.dirty += dirty;
+        self.told.early += early;
+        self.told.wasted += wasted;
+        if self.gate.end(early, wasted) {
+            let why = format!(
+                "{wasted} of its pages were written again before the checkpoint, and {early} were not; it is looked whether that changes"
+            );
+            remark(rank, &format!("nothing is saved early for now: {why}"));
+        }
+        if self.guess.checkpoint().is_err() {
+            self.has_panicked(rank);
+        }
+    }
+
+    /// The blocks that are written next, and where there is room for them; or how long to wait.
+    fn next(&mut self, rank: usize) -> std::result::Result<(Vec<(u32, usize)>, EarlyPart), Duration> {
+        if self.is_stopped || !self.told.off.is_empty() {
+            return Err(IDLE);
+        }
+        if let Room::After(After { shard, ledger, whole }) = &self.room {
+            self.room = match shard.poll() {
+                None => return Err(LOOK_EVERY),
+                // Who asked for the checkpoint is told.
+                Some(Err(_)) => Room::None,
+                Some(Ok(())) => match EarlyPart::find(ledger, *whole) {
+                    Ok(found) => found.map_or(Room::None, Room::Found),
+                    Err(error) => {
+                        self.say(rank, &error);
+                        Room::None
+                    }
+                },
+            };
+        }
+        let left = match &self.room {
+            Room::Found(part) => part.left(),
+            Room::None | Room::After(_) => 0,
+        };
+        if left == 0 {
+            // They are saved at the checkpoint.
+            self.blocks.give_up_waiting();
+        }
+        if !self.blocks.has_waiting() {
+            return Err(IDLE);
+        }
+        let wait = self.turns.wait();
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        let Room::Found(part) = std::mem::replace(&mut self.room, Room::None) else { return Err(IDLE) };
+        let batch = self.blocks.take_waiting(BATCH.min(usize::try_from(left).unwrap_or(BATCH)));
+        if batch.is_empty() {
+            // What is saved already counts.
+            self.room = Room::Found(part);
+            return Err(IDLE);
+        }
+        self.is_writing = true;
+        Ok((batch, part))
+    }
+
+    /// A batch has been written.
+    fn saved(
+        &mut self,
+        batch: &[(u32, usize)],
+        saved: Result<Vec<Option<u64>>>,
+        part: EarlyPart,
+        took: Duration,
+        rank: usize,
+    ) {
+        self.is_writing = false;
+        match saved {
+            Ok(lie) => {
+                batch.iter().zip(lie).for_each(|(block, lies)| self.blocks.copied(*block, lies));
+                self.told.saved += batch.len() as u64;
+                self.guess.saved(batch.len(), took);
+                self.room = Room::Found(part);
+            }
+            Err(error) => self.say(rank, &error),
+        }
+    }
+}
+
+/// Why nothing is saved early though the settings ask for it; `None` if it can be.
+pub(super) fn hindrance(config: &Config, is_in_memory: bool, is_by_pages: bool) -> Option<&'static str> {
+    match () {
+        () if !config.capture.is_incremental() => Some("that takes capture = incremental"),
+        () if is_in_memory => Some("the nearest level is memory, where a checkpoint costs one copy"),
+        () if config.aggregators > 0 => Some("with aggregators, others write for a rank"),
+        () if !is_by_pages => Some("that takes written pages, which are not told here, or are traced"),
+        () if config.predictor == Wanted::Oracle && config.oracle.is_none() => {
+            Some("predictor = oracle takes the setting oracle, the directory with the traces")
+        }
+        () => None,
+    }
+}

@@ -1,0 +1,105 @@
+//! The oracle in a real program: a run that was recorded tells which pages are not written again (paper 004, section 4.2).
+//! Intervals and ticks are counted from checkpoint to checkpoint, and memory by the order in which it was protected first, as
+//! it lies elsewhere in each run.
+
+use crate::{
+    capture::Region,
+    predict::{Moment, Page, Reader},
+    space::format::BLOCK,
+};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::BufReader,
+    path::Path,
+};
+
+pub(super) struct Recorded {
+    trace: Reader<BufReader<File>>,
+    /// What was protected then, and what is now: where it begins, and its bytes.
+    then: Vec<(u64, u64)>,
+    now: Vec<(u64, u64)>,
+    has_begun: bool,
+    /// Of the interval under way: by page, the number of the tick that found it written last.
+    last: HashMap<u64, u64>,
+    ticks: u64,
+}
+
+impl Recorded {
+    /// What `trace` has recorded in `folder` of this rank. An error says what is missing.
+    pub(super) fn open(folder: &Path, rank: usize) -> Result<Recorded, String> {
+        let path = folder.join(format!("rank-{rank}.trace"));
+        let wrong = |path: &Path, why: String| format!("{}: {why}", path.display());
+        let file = File::open(&path).map_err(|error| wrong(&path, error.to_string()))?;
+        let trace = Reader::new(BufReader::new(file), &path.display().to_string());
+        let path = path.with_extension("regions");
+        let text = fs::read_to_string(&path).map_err(|error| wrong(&path, error.to_string()))?;
+        let line = |line: &str| {
+            let (at, bytes) = line.split_once(' ')?;
+            Some((at.parse().ok()?, bytes.parse().ok()?))
+        };
+        let then = text.lines().map(line).collect::<Option<_>>();
+        let then = then.ok_or_else(|| wrong(&path, "a line of it is no region; record the run anew".to_owned()))?;
+        Ok(Recorded { trace, then, now: Vec::new(), has_begun: false, last: HashMap::new(), ticks: 0 })
+    }
+
+    /// The program protects `regions`.
+    pub(super) fn see(&mut self, regions: &[Region]) {
+        for row in regions.iter().filter_map(Region::row) {
+            let lies = (row.as_ptr().addr() as u64, row.len() as u64);
+            if !self.now.contains(&lies) {
+                self.now.push(lies);
+            }
+        }
+    }
+
+    /// A checkpoint has been taken: what comes now is the next interval. An error ends the prediction.
+    pub(super) fn begin(&mut self) -> Result<(), String> {
+        self.last.clear();
+        let skipped = if std::mem::replace(&mut self.has_begun, true) { 0 } else { 1 };
+        for pass in 0..=skipped {
+            self.ticks = 0;
+            let is_wanted = pass == skipped;
+            for record in self.trace.by_ref() {
+                let record = record.map_err(|error| error.to_string())?;
+                let pages = record.stretches.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
+                if is_wanted {
+                    let tick = self.ticks;
+                    self.last.extend(pages.map(|page| (page, tick)));
+                }
+                if record.moment == Moment::Checkpoint {
+                    break;
+                }
+                self.ticks += 1;
+            }
+        }
+        self.ticks = 0;
+        Ok(())
+    }
+
+    /// The next tick.
+    pub(super) fn tick(&mut self) {
+        self.ticks += 1;
+    }
+
+    /// Adds those of the blocks `written`, at these addresses, that the interval does not write after this tick.
+    pub(super) fn settled(&self, written: impl Iterator<Item = (Page, usize)>, settled: &mut Vec<Page>) {
+        let now = self.ticks.saturating_sub(1);
+        let is_over = |address: usize| {
+            let first = self.then_at(address as u64)?;
+            let pages = first / BLOCK as u64..=first.div_ceil(BLOCK as u64);
+            let last = pages.filter_map(|page| self.last.get(&page)).max()?;
+            Some(*last <= now)
+        };
+        settled.extend(written.filter(|(_, address)| is_over(*address) == Some(true)).map(|(page, _)| page));
+    }
+
+    /// Where that lay then which is at `address` now.
+    fn then_at(&self, address: u64) -> Option<u64> {
+        let lies = |((now, bytes), (then, as_many)): (&(u64, u64), &(u64, u64))| {
+            let inside = address.checked_sub(*now).filter(|inside| inside < bytes && bytes == as_many)?;
+            then.checked_add(inside)
+        };
+        self.now.iter().zip(&self.then).find_map(lies)
+    }
+}

@@ -1,0 +1,82 @@
+//! Predictors that fail, lie, or name what is not there.
+
+use super::*;
+use crate::{
+    Capture, Session, Start,
+    group::Solo,
+    predict::{Page, Predictor, Tick},
+};
+use tempfile::TempDir;
+
+struct Failing;
+
+impl Predictor for Failing {
+    fn tick(&mut self, _: &Tick<'_>, _: &mut Vec<Page>) {
+        panic!("a predictor that fails, as a test wants it");
+    }
+
+    fn checkpoint(&mut self) {}
+}
+
+/// Names all that was written, at once, and what nobody has.
+struct Lying;
+
+impl Predictor for Lying {
+    fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>) {
+        settled.extend(tick.written);
+        settled.extend([0, 1, Page::MAX, 1 << 30, 7, 7]);
+    }
+
+    fn checkpoint(&mut self) {}
+}
+
+const BYTES: usize = 100 * BLOCK;
+
+/// Saves what a program writes that writes all it has again and again, and gives what came of saving early.
+#[expect(unsafe_code, reason = "a region is memory")]
+fn saved_by(predictor: Box<dyn Predictor>) -> Option<Speculation> {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let config = Config {
+        capture: Capture::Incremental,
+        predictor: Wanted::Idle,
+        start: Start::Fresh,
+        pool_bytes: Some(1 << 20),
+        ..Config::default()
+    };
+    let mut session = Session::open(Box::new(Solo), folder.path(), config).unwrap();
+    let mut memory = vec![0_u8; BYTES];
+    // SAFETY: the memory outlives the session.
+    session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), BYTES as u64) }.unwrap()).unwrap();
+    session.checkpoint().unwrap();
+    session.inner.as_mut()?.means.changing.as_mut()?.early.as_mut()?.predict_by(predictor);
+    for round in 0..8 {
+        for tick in 0..4 {
+            memory.fill(round * 8 + tick);
+            session.tick().unwrap();
+            while session.speculation().unwrap().waiting > 0 {
+                std::thread::yield_now();
+            }
+        }
+        memory[..BLOCK].fill(0xff);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        let mut back = vec![0; BYTES];
+        session.get(None, "x", &mut back).unwrap().unwrap();
+        assert!(back == memory, "round {round}");
+    }
+    let told = session.speculation().unwrap();
+    session.close().unwrap();
+    Some(told)
+}
+
+#[test]
+fn a_predictor_that_panics_is_asked_no_more() {
+    let Some(told) = saved_by(Box::new(Failing)) else { return };
+    assert!(told.early == 0 && told.saved == 0 && told.off.contains("failed"), "{told:?}");
+}
+
+#[test]
+fn a_predictor_that_lies_is_not_believed_for_long() {
+    let Some(told) = saved_by(Box::new(Lying)) else { return };
+    assert!(told.off.contains("in vain") && told.saved < 8 * 3 * 100, "{told:?}");
+}

@@ -1,0 +1,395 @@
+//! With a `predictor` pages are saved before the checkpoint asks for them. What a revision holds is the same.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{
+    between::{Between, Watched},
+    bounded, run,
+};
+use mainstay_engine::{
+    Capture, Config, ErrorKind, Predictor, Region, Session, Speculation, Start,
+    device::{Disk, File},
+    group::{Group, Solo},
+};
+use std::{
+    io,
+    path::Path,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 512;
+
+fn config(predictor: Predictor) -> Config {
+    Config {
+        capture: Capture::Incremental,
+        predictor,
+        pool_bytes: Some(256 << 10),
+        chunk_bytes: Some(64 << 10),
+        start: Start::Fresh,
+        ..Config::default()
+    }
+}
+
+/// Memory that begins with a page.
+struct Pages {
+    memory: Vec<u8>,
+    first: usize,
+}
+
+impl Pages {
+    fn new() -> Pages {
+        let memory = vec![0; (BLOCKS + 1) * BLOCK];
+        let first = memory.as_ptr().align_offset(BLOCK);
+        Pages { memory, first }
+    }
+
+    fn all(&mut self) -> &mut [u8] {
+        &mut self.memory[self.first..][..BLOCKS * BLOCK]
+    }
+
+    fn write(&mut self, blocks: impl Iterator<Item = usize>) {
+        blocks.for_each(|block| self.all()[block * BLOCK + block % BLOCK] += 1);
+    }
+
+    fn protect(&mut self, session: &mut Session) {
+        // SAFETY: the tests keep the memory for as long as it is protected.
+        session
+            .protect(unsafe { Region::new("x", self.all().as_mut_ptr(), (BLOCKS * BLOCK) as u64) }.unwrap())
+            .unwrap();
+    }
+}
+
+fn open(group: Box<dyn Group>, space: &Path, config: Config) -> Session {
+    Session::open(group, space, config).unwrap()
+}
+
+/// Waits until what is to be saved early is saved.
+fn saved(session: &mut Session) -> Speculation {
+    bounded("what is saved early", || {
+        loop {
+            let told = session.speculation().unwrap();
+            if told.waiting == 0 {
+                return told;
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+    })
+}
+
+/// Whether the kernel tells which pages were written; elsewhere nothing is saved early, which is told.
+fn has_pages(session: &mut Session) -> bool {
+    session.speculation().unwrap().off.is_empty()
+}
+
+fn written_bytes(session: &mut Session) -> u64 {
+    session.wait().unwrap();
+    session.last_record().unwrap().unwrap().phases.written_bytes
+}
+
+/// That the newest revision has what is in memory now.
+fn holds(session: &mut Session, memory: &mut Pages) {
+    let mut back = vec![0; BLOCKS * BLOCK];
+    session.get(None, "x", &mut back).unwrap().unwrap();
+    assert!(back == memory.all(), "other bytes were saved");
+}
+
+#[test]
+fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let mut memory = Pages::new();
+    let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Told));
+    memory.protect(&mut session);
+    session.checkpoint().unwrap();
+    if !has_pages(&mut session) {
+        return;
+    }
+    for round in 0..4 {
+        memory.write(0..400);
+        session.settled("x", 0, 300 * BLOCK as u64).unwrap();
+        let told = saved(&mut session);
+        assert_eq!((told.saved, told.wasted), (300 * (round + 1), 10 * round), "{told:?}");
+        // It lied about ten of them.
+        memory.write(20..30);
+        session.checkpoint().unwrap();
+        let told = session.speculation().unwrap();
+        assert_eq!((told.dirty, told.early, told.wasted), (400 * (round + 1), 290 * (round + 1), 10 * (round + 1)));
+        let bytes = written_bytes(&mut session);
+        assert!(bytes < (110 + 20) * BLOCK as u64, "{bytes} bytes were written at the checkpoint");
+        holds(&mut session, &mut memory);
+    }
+    session.close().unwrap();
+
+    let saved = memory.all().to_vec();
+    memory.all().fill(0);
+    let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Told));
+    memory.protect(&mut session);
+    let restored = session.restore().unwrap().unwrap();
+    assert!(restored.revision == 5 && restored.skipped.is_empty() && memory.all() == saved, "{restored:?}");
+    session.close().unwrap();
+}
+
+#[test]
+fn each_predictor_saves_what_it_names_and_every_revision_is_whole() {
+    for predictor in [Predictor::Infrequent, Predictor::Idle, Predictor::Phase, Predictor::Count, Predictor::Auto] {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let mut memory = Pages::new();
+        let mut session = open(Box::new(Solo), folder.path(), config(predictor));
+        memory.protect(&mut session);
+        session.checkpoint().unwrap();
+        if !has_pages(&mut session) {
+            return;
+        }
+        // A scan as long as four intervals, of which each has eight ticks.
+        for step in 0..96 {
+            let from = step * 16 % BLOCKS;
+            memory.write(from..from + 16);
+            session.tick().unwrap();
+            saved(&mut session);
+            if step % 8 == 7 {
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+                holds(&mut session, &mut memory);
+            }
+        }
+        let told = session.speculation().unwrap();
+        let names_it = !matches!(predictor, Predictor::Count | Predictor::Phase | Predictor::Auto);
+        assert!(!names_it || told.early * 3 > told.dirty, "{predictor:?}: {told:?}");
+        assert!(told.wasted * 5 <= told.dirty, "{predictor:?}: {told:?}");
+        session.close().unwrap();
+    }
+}
+
+#[test]
+fn memory_that_goes_meanwhile_does_no_harm() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let mut memory = Pages::new();
+    let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Told));
+    memory.protect(&mut session);
+    session.checkpoint().unwrap();
+    let bytes = 64 * BLOCK;
+    let map = |at: *mut u8| {
+        let fixed = if at.is_null() { 0 } else { libc::MAP_FIXED };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
+        // SAFETY: a new mapping, or one over a mapping of this test.
+        unsafe { libc::mmap(at.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).cast::<u8>() }
+    };
+    for round in 0..12 {
+        let at = map(ptr::null_mut());
+        // SAFETY: the mapping has as many bytes.
+        unsafe { ptr::write_bytes(at, round + 1, bytes) };
+        // SAFETY: mapped, but where the test says otherwise, before which it is unprotected.
+        session.protect(unsafe { Region::new("y", at, bytes as u64) }.unwrap()).unwrap();
+        session.checkpoint().unwrap();
+        // SAFETY: as above.
+        unsafe { ptr::write_bytes(at, round + 2, bytes) };
+        session.settled("y", 0, bytes as u64).unwrap();
+        match round % 4 {
+            // It goes while it is saved, and nobody was told.
+            0 => {
+                session.unprotect("y").unwrap();
+                // SAFETY: nothing refers to it any more.
+                unsafe { libc::munmap(at.cast(), bytes) };
+            }
+            // Something else comes there.
+            1 => {
+                saved(&mut session);
+                map(at);
+            }
+            // It moves elsewhere, as `realloc` does, and something else comes there.
+            2 => {
+                saved(&mut session);
+                let other = map(ptr::null_mut());
+                let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                // SAFETY: over a mapping of this test.
+                unsafe { libc::mremap(at.cast(), bytes, bytes, how, other.cast::<libc::c_void>()) };
+                map(at);
+            }
+            _ => drop(saved(&mut session)),
+        }
+        let is_there = round % 4 != 0;
+        // SAFETY: mapped.
+        let now = is_there.then(|| unsafe { std::slice::from_raw_parts(at, bytes) }.to_vec());
+        memory.write(0..3);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        holds(&mut session, &mut memory);
+        if let Some(now) = now {
+            let mut back = vec![0xee; bytes];
+            session.get(None, "y", &mut back).unwrap().unwrap();
+            assert!(back == now, "round {round}");
+            session.unprotect("y").unwrap();
+        }
+    }
+    session.close().unwrap();
+}
+
+/// A disk that takes no data while it is told so.
+#[derive(Debug, Default)]
+struct Refusing(AtomicBool);
+
+impl Between for Refusing {
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        file.write_at(bytes, offset)
+    }
+}
+
+#[test]
+fn what_could_not_be_saved_early_is_saved_at_the_checkpoint() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let device = Arc::new(Watched::new(Disk::make(&folder.path().join("space")).unwrap(), Refusing::default()));
+    let mut memory = Pages::new();
+    let mut session = Session::open_on(Box::new(Solo), device.clone(), config(Predictor::Told)).unwrap();
+    memory.protect(&mut session);
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    if !has_pages(&mut session) {
+        return;
+    }
+    memory.write(0..200);
+    device.between.0.store(true, Ordering::Relaxed);
+    session.settled("x", 0, 200 * BLOCK as u64).unwrap();
+    let told = saved(&mut session);
+    assert!(told.saved == 0 && told.off.contains("Input/output error"), "{told:?}");
+    device.between.0.store(false, Ordering::Relaxed);
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    holds(&mut session, &mut memory);
+    assert_eq!(session.speculation().unwrap().early, 0);
+    session.close().unwrap();
+}
+
+/// A program that says always what is not true: it stops to be believed.
+#[test]
+fn nothing_more_is_saved_early_while_more_is_wasted_than_saved() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let mut memory = Pages::new();
+    let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Told));
+    memory.protect(&mut session);
+    session.checkpoint().unwrap();
+    if !has_pages(&mut session) {
+        return;
+    }
+    for round in 0..6 {
+        memory.write(0..100);
+        session.settled("x", 0, 100 * BLOCK as u64).unwrap();
+        let told = saved(&mut session);
+        // After some time it is tried again.
+        assert_eq!(told.saved, if round < 4 { 100 } else { 200 }, "round {round}: {told:?}");
+        memory.write(0..100);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        holds(&mut session, &mut memory);
+    }
+    assert!(session.speculation().unwrap().off.contains("in vain"));
+    session.close().unwrap();
+}
+
+#[test]
+fn what_is_called_settled_must_be_there() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    for predictor in [Predictor::Told, Predictor::Off] {
+        let mut memory = Pages::new();
+        let mut session = open(Box::new(Solo), &folder.path().join(format!("{predictor:?}")), config(predictor));
+        memory.protect(&mut session);
+        let all = (BLOCKS * BLOCK) as u64;
+        session.settled("x", 0, all).unwrap();
+        session.settled("x", all, 0).unwrap();
+        for (offset, bytes) in [(1, all), (all + 1, 0), (u64::MAX, 2)] {
+            assert_eq!(session.settled("x", offset, bytes).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+        assert_eq!(session.settled("z", 0, 0).unwrap_err().kind(), ErrorKind::RegionMissing);
+        session.close().unwrap();
+    }
+}
+
+/// What is saved early is in nobody's way: of a checkpoint that is given up, of a restore, and of a rank whose neighbours
+/// save nothing early.
+#[test]
+fn what_was_saved_early_is_given_up_where_the_program_goes_elsewhere() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let space = folder.path().join("space");
+    run(2, |rank, group| {
+        let mut memory = Pages::new();
+        let mut session = open(group, &space, config(Predictor::Told));
+        memory.protect(&mut session);
+        session.checkpoint().unwrap();
+        for round in 0..12 {
+            memory.write(0..300);
+            if rank == 0 {
+                session.settled("x", 0, 200 * BLOCK as u64).unwrap();
+                if round % 2 == 0 {
+                    saved(&mut session);
+                }
+            }
+            match round % 4 {
+                0 => {
+                    session.begin(0).unwrap();
+                    session.abandon().unwrap();
+                }
+                1 => {
+                    session.restore().unwrap().unwrap();
+                    memory.write(10..20);
+                }
+                2 => {
+                    session.begin(BLOCK as u64).unwrap();
+                    session.write("s", 0, &[1; 100]).unwrap();
+                }
+                _ => {
+                    session.put("p", &[round as u8; 100]).unwrap();
+                }
+            }
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            holds(&mut session, &mut memory);
+        }
+        session.close().unwrap();
+    });
+}
+
+/// A run that was recorded tells what the next one does not write again, wherever its memory lies then.
+#[test]
+fn the_oracle_knows_what_a_recorded_run_has_written() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let traces = folder.path().join("traces");
+    let job = |space: &str, config: Config| {
+        let mut memory = Pages::new();
+        let mut session = open(Box::new(Solo), &folder.path().join(space), config);
+        memory.protect(&mut session);
+        session.restore().unwrap();
+        for interval in 0..4 {
+            for tick in 0..8 {
+                // The first half is written once more.
+                memory.write(50 * tick..50 * tick + 50);
+                memory.write((tick % 2) * 30..(tick % 2) * 30 + 10);
+                session.tick().unwrap();
+                saved(&mut session);
+            }
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            holds(&mut session, &mut memory);
+            assert!(interval > 0 || session.speculation().unwrap().early == 0);
+        }
+        let told = session.speculation().unwrap();
+        session.close().unwrap();
+        told
+    };
+    job("recorded", Config { trace: Some(traces.clone()), ..config(Predictor::Off) });
+    let told = job("replayed", Config { oracle: Some(traces.clone()), ..config(Predictor::Oracle) });
+    if !told.off.is_empty() {
+        return;
+    }
+    assert!(told.dirty == 3 * 400 && told.early == told.dirty && told.wasted == 0, "{told:?}");
+    std::fs::write(traces.join("rank-0.trace"), [7; 100]).unwrap();
+    let told = job("damaged", Config { oracle: Some(traces), ..config(Predictor::Oracle) });
+    assert!(told.early == 0 && told.off.contains("trace"), "{told:?}");
+}

@@ -1,0 +1,42 @@
+"""As examples/memwrite in Python, on numpy: what is written is said to be settled, and some of it is written again."""
+
+import sys
+
+import mainstay
+import numpy
+from mpi4py import MPI
+
+PARTS = 8
+comm, steps = MPI.COMM_WORLD, int(sys.argv[2])
+state, step = numpy.zeros((PARTS, 128 * 1024), "u1"), numpy.zeros((), "i8")
+with mainstay.open(sys.argv[1], comm, capture="incremental", predictor="told", stagger="off") as session:
+    session.protect("step", step)
+    session.protect("state", state)
+    restored = session.restore()
+    # Each part has been written as often as the step says.
+    done = int(step)
+    expected = [(done + PARTS - 1 - part) // PARTS % 256 for part in range(PARTS)]
+    for part in range(PARTS):
+        if not (state[part] == expected[part]).all():
+            print(f"rank {comm.rank}: part {part} of step {done} came back wrong", flush=True)
+            comm.Abort(4)
+    if restored and comm.rank == 0:
+        print(f"restored at step {done}", flush=True)
+    while step < steps:
+        part = int(step) % PARTS
+        state[part] += 1
+        session.settled("state", part * state.shape[1], state.shape[1])
+        session.tick()
+        if step % 7 == 0:
+            # It was not, after all.
+            state[part, ::9999] += 1
+            state[part, ::9999] -= 1
+        step += 1
+        if step % 3 == 0:
+            session.checkpoint()
+            session.wait()
+            if comm.rank == 0:
+                print(f"saved step {int(step)}", flush=True)
+    told = session.speculation()
+    if comm.rank == 0:
+        print(f"done: {told.early} of {told.dirty}, {told.wasted} in vain {told.off!r}", flush=True)
