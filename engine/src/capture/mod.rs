@@ -25,6 +25,7 @@ mod userfaultfd;
 
 pub(crate) use changed::{
     Base, Changes, Hashes, Led, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Written, audit, differing,
+    size_elsewhere,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
