@@ -25,7 +25,7 @@ mod userfaultfd;
 
 pub(crate) use changed::{
     Base, Changes, Early, Hashes, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written, audit,
-    differing,
+    differing, size_elsewhere,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -14,7 +14,7 @@ use super::{
     settle::Attempt,
 };
 use crate::{
-    capture::Size,
+    capture::{Size, size_elsewhere},
     commit::RevisionKey,
     error::{Error, Result},
     feed::Source,
@@ -81,7 +81,10 @@ impl Inner {
             Ok(planned) => (planned, ready),
             Err(error) => (None, Err(error)),
         };
-        let whole = planned.as_ref().map_or_else(|| size.clone(), |planned| planned.plan.size_elsewhere(&size));
+        let whole = match &self.means.changing {
+            Some(_) => size_elsewhere(&size, planned.as_ref().map(|planned| &planned.plan)),
+            None => size.clone(),
+        };
         let (nearest, sizes) = (Sizes { planned: planned.as_ref(), ..Sizes::of_owner(&size) }, Sizes::of_owner(&whole));
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];

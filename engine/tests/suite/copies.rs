@@ -114,7 +114,7 @@ impl Cluster {
                 start: Start::Fresh,
                 memory_after: MemoryAfter::Kept,
                 exchange: self.exchange,
-                capture: capture_of(self.seats.len() + self.nodes.len() + self.pfs_every as usize),
+                capture: capture_of(1 + self.seats.len() + self.nodes.len() + self.pfs_every as usize),
                 ..Config::default()
             };
             work(rank, Session::open_levels(group, plans, config)?)

@@ -165,7 +165,7 @@ fn zeros_take_no_bytes_on_farther_levels_and_copies() {
 #[test]
 fn zeros_come_back_as_other_boxes() {
     let (folder, shape) = (folder(), [300, 700]);
-    let value = |number: u64| if number / 5000 % 3 == 0 { number } else { 0 };
+    let value = |number: u64| if (number / 5000).is_multiple_of(3) { number } else { 0 };
     in_sessions(folder.path(), 2, &incremental(), |rank, session| {
         let mut part = Part::slab(&shape, rank, 2);
         part.fill(value);

@@ -18,7 +18,7 @@ pub(crate) use early::Early;
 pub(crate) use hashes::{Hashes, audit};
 pub(crate) use led::{Led, differing};
 pub(crate) use pages::PageTracker;
-pub(crate) use plan::{OWN_RUNS_MAX, Part, PartPlace, Plan};
+pub(crate) use plan::{OWN_RUNS_MAX, Part, PartPlace, Plan, size_elsewhere};
 pub(crate) use written::Written;
 
 use super::Region;

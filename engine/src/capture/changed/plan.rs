@@ -106,12 +106,25 @@ impl Plan {
     }
 
     /// How large the shard is where it is written whole from what lies in the nearest portion.
-    pub(crate) fn size_elsewhere(&self, whole: &Size) -> Size {
+    fn size_elsewhere(&self, whole: &Size) -> Size {
         // What is staged may lie between what is shared.
         let parts = self.regions.iter().map(|parts| parts.len() as u64).sum::<u64>();
         let parts = parts + 2 * self.shared.len() as u64 + OWN_RUNS_MAX as u64;
-        whole.in_parts(parts).at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
+        whole
+            .in_parts(parts.max(parts_likely(whole)))
+            .at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
     }
+}
+
+/// How large a shard of `whole` size is on farther levels and copies where revisions share blocks: this one by `plan`, or
+/// whole without one. There is room for the parts of later ones from the first on, so that these need no larger layout.
+pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
+    plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
+}
+
+/// As `Plan::size_elsewhere` counts them: the parts, and what lies before and behind each that is shared.
+fn parts_likely(whole: &Size) -> u64 {
+    3 * PARTS_FEW.min(whole.blocks()) + OWN_RUNS_MAX as u64
 }
 
 /// The most stretches that what is staged may lie in.
