@@ -29,6 +29,7 @@ use std::{
 type Raised = Rc<RefCell<Option<PyErr>>>;
 
 type BalancedTuple = (u64, u64, u64, u64, u64, u64);
+type MeasuredTuple = (u64, Vec<(u32, u64, u64)>);
 type CameTuple = (u64, usize, usize, usize, Vec<String>);
 
 #[pyclass(name = "_Objects", unsendable)]
@@ -184,7 +185,7 @@ impl Objects {
         })
     }
 
-    fn measured(&self, py: Python<'_>, kind: u32, index: u64) -> PyResult<(u64, Vec<(u32, u64, u64)>)> {
+    fn measured(&self, py: Python<'_>, kind: u32, index: u64) -> PyResult<MeasuredTuple> {
         self.with(py, "measured", |core| {
             let key = Key { kind, id: index };
             let on = core.rank_of(key).map_or_else(|| "on no rank".to_owned(), |rank| format!("on rank {rank}"));

@@ -8,7 +8,7 @@ use mainstay_engine::{
     tend::Request,
 };
 use std::{
-    cell::OnceCell,
+    cell::RefCell,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -20,8 +20,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Asking {
     space: PathBuf,
     request: Request,
-    /// The first one: that to another request may lie over it later.
-    answer: OnceCell<CheckpointAnswer>,
+    /// The last one: that to another request may lie over it later.
+    answer: RefCell<Option<CheckpointAnswer>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +36,12 @@ pub enum Progress {
 
 impl Asking {
     pub fn begin(space: &Path) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), request: Request::send(space)?, answer: OnceCell::new() })
+        Ok(Asking { space: space.to_owned(), request: Request::send(space)?, answer: RefCell::default() })
     }
 
     /// Has all objects leave `node` before.
     pub fn begin_to_leave(space: &Path, node: &str) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), request: Request::evacuate(space, node)?, answer: OnceCell::new() })
+        Ok(Asking { space: space.to_owned(), request: Request::evacuate(space, node)?, answer: RefCell::default() })
     }
 
     /// Waits until the revision that was asked for is complete, and returns its number and what came of the wish to leave a
@@ -88,10 +88,11 @@ impl Asking {
     }
 
     pub fn progress(&self) -> Progress {
-        if let (None, Some(answer)) = (self.answer.get(), self.request.answer()) {
-            let _ = self.answer.set(answer);
-        }
-        let Some(answer) = self.answer.get() else { return Progress::Waiting };
+        let (before, new) = (self.request.ticket(), self.request.answer());
+        let mut known = self.answer.borrow_mut();
+        // Once the request had to be sent again, what was answered before counts no more.
+        *known = new.or_else(|| known.take().filter(|_| self.request.ticket() == before));
+        let Some(answer) = &*known else { return Progress::Waiting };
         let is_it = |saved: &Saved| saved.lineage == answer.lineage.number && saved.revision >= answer.number;
         // What cannot be read this moment may be the next.
         let standing = Standing::of(&self.space);

@@ -9,14 +9,14 @@ use crate::{
         format::{CheckpointAnswer, CheckpointRequest, Lineage, NODE_BYTES_MAX, Ticket},
     },
 };
-use std::{io, path::Path};
+use std::{cell::RefCell, io, path::Path};
 
 /// A request that was sent.
 #[derive(Debug)]
 pub struct Request {
     blocks: RequestBlocks,
     path: String,
-    asked: CheckpointRequest,
+    asked: RefCell<CheckpointRequest>,
 }
 
 impl Request {
@@ -44,15 +44,28 @@ impl Request {
             _ => Error::io("opening", &path, e),
         })?;
         let asked = CheckpointRequest { ticket: draw_id()?, asked_unix_ns: unix_ns(), node };
-        let request = Request { blocks, path, asked };
+        let request = Request { blocks, path, asked: RefCell::new(asked) };
         request.ask().map_err(|e| Error::io("writing to", &request.path, e))?;
         Ok(request)
     }
 
+    /// By what the job knows the request: another one once a failure has taken the revision that had met it, so that it is
+    /// sent again.
+    pub fn ticket(&self) -> Ticket {
+        self.asked.borrow().ticket
+    }
+
     /// The answer, once the job has begun the checkpoint.
     pub fn answer(&self) -> Option<CheckpointAnswer> {
-        let (newest, ticket) = (self.newest(), self.asked.ticket);
-        if !self.asked.node.is_empty() {
+        let (newest, ticket) = (self.newest(), self.ticket());
+        let lost = self.blocks.answer().is_some_and(|answer| answer.ticket == ticket && answer.number == 0);
+        if lost && let Ok(again) = draw_id() {
+            // The job has recovered, or was started again, and no revision is left that met the request.
+            self.asked.borrow_mut().ticket = again;
+            let _ = self.ask();
+            return None;
+        }
+        if !self.asked.borrow().node.is_empty() {
             // No answer to another request tells of the node; one that lay on top of this and was answered leaves it to be
             // sent again.
             let answer = self.blocks.answer();
@@ -72,7 +85,7 @@ impl Request {
     }
 
     fn ask(&self) -> io::Result<()> {
-        self.blocks.write_request(Some(&self.asked))
+        self.blocks.write_request(Some(&self.asked.borrow()))
     }
 
     /// The lineage of the job that looked for requests last; `None` if none ever did, or if the job that has the space
@@ -83,7 +96,7 @@ impl Request {
 
     /// Takes the request back, if nobody has asked since.
     pub fn withdraw(self) -> Result<()> {
-        if self.newest() != Some(self.asked.ticket) {
+        if self.newest() != Some(self.ticket()) {
             return Ok(());
         }
         self.blocks.write_request(None).map_err(|e| Error::io("writing to", &self.path, e))

@@ -158,7 +158,10 @@ impl CheckpointAnswer {
 /// A text in a field of so many bytes: its length, and as much of it as there is room for.
 fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
     let mut field = [0; BYTES];
-    let bytes = text.floor_char_boundary(BYTES);
+    let mut bytes = text.len().min(BYTES);
+    while !text.is_char_boundary(bytes) {
+        bytes -= 1;
+    }
     field[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
     (bytes as u32, field)
 }
