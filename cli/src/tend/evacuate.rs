@@ -25,7 +25,7 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
         }
     };
     if wanted.space.json {
-        output::json(&document::Evacuated { space: &space.to_string(), node: &node.to_string(), moved, revision })?;
+        output::json(&document::Evacuated { space: &space.to_string(), node: node.as_ref(), moved, revision })?;
     } else {
         output::text(&format!("{moved} objects have left node {node}; revision {revision} is complete\n"))?;
     }
