@@ -5,7 +5,7 @@
 use super::{Copying, swap_sizes};
 use crate::{
     capture::Size,
-    commit::Kept,
+    commit::{Kept, RevisionKey},
     error::{Error, Result},
     feed::Source,
     group::{agree, gather},
@@ -23,6 +23,9 @@ use crate::{
     space::Portion,
 };
 use std::{iter, ops::Range, sync::Arc};
+
+/// A level, the shards that go there, and where those of them go that this rank holds.
+type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 
 impl Inner {
     /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
@@ -61,15 +64,7 @@ impl Inner {
                 Ok(()) => {}
             }
         }
-        // Only now: what is on its way stands before all that is told between the same two ranks.
-        for (index, shards, sites) in sites {
-            let (key, level) = (chosen.complete.key, self.levels.at_mut(index));
-            let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
-            let mut copying = Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites);
-            copying.is_again = true;
-            level.under_feed = Some(key);
-            level.saving = Some(Attempt::Copying(copying));
-        }
+        self.send_again(chosen.complete.key, &own, sites, true);
         Ok(())
     }
 
@@ -86,26 +81,35 @@ impl Inner {
             return Ok(());
         }
         let group = self.epoch.group.with(entry);
-        let (rank, shards): (usize, Vec<usize>) = (group.rank(), (0..group.size()).collect());
-        let own = agree(group, self.levels.nearest().shard(rank as u32, &newest).ok_or_else(lost_layout))?;
+        let shards: Vec<usize> = (0..group.size()).collect();
+        let own = agree(group, self.levels.nearest().shard(group.rank() as u32, &newest).ok_or_else(lost_layout))?;
         let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
+        let mut sites = Vec::new();
         for index in lacking {
             self.levels.at_mut(index).lacks = None;
-            let sites = match self.sites_again(entry, index, &shards, &size) {
+            match self.sites_again(entry, index, &shards, &size) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
-                Err(error) => {
-                    self.levels.at_mut(index).unsaved = Some(Err(error));
-                    continue;
-                }
-                Ok(sites) => sites,
-            };
-            let (key, level) = (newest.key, self.levels.at_mut(index));
-            let source = Some(Ok(Source::Published(own.0.clone(), own.1.clone())));
-            level.saving =
-                Some(Attempt::Copying(Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites)));
-            level.under_feed = Some(key);
+                Err(error) => self.levels.at_mut(index).unsaved = Some(Err(error)),
+                Ok(found) => sites.push((index, shards.clone(), found)),
+            }
         }
+        self.send_again(newest.key, &own, sites, false);
         self.finish_copies(call)
+    }
+
+    /// Has the shards of the revision `key` sent to `sites`, for each level those that go there and what this rank holds of
+    /// them; this rank's `own`, if it is one of them. All sites must have been found: sizes that were told afterwards would
+    /// stand behind shards on their way between the same two ranks, and those move on in later calls alone.
+    fn send_again(&mut self, key: RevisionKey, own: &(Portion, Arc<Kept>), sites: Vec<AgainTo>, is_again: bool) {
+        let rank = self.epoch.group.rank();
+        for (index, shards, sites) in sites {
+            let level = self.levels.at_mut(index);
+            let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
+            let mut copying = Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites);
+            copying.is_again = is_again;
+            level.under_feed = Some(key);
+            level.saving = Some(Attempt::Copying(copying));
+        }
     }
 
     /// The shards of the revision that should be in the portions that this rank writes, and are not: level and shard.
