@@ -316,6 +316,24 @@ fn disks_grow_while_their_copies_lag() {
     }
 }
 
+/// Copies that were busy when the last revision was saved get it in `wait`, all of them. Where there were two of a shard, the
+/// sizes told for the second stood behind the shards on their way to the first: the ranks waited for ever.
+#[test]
+fn what_was_waited_for_is_on_all_copies_that_were_busy() {
+    const RING: [usize; 3] = [0, 1, 2];
+    for copies in [2, 3] {
+        let cluster = Cluster { kind: LevelKind::Disk, ..Cluster::new(&RING, copies, false) };
+        steps(&cluster, 1, &[false, false, true, false, true, false, false, false, true]).unwrap();
+        for lost in RING {
+            let lost: Vec<usize> = (0..copies - 1).map(|next| (lost + next) % RING.len()).collect();
+            let left = RING.into_iter().find(|node| !lost.contains(node)).unwrap();
+            let seats = RING.map(|node| if lost.contains(&node) { left } else { node });
+            let left = cluster.after(&lost, &seats);
+            assert_eq!(left.restored().unwrap(), Some(9), "{copies} copies, without {lost:?}");
+        }
+    }
+}
+
 /// Boxes of a global array come back from the copies on fewer ranks, on more, and on as many that cut it otherwise.
 #[test]
 fn boxes_come_back_from_copies_on_other_ranks() {
