@@ -30,6 +30,11 @@ def build_c(sources, name, *flags, mpi=OPENMPI):
     return program
 
 
+def build_faults(name="faults", *flags, mpi=OPENMPI):
+    """The program that makes the calls that it is given; see tests/c/faults.c."""
+    return build_c(["faults.c", "faulty.c"], name, "-Wno-misleading-indentation", *flags, mpi=mpi)
+
+
 def build_cxx(source, name, *flags, mpi=OPENMPI, standard="c++17"):
     """The same from a file in tests/cxx."""
     program = place(mpi, name)

@@ -9,7 +9,7 @@ import pytest
 from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
-from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran
+from programs import FORTRAN_SOURCES, build_faults, build_cxx, build_fortran
 
 # MPICH may put lines of two ranks into one.
 LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
@@ -18,7 +18,7 @@ LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
 @pytest.fixture(params=[OPENMPI, MPICH], ids=str)
 def calls(request, scratch):
     """Runs a job of three ranks that make calls; the statuses that were told, by rank and call."""
-    program = build_c(["faults.c"], "faults", "-Wno-misleading-indentation", mpi=request.param)
+    program = build_faults(mpi=request.param)
 
     def run(*commands):
         job = request.param.mpiexec(3, [program, scratch / "space", *commands])

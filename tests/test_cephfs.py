@@ -16,7 +16,7 @@ from cephfs import CephFs, missing
 from limits import LIMIT_S
 from paused import Paused
 from mpi import ROOT
-from programs import build_c
+from programs import build_c, build_faults
 from staged import pool_directory
 
 pytestmark = pytest.mark.cephfs
@@ -60,7 +60,7 @@ def pools(monkeypatch):
 
 @pytest.fixture(scope="module")
 def faults():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 @pytest.fixture(scope="module")

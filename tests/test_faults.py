@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from layout import Layout
-from programs import build_c, build_python
+from programs import build_c, build_faults, build_python
 
 pytest.register_assert_rewrite("faults")
 
@@ -20,7 +20,7 @@ from faults.stage import LANGUAGES, ROWS, SCENARIOS, Stage, ranks_of  # noqa: E4
 @pytest.fixture(scope="session")
 def programs():
     """By language, what makes calls."""
-    c = build_c(["faults.c", "faulty.c"], "faults", "-Wno-misleading-indentation")
+    c = build_faults()
     return {"c": c, "python": build_python("faults.py", "faults-python")}
 
 

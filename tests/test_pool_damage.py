@@ -12,7 +12,7 @@ import pytest
 from limits import LIMIT_S
 from paused import LINE, Paused
 from pool import STATES, Pool, flip
-from programs import build_c
+from programs import build_c, build_faults
 from staged import Place, ends_well, pool_directory
 
 DEAD, LIVING, LIVING_CAMPAIGN = 100, 4, 40  # seeds
@@ -22,7 +22,7 @@ SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]
 
 @pytest.fixture(scope="module")
 def faults():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from faults.stage import Stage
 from limits import LIMIT_S
 from mpi import ROOT
-from programs import build_c
+from programs import build_faults
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 RANKS = 4
@@ -16,7 +16,7 @@ RANKS = 4
 @pytest.fixture
 def job(scratch):
     """Runs a job of RANKS ranks whose node is what a shell makes of $RANK."""
-    program = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    program = build_faults()
 
     def run(node, *commands):
         wrapped = scratch / "wrapped"

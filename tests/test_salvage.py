@@ -1,7 +1,7 @@
 """What a killed job had staged comes back with the next start, unless the job has gone on elsewhere meanwhile."""
 
 import pytest
-from programs import build_c
+from programs import build_c, build_faults
 from staged import Place, ends_well, pool_directory
 from ways import WAYS, name_of
 
@@ -10,7 +10,7 @@ RANKS = 2
 
 @pytest.fixture(params=[WAYS[3]], ids=name_of)
 def place(request, scratch):
-    faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    faults = build_faults()
     return Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"), request.param)
 
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from limits import LIMIT_S
 from mpi import ROOT
-from programs import build_c
+from programs import build_faults
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 MIB = 1 << 20
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def program():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 @pytest.fixture

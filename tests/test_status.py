@@ -12,7 +12,7 @@ from command import LIMIT_S, MAINSTAY
 from command import mainstay as told_by
 from mpi import OPENMPI
 from paused import Paused
-from programs import build_c
+from programs import build_faults
 from staged import pool_directory
 from ways import spread
 
@@ -34,7 +34,7 @@ def pools(monkeypatch):
 
 @pytest.fixture(scope="module")
 def faults():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 def job(faults, scratch, *commands):

@@ -15,7 +15,7 @@ from jobs import run
 from library import LIBRARY
 from limits import LIMIT_S
 from mpi import OPENMPI, SHARED_MEMORY
-from programs import build_c
+from programs import build_c, build_faults
 
 NOBODY, OTHER = 65534, 65533
 RANKS = 2
@@ -250,7 +250,7 @@ def pools(monkeypatch):
 
 @pytest.fixture(scope="module")
 def faults():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 @contextmanager

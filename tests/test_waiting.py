@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mpi import OPENMPI
 from paused import Paused
-from programs import build_c, build_python
+from programs import build_c, build_faults, build_python
 from staged import pool_directory
 
 RANKS = 2
@@ -49,7 +49,7 @@ def looks(rank, job):
 def faults(request):
     if request.param == "python":
         return build_python("faults.py", "faults-python")
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return build_faults()
 
 
 @pytest.mark.parametrize("aggregators", [0, 1])

@@ -498,8 +498,8 @@ def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         dtype = numpy.dtype(kind)
         if dtype.hasobject:
             raise InvalidArgument("what was packed is an array of Python's objects")
-        made = numpy.frombuffer(body, dtype).reshape(shape).copy()
-        return (made[()] if letter == b"g" else made), at
+        values = numpy.frombuffer(body, dtype).reshape(shape).copy()
+        return (values[()] if letter == b"g" else values), at
     if letter == b"p":
         raise InvalidArgument("packing pickled a field that unpacking has not in pickled=[...]; let all ranks have the same")
     raise InvalidArgument("unpacking finds what packing did not write") if letter else _short()

@@ -58,6 +58,6 @@ mod tests {
             assert!(!gate.end(0, 0));
         }
         assert!(gate.is_open(), "it would have saved all");
-        assert!(!gate.end(0, 16) && gate.is_open(), "few say nothing");
+        assert!(!gate.end(0, 8) && gate.is_open(), "few say nothing");
     }
 }
