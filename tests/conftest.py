@@ -24,7 +24,7 @@ END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 # Where tests run side by side, those of these files run one after the other, in one process: they share what takes long to
 # make. The others go one by one to whichever process is free, which makes what they share anew in each.
-TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "install", "view", "wheel")}
+TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")}
 STARTED = pytest.StashKey()
 PROCESSOR_S = pytest.StashKey()
 

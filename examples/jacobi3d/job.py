@@ -19,6 +19,7 @@ class Job:
     def __init__(self, ranks, command, scratch, limit_s, mpi=OPENMPI, **process):
         self.deadline = time.monotonic() + limit_s
         self.output = []
+        self._count = ranks
         self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
         self._lines = queue.Queue()
         self._mpi = mpi
@@ -95,9 +96,9 @@ class Job:
         self._lines.put(None)
 
     def _hold_ranks(self, wanted=None):
-        """Opens the ranks, which are processes below mpiexec and know their number; again if `wanted` is not among them, as
-        mpiexec may have started only some by then."""
-        if (not self._ranks or wanted not in (None, *self._ranks)) and self.process.poll() is None:
+        """Opens the ranks, which are processes below mpiexec and know their number; again while some are missing, as mpiexec
+        may have started only some by then, or if `wanted` is not among them."""
+        if (len(self._ranks) < self._count or wanted not in (None, *self._ranks)) and self.process.poll() is None:
             for rank, pidfd in self._mpi.ranks(self.process.pid).items():
                 if self._ranks.setdefault(rank, pidfd) != pidfd:
                     os.close(pidfd)
