@@ -1,15 +1,21 @@
 //! Sets room in a file aside, for real, without a signal being able to interrupt that.
 
-use super::{Allocate, Room, mapped::is_memory};
+use super::{Allocate, Room};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
         resource::{Resource, getrlimit},
         signal::{SigSet, SigmaskHow},
+        statfs::{TMPFS_MAGIC, fstatfs},
         statvfs::fstatvfs,
     },
 };
 use std::{fs, io};
+
+/// Whether `file`, or the directory, lies in memory.
+pub(super) fn is_memory(file: &fs::File) -> bool {
+    fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
+}
 
 /// Gives a new file its length, and has so much of it set aside as was asked for, where the file system
 /// `sets_aside` anything. Where a file has its length, no write needs to make it longer.

@@ -2,11 +2,10 @@
 
 use super::{
     Access, Device, File, FileSystem, LockFile, Room, Stripes,
-    allocate::set_aside,
+    allocate::{self, set_aside},
     available,
     disk_file::DiskFile,
     lock::ByteLocks,
-    mapped,
     on_demand::{OnDemand, Recent},
     owner::check_own,
     stripes,
@@ -135,7 +134,7 @@ impl Device for Disk {
     }
 
     fn is_memory(&self) -> bool {
-        fs::File::open(&self.directory).is_ok_and(|directory| mapped::is_memory(&directory))
+        fs::File::open(&self.directory).is_ok_and(|directory| allocate::is_memory(&directory))
     }
 
     fn available_bytes(&self) -> Option<u64> {

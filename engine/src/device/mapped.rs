@@ -1,8 +1,10 @@
 //! Parts of a file in memory (tmpfs), mapped: what a program saves is copied there, and messages between ranks are sent
 //! from there, and received there, without a copy between.
 
-use super::{Mapping, allocate_at};
-use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use super::{
+    Mapping,
+    allocate::{allocate_at, is_memory},
+};
 use std::{
     fs::File,
     io,
@@ -55,11 +57,6 @@ impl Whole {
         }
         Ok(whole.insert(Arc::new(Mapping::new(file, bytes)?)).clone())
     }
-}
-
-/// Whether `file`, or the directory, lies in memory.
-pub(super) fn is_memory(file: &File) -> bool {
-    fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
 }
 
 impl Mapped {

@@ -757,7 +757,7 @@ fn a_salvager_that_is_killed_is_followed_by_another() {
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            thread::sleep(Duration::from_millis(random.u64(0..60 + 10 * u64::from(killed))));
+            thread::sleep(Duration::from_millis(random.u64(0..10 + 10 * u64::from(killed))));
             salvager.kill().unwrap();
             killed += u32::from(salvager.wait().unwrap().signal() == Some(9));
         }
@@ -765,7 +765,7 @@ fn a_salvager_that_is_killed_is_followed_by_another() {
         assert!(place.is_empty());
     }
     tell!("{killed} salvagers killed");
-    assert!(killed > 5);
+    assert!(killed > 3);
 }
 
 #[test]

@@ -68,8 +68,22 @@ impl Row {
 
 #[test]
 fn rows_are_well_formed() {
-    let calls =
-        ["open", "protect", "unprotect", "move", "follow", "checkpoint", "wait", "poll", "restore", "close", "every"];
+    let calls = [
+        "open",
+        "protect",
+        "unprotect",
+        "move",
+        "follow",
+        "checkpoint",
+        "wait",
+        "poll",
+        "restore",
+        "close",
+        "every",
+        "step",
+        "balance",
+        "evacuate",
+    ];
     let statuses: Vec<String> = ErrorKind::ALL.into_iter().map(status).collect();
     let mut names = std::collections::HashSet::new();
     for row in rows() {
