@@ -40,7 +40,6 @@ __all__ = ["Balanced", "Came", "Kind", "Measured", "Objects", "handler", "open"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
-_Strategy = Literal["none", "greedy", "refine", "orphans", "graph"]
 Index = Union[int, tuple[int, ...]]
 
 # Values within values, at most.
@@ -83,7 +82,7 @@ def handler(function: F) -> F:
 
 
 def open(
-    session: Session, *, strategy: _Strategy = "refine", balance_every: int = 0, balance_after_failure: int = 0
+    session: Session, *, strategy: str = "refine", balance_every: int = 0, balance_after_failure: int = 0
 ) -> Objects:
     """The objects of a job, whose ranks are those of `session`. Local. By `strategy` they move every `balance_every` steps, and
     `balance_after_failure` steps after ranks have failed; 0: not for that."""
@@ -95,7 +94,7 @@ class Objects:
     before that. Handlers are called in step(), checkpoint(), balance() and evacuate() alone, and may send, broadcast,
     contribute and tell their work. Methods that are collective are called by all ranks, in the same order."""
 
-    def __init__(self, session: Session, strategy: _Strategy, balance_every: int, balance_after_failure: int) -> None:
+    def __init__(self, session: Session, strategy: str, balance_every: int, balance_after_failure: int) -> None:
         self._core = _Core(session, strategy, balance_every, balance_after_failure)
         self._thread = threading.get_ident()
         self._kinds: list[Kind[Any]] = []
@@ -152,7 +151,7 @@ class Objects:
         """How many objects there are on all ranks, as far as this one knows."""
         return int(self._mine().count)
 
-    def balance(self, strategy: _Strategy = "refine") -> Balanced:
+    def balance(self, strategy: str = "refine") -> Balanced:
         """Moves objects by what each has worked, and with "graph" by what they have sent each other. Between two steps.
         Collective."""
         return Balanced(*self._mine().balance(strategy))
