@@ -216,6 +216,9 @@ impl PageTracker {
             Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),
             _ => format!("userfaultfd cannot have it: {e}"),
         })?;
+        // Where the kernel dropped a registration of its own accord, as it does when a moved mapping becomes one with its
+        // neighbour, pages look protected that are not, and no scan would protect them.
+        self.protection.lift(&pages).map_err(|e| format!("lifting the protection of its pages: {e}"))?;
         Ok(kind)
     }
 

@@ -1,6 +1,6 @@
 //! Programs that move, drop and replace what lies in watched memory: nothing that is new may look known.
 
-use super::{Memory, PAGE, knowing, told, tracker};
+use super::{Memory, PAGE, PageTracker, knowing, told, tracker};
 use crate::capture::tests::memory::in_child;
 use std::{fs::File, io::Write, mem::forget, ops::Range, os::fd::AsRawFd};
 
@@ -126,4 +126,47 @@ fn what_became_a_shared_mapping_is_told_and_refused() {
         assert!(refused.contains(why), "{refused}");
         assert_eq!(out, [0..1, memory.range()]);
     }
+}
+
+/// The kernel drops the registration of a neighbour with which a moved mapping becomes one, and leaves its pages marked as
+/// protected, though they are not.
+#[test]
+fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
+    in_child(|| {
+        let all = Memory::new(8);
+        all.write_each(0..8);
+        let (stays, moves) = (all.range().start..all.at(4) as usize, all.at(4) as usize..all.range().end);
+        let away = Memory::new(4);
+        let mut tracker = tracker();
+        let watch = |tracker: &mut PageTracker, range: &Range<usize>| {
+            tracker.watch(range.clone()).unwrap();
+            tracker.written(range.clone(), &mut Vec::new()).unwrap();
+        };
+        watch(&mut tracker, &stays);
+        watch(&mut tracker, &moves);
+        let moved = |from: *mut u8, to: *mut u8| {
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            // SAFETY: both places are the test's.
+            #[expect(unsafe_code, reason = "memory is moved")]
+            let at = unsafe { libc::mremap(from.cast(), 4 * PAGE, 4 * PAGE, flags, to.cast::<libc::c_void>()) };
+            assert_eq!(at, to.cast());
+        };
+        moved(all.at(4), away.at(0));
+        tracker.unwatch(moves.clone());
+        watch(&mut tracker, &away.range());
+        moved(away.at(0), all.at(4));
+        tracker.unwatch(away.range());
+        watch(&mut tracker, &moves);
+        let mut told = |tracker: &mut PageTracker| {
+            let mut told = Vec::new();
+            tracker.written(stays.clone(), &mut told).unwrap();
+            told
+        };
+        all.write_each(0..2);
+        let first = told(&mut tracker);
+        assert!(first.iter().any(|range| range.start == stays.start), "{first:x?}");
+        all.write_each(0..2);
+        assert_eq!(told(&mut tracker), [stays.start..stays.start + 2 * PAGE]);
+        std::mem::forget(away);
+    });
 }
