@@ -180,6 +180,7 @@ impl Space {
             self.zombies.push(running);
         } else {
             running.wait()?;
+            views.iter().for_each(|view| view.ends());
             tally.deaths += u64::from(views.iter().any(|view| view.is_dead()));
             self.judge(&job)?;
         }

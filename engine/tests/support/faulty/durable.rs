@@ -51,6 +51,11 @@ impl Durable {
         self
     }
 
+    /// The process with the view `by` has ended.
+    pub fn orphan(&mut self, by: u64) {
+        self.writes.iter_mut().filter(|write| write.by == by).for_each(|write| write.orphaned = true);
+    }
+
     /// Higher than every number of a file or handle in it.
     pub(super) fn unused_number(&self) -> u64 {
         let handles = self.writes.iter().map(|write| write.handle);

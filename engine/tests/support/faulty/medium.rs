@@ -138,6 +138,11 @@ impl Medium {
 }
 
 impl Shared {
+    /// The process with the view `by` has ended; others may go on.
+    pub(super) fn end_process(&mut self, by: u64) {
+        self.durable.orphan(by);
+    }
+
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next

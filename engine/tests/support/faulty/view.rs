@@ -67,6 +67,11 @@ impl View {
         lock(&self.plan).dead = true;
     }
 
+    /// Its process has ended: what it wrote last is durable once any other has synced the file.
+    pub fn ends(&self) {
+        self.medium.lock().end_process(self.id);
+    }
+
     /// Dies in the `n`th operation from now.
     pub fn dies_in(&self, n: u64) {
         let mut plan = lock(&self.plan);
