@@ -4,12 +4,15 @@
 """
 
 import argparse
+import filecmp
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +20,21 @@ from harness import machine, mpi, rows
 from objects import plots
 
 HERE = Path(__file__).resolve().parent
-LEANMD = HERE.parent / "examples" / "leanmd" / "leanmd.cpp"
+EXAMPLES = HERE.parent / "examples"
+LEANMD = EXAMPLES / "leanmd" / "leanmd.cpp"
+sys.path.insert(0, str(EXAMPLES / "jacobi3d"))
+
+import build as jacobi3d  # noqa: E402
+import dem  # noqa: E402
+
 MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
 SHARED_MEMORY = Path("/dev/shm")
 LIMIT_S = 3600  # of a job
 TARGET = 1.1
+PLAIN_TARGET = 1.05  # of jacobi3d with objects, beside the one without
+PLAIN_RANKS, OBJECTS_A_RANK = 2, 16
 QUICK = {"ranks": 5, "lost": (0, 1, 2), "steps": 36, "cells": "3x4x4", "atoms": 900, "every": 5, "balance_after": 3}
+QUICK |= {"side": 32, "plain_steps": 20, "rounds": 2}
 
 
 def options():
@@ -36,6 +48,9 @@ def options():
     parser.add_argument("--every", type=int, default=quick.get("every", 10), help="steps between checkpoints")
     parser.add_argument("--balance-after", type=int, default=quick.get("balance_after", 5), help="steps after a loss")
     parser.add_argument("--strategy", default="greedy")
+    parser.add_argument("--side", type=int, default=quick.get("side", 256), help="cells along each side of jacobi3d")
+    parser.add_argument("--plain-steps", type=int, default=quick.get("plain_steps", 100), help="of jacobi3d")
+    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where objects.json and the plots go")
     return parser.parse_args()
 
@@ -125,6 +140,44 @@ def rows_of(o, lost, made, calm):
         yield rows.row(f"{case}, each", f"seconds_{number}", [step.seconds], "s")
 
 
+def seconds_of(words, steps, folder):
+    """From the tenth part of the steps to the last: without what it takes to begin."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        words = [*words, "--steps", steps, "--progress", steps // 10, "--every", 10**6]
+        process = mpi.start(PLAIN_RANKS, list(map(str, words)), Path(scratch), subprocess.DEVNULL)
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
+        try:
+            seen = {line.strip(): time.monotonic() for line in process.stdout}
+            process.wait()
+        finally:
+            limit.cancel()
+            mpi.end(process)
+    mpi.check_ended(process, ["jacobi3d"])
+    return seen[f"step {steps}"] - seen[f"step {steps // 10}"]
+
+
+def beside_plain(o, folder):
+    """jacobi3d made of objects beside the one that is not, in turns; neither saves anything."""
+    folder = Path(folder)
+    dem.write(folder / "dem")
+    jacobi3d.build(folder / "plain")
+    jacobi3d.build_objects(folder / "with")
+    sides = {"plain": [folder / "plain"], "objects": [folder / "with", "--objects", PLAIN_RANKS * OBJECTS_A_RANK]}
+    took = {side: [] for side in sides}
+    for number in range(o.rounds):
+        for side, words in sides.items():
+            words = [*words, "--dem", folder / "dem", "--out", folder / f"field-{side}"]
+            words += [word for axis in "xyz" for word in (f"--n{axis}", o.side)]
+            # A program with objects opens a space, also where it saves nothing.
+            words += ["--space", folder / f"space-{number}"] if side == "objects" else ["--no-checkpoint"]
+            took[side].append(seconds_of(words, o.plain_steps, folder))
+    if not filecmp.cmp(folder / "field-plain", folder / "field-objects", shallow=False):
+        raise SystemExit("jacobi3d made of objects computes another field")
+    case = f"jacobi3d on {PLAIN_RANKS} ranks, {OBJECTS_A_RANK} objects each"
+    yield rows.row(case, "objects", took["objects"], "s", "plain", took["plain"], PLAIN_TARGET)
+
+
 def main():
     o = options()
     # What runs goes with it, however it is ended.
@@ -135,6 +188,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
         program = Path(folder) / "leanmd"
         mpi.library.build(program, [LEANMD], "-O3", compiler="mpicxx", standard="c++17")
+        made += beside_plain(o, folder)
+        print(rows.table(made), flush=True)
         for lost in sorted({0, *o.lost}):
             found = run(o, program, folder, lost)
             calm = calm or found

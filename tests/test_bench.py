@@ -20,7 +20,7 @@ PLOTS = {
     "levels": {"levels-sizes.svg"},
     "pages": {"pages.svg"},
     "recovery": {f"recovery-{name}.svg" for name in ("parts", "total", "steps")},
-    "objects": {f"objects-{name}.svg" for name in ("total", "steps")},
+    "objects": {f"objects-{name}.svg" for name in ("parts", "total", "steps")},
 }
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -248,6 +248,8 @@ def test_objects_tells_what_each_loss_costs(tmp_path):
     assert all(set(row) == FIELDS for row in rows)
     lost = {row["metric"]: row for row in rows if row["case"] == "1 of 5 ranks are lost"}
     assert set(lost) == {"seconds", "busiest", "restore", "regroup", "open", "copies", "state"}
+    [plain] = [row for row in rows if row["case"].startswith("jacobi3d")]
+    assert (plain["metric"], plain["reference"]) == ("objects", "plain") and plain["value"] > 0
     assert lost["seconds"]["reference"] == "explained" and lost["busiest"]["reference"] == "average"
     steps = [row for row in rows if row["case"] == "1 of 5 ranks are lost, each" and row["metric"].startswith("busiest")]
     assert len(steps) > 36, "some were done again"

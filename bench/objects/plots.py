@@ -1,4 +1,4 @@
-"""Figures 7 and 8 of paper 002 for objects, drawn from the rows alone."""
+"""Figures 6, 7 and 8 of paper 002 for objects, drawn from the rows alone."""
 
 import re
 
@@ -11,11 +11,23 @@ from matplotlib import pyplot  # noqa: E402
 from recovery.plots import COLOURS, STYLE  # noqa: E402
 
 
+# As `mainstay status` names the parts of a recovery; objects come back after those.
+PARTS = {
+    "regroup": "the failure is noticed, and the ranks shrink",
+    "open": "the session is opened anew",
+    "state": "the state is back",
+    "copies": "copies are made again",
+    "restore": "objects are restored",
+}
+
+
 def draw(made, folder):
     """The names of the files."""
-    totals, steps = [], {}
+    totals, steps, parts = [], {}, {}
     for row in made:
         if match := re.match(r"(\d+) of \d+ ranks are lost$", row["case"]):
+            if row["metric"] in PARTS:
+                parts.setdefault(int(match[1]), {})[row["metric"]] = row["value"]
             if row["metric"] == "seconds":
                 totals.append((int(match[1]), row["value"], row["value"] / row["ratio"]))
         if match := re.match(r"(\d+) of \d+ ranks are lost, each$", row["case"]):
@@ -38,7 +50,25 @@ def draw(made, folder):
         axes.set_ylabel("work of the busiest rank ÷ work of all before the first loss")
         axes.set_ylim(bottom=0)
         names.append(save(drawn, folder, "objects-steps.svg"))
+        if parts:
+            drawn, axes = pyplot.subplots(figsize=(6.5, 3), layout="constrained")
+            draw_parts(axes, parts)
+            names.append(save(drawn, folder, "objects-parts.svg"))
     return names
+
+
+def draw_parts(axes, parts):
+    """A bar for each number of losses: of the last recovery, and the median of all times in which objects came back."""
+    left = dict.fromkeys(sorted(parts), 0.0)
+    for colour, (part, label) in zip(COLOURS, PARTS.items()):
+        took = [parts[lost].get(part, 0.0) for lost in left]
+        if part == "restore":  # it has those in it that the session's own restore took
+            took = [max(0.0, all_of - parts[lost].get("state", 0) - parts[lost].get("copies", 0)) for lost, all_of in zip(left, took)]
+        axes.barh([str(lost) for lost in left], took, left=list(left.values()), color=colour, label=label)
+        left = {lost: before + more for (lost, before), more in zip(left.items(), took)}
+    axes.set_ylabel("ranks lost")
+    axes.set_xlabel("seconds of a recovery (Figure 6)")
+    axes.legend(fontsize=8, frameon=False)
 
 
 def save(drawn, folder, name):

@@ -1,11 +1,15 @@
 /* The same simulation, made of objects that move: the grid is cut into many more blocks than ranks, which send each other
- * their faces. It computes the same bits. Options as jacobi3d, and --objects N: so many blocks in all. */
+ * their faces. It computes the same bits. Options as jacobi3d, and --objects N: so many blocks in all; --crash R@S+US, again and
+ * again: process R is killed US microseconds after step S has begun. */
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <string>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <mainstay_objects_mpi.hpp>
@@ -117,6 +121,29 @@ private:
   }
 };
 
+struct crash {
+  int rank;
+  unsigned long long step;
+  long after_us;
+};
+std::vector<crash> crashes;
+
+/* Ends this process as told, in the middle of whatever it does then. */
+void crash_when_told(std::uint64_t step) {
+  MPI_Comm parent;
+  int rank;
+  MPI_Comm_get_parent(&parent);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (const crash &c : crashes) {
+    if (parent != MPI_COMM_NULL || c.rank != rank || c.step != step) continue;
+    std::signal(SIGALRM, [](int) { raise(SIGKILL); });
+    if (c.after_us == 0) raise(SIGKILL);
+    itimerval timer = {};
+    timer.it_value.tv_sec = c.after_us / 1000000, timer.it_value.tv_usec = c.after_us % 1000000;
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+}
+
 void run(mainstay::session &session, mainstay::objects &objects) {
   const options &o = here.o;
   MPI_Comm comm = mainstay::comm(session);
@@ -132,6 +159,7 @@ void run(mainstay::session &session, mainstay::objects &objects) {
   const double begun = MPI_Wtime();
   const std::uint64_t first = objects.steps();
   while (objects.steps() < o.steps) {
+    crash_when_told(objects.steps());
     for (const auto index : here.kind->here()) here.kind->send(index, SWEEP);
     objects.step();
     if (rank == 0 && objects.steps() % o.progress == 0) std::printf("step %llu\n", (unsigned long long)objects.steps()), std::fflush(stdout);
@@ -176,13 +204,14 @@ int main(int argc, char **argv) {
   int count = 64, rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::vector<char *> others(argv, argv + argc);
-  for (std::size_t at = 1; at + 1 < others.size(); at++)
-    if (!std::strcmp(others[at], "--objects")) {
-      count = std::max(1, std::atoi(others[at + 1]));
-      others.erase(others.begin() + std::ptrdiff_t(at), others.begin() + std::ptrdiff_t(at) + 2);
-      break;
-    }
+  std::vector<char *> others;
+  for (int at = 0; at < argc; at++) {
+    const std::string name = argv[at];
+    crash c = {0, 0, 0};
+    if (at + 1 == argc || (name != "--objects" && name != "--crash")) others.push_back(argv[at]);
+    else if (name == "--objects") count = std::max(1, std::atoi(argv[++at]));
+    else if (std::sscanf(argv[++at], "%d@%llu+%ld", &c.rank, &c.step, &c.after_us) >= 2) crashes.push_back(c);
+  }
   others.push_back(nullptr);
   const int status = options_parse(&here.o, int(others.size()) - 1, others.data(), rank == 0);
   if (status >= 0) return MPI_Finalize(), status;

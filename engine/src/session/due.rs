@@ -8,7 +8,7 @@ use crate::{
     commit::RevisionKey,
     error::{Error, Result},
     ground::Instant,
-    group::agree,
+    group::{Group, agree},
     remark::Remark,
     stage::Order,
 };
@@ -35,7 +35,8 @@ pub(super) struct Due {
     /// Hears requests from outside; on rank 0 only.
     pub(super) listener: Option<Listener>,
     pub(super) signal: Option<SignalFlag>,
-    /// The step that the program last gave to `due`.
+    /// The step that the program last gave to `due`, or that a restore has brought it back to; 0: none. The same on all
+    /// ranks where they save.
     pub(super) step: u64,
     /// At which steps the last revisions were begun, the newest last.
     pub(super) saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
@@ -69,6 +70,16 @@ impl Due {
     /// Whether any setting makes a checkpoint due.
     fn has_rule(&self) -> bool {
         self.signal.is_some() || self.schedule.has_rule()
+    }
+
+    /// The program is back at `revision`, or at its beginning: all ranks are at the step at which that was begun, as far as
+    /// one of them knows it, however far each had come. Collective.
+    pub(super) fn go_back_to(&mut self, group: &dyn Group, revision: Option<RevisionKey>) -> Result<()> {
+        let saved = self.saved_at.iter().flatten().find(|(key, _)| Some(*key) == revision);
+        let mut step = [saved.map_or(0, |(_, step)| *step)];
+        group.all_max(&mut step)?;
+        [self.step] = step;
+        Ok(())
     }
 }
 

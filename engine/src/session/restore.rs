@@ -102,6 +102,8 @@ impl Inner {
         }
         let Tried { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);
+        let back_at = came.as_ref().map(|(chosen, _)| chosen.complete.key);
+        self.program.due.go_back_to(group, back_at)?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped);

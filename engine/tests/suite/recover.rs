@@ -234,6 +234,55 @@ fn a_failure_in_the_recovery_begins_it_again() {
     }
 }
 
+/// A rank hears of a failure when it has told of its next step, another before that. The checkpoint that followed the
+/// restore was refused: the ranks were said to be at steps 1 to 2.
+#[test]
+fn ranks_that_were_at_different_steps_save_together_once_they_are_back() {
+    let cluster = Cluster::new(2, Recovery::Replace);
+    let begins = |group: ThreadGroup| {
+        let (rank, node) = (group.rank(), cluster.node());
+        let mut session = cluster.open(Box::new(group), &node).unwrap();
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        (session, program, node)
+    };
+    let goes_on = |session: &mut Session, program: &mut Program| {
+        let back = program.restore(session).unwrap_or_else(|_| panic!("no restore"));
+        assert_eq!(back.map(|mark| mark.step), Some(1));
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    };
+    let work = |group: ThreadGroup| {
+        let (mut session, mut program, _node) = begins(group);
+        let rank = session.rank() as u64;
+        session.due(1).unwrap();
+        program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        if rank == 2 {
+            return;
+        }
+        if rank == 1 {
+            assert!(session.due(2).is_ok_and(|due| !due) || session.check().is_err());
+        }
+        session.recover().unwrap();
+        goes_on(&mut session, &mut program);
+    };
+    bounded("a job that goes on", || {
+        thread::scope(|scope| {
+            let (groups, mut spares) = ThreadGroup::with_spares(3, 1);
+            let spare = spares.remove(0);
+            let ranks: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| work(group))).collect();
+            let spare = scope.spawn(move || {
+                let (mut session, mut program, _node) = begins(spare.recv().unwrap());
+                goes_on(&mut session, &mut program);
+            });
+            ranks.into_iter().for_each(|rank| rank.join().unwrap());
+            spare.join().unwrap();
+        });
+    });
+}
+
 /// What was saved before the first revision is nothing: all begin anew.
 #[test]
 fn a_failure_before_the_first_checkpoint_begins_anew() {

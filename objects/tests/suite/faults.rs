@@ -1,6 +1,6 @@
 //! The rows of the project's fault table, `tests/faults.toml`, that are about objects: a scenario for each.
 
-use crate::job;
+use crate::{dying, job};
 use mainstay_engine::{Error, Result, Session};
 use mainstay_objects::{Key, Object, Objects, Post};
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 struct Row {
     name: String,
     call: String,
+    status: String,
     says: Vec<String>,
     objects: Option<usize>,
 }
@@ -133,6 +134,14 @@ fn every_rank_is_told_what_an_object_does_wrong_as_the_fault_table_says() {
             assert!(row.says.iter().all(|says| error.to_string().contains(says)), "{name}: {error}");
         }
         assert!(run("nothing").iter().all(std::result::Result::is_ok), "{name}");
+    }
+    for (name, dies) in dying::SCENARIOS {
+        let row = rows.remove(name).unwrap_or_else(|| panic!("{name} has no row"));
+        assert_eq!(row.status, "GROUP_FAILED");
+        for (call, error) in dying::told(row.objects.unwrap(), dies) {
+            assert_eq!(call, row.call, "{name}: {error}");
+            assert!(row.says.iter().all(|says| error.contains(says)), "{name}: {error}");
+        }
     }
     assert!(rows.is_empty(), "{:?} have no scenario", rows.keys());
 }

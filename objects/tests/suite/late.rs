@@ -87,7 +87,7 @@ fn a_message_from_before_a_failure_that_arrives_after_it_is_dropped() {
             scope.spawn(move || {
                 let mut session = Session::open(Box::new(group), space, config).unwrap();
                 let delay = Rc::new(Delay::default());
-                let wire = LateWire(ThreadWire(wire), delay.clone());
+                let wire = LateWire(ThreadWire::new(wire), delay.clone());
                 let mut objects = Objects::new(Box::new(wire), Options::default());
                 counters(&mut objects, |_| Wrong::Nothing);
                 objects.restore(&mut session).unwrap();

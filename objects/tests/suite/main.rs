@@ -1,6 +1,7 @@
 //! Objects on threads as ranks: messages, checkpoints, other numbers of ranks, failures of objects.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
+mod dying;
 mod faults;
 mod late;
 
@@ -9,25 +10,32 @@ use mainstay_engine::{
     group::{Group, Message, Tested, ThreadGroup},
 };
 use mainstay_objects::{Arriving, Key, Object, Objects, Op, Options, Post, Strategy, Wire};
-use std::{cell::RefCell, collections::BTreeMap, path::Path, thread, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, path::Path, rc::Rc, thread, time::Duration};
 use tempfile::TempDir;
 
-/// A wire over threads, apart from the group that the session has.
-struct ThreadWire(ThreadGroup);
+/// A wire over threads, apart from the group that the session has. After a recovery it is another group.
+#[derive(Clone)]
+struct ThreadWire(Rc<RefCell<Box<dyn Group>>>);
+
+impl ThreadWire {
+    fn new(group: ThreadGroup) -> ThreadWire {
+        ThreadWire(Rc::new(RefCell::new(Box::new(group))))
+    }
+}
 
 impl Wire for ThreadWire {
     fn rank(&self) -> usize {
-        self.0.rank()
+        self.0.borrow().rank()
     }
 
     fn ranks(&self) -> usize {
-        self.0.size()
+        self.0.borrow().size()
     }
 
     fn swap(&self, to: &[u64], from: &mut [u64]) -> Result<()> {
         let bytes: Vec<u8> = to.iter().flat_map(|word| word.to_le_bytes()).collect();
         let words = to.len() / self.ranks();
-        for (rank, told) in self.0.all_gather(&bytes)?.into_iter().enumerate() {
+        for (rank, told) in self.0.borrow().all_gather(&bytes)?.into_iter().enumerate() {
             for word in 0..words {
                 let at = (self.rank() * words + word) * 8;
                 from[rank * words + word] = u64::from_le_bytes(told[at..at + 8].try_into().unwrap());
@@ -44,14 +52,16 @@ impl Wire for ThreadWire {
     ) -> Result<()> {
         let mut under_way: Vec<(Message, Option<usize>)> = Vec::new();
         for (at, one) in arriving.iter_mut().enumerate() {
-            under_way.push((self.0.start_receive(one.from, Box::new(std::mem::take(&mut one.bytes)))?, Some(at)));
+            under_way
+                .push((self.0.borrow().start_receive(one.from, Box::new(std::mem::take(&mut one.bytes)))?, Some(at)));
         }
         for (to, bytes) in leaving {
-            under_way.push((self.0.start_send(*to, Box::new(bytes.to_vec()))?, None));
+            under_way.push((self.0.borrow().start_send(*to, Box::new(bytes.to_vec()))?, None));
         }
         meanwhile();
         while let Some((message, at)) = under_way.pop() {
-            match self.0.test(message)? {
+            let tested = self.0.borrow().test(message)?;
+            match tested {
                 Tested::UnderWay => {
                     under_way.insert(0, (message, at));
                     thread::sleep(Duration::from_micros(20));
@@ -191,7 +201,7 @@ fn job<T: Send>(space: &Path, ranks: usize, work: impl Fn(&mut Objects, &mut Ses
             let (work, config) = (&work, config.clone());
             scope.spawn(move || {
                 let mut session = Session::open(Box::new(group), space, config).unwrap();
-                let mut objects = Objects::new(Box::new(ThreadWire(wire)), Options::default());
+                let mut objects = Objects::new(Box::new(ThreadWire::new(wire)), Options::default());
                 let done = work(&mut objects, &mut session);
                 objects.forget(&mut session).unwrap();
                 session.close().unwrap();

@@ -16,7 +16,6 @@ pub struct Row {
     pub c: usize,
     pub python: Option<usize>,
     /// Of rows that the crate of objects stages.
-    #[expect(dead_code)]
     pub objects: Option<usize>,
 }
 
@@ -93,7 +92,7 @@ fn rows_are_well_formed() {
         // What, where, what to do.
         assert!(row.status == "OK" || row.says.len() >= 2, "{}: says too little", row.name);
         assert!(
-            !row.fault.is_empty() && row.rust + row.c + row.python.unwrap_or(0) > 0,
+            !row.fault.is_empty() && row.rust + row.c + row.python.unwrap_or(0) + row.objects.unwrap_or(0) > 0,
             "{}: staged nowhere",
             row.name
         );
