@@ -215,7 +215,8 @@ def test_scripts_of_shells_are_well_formed():
         assert said.returncode == 0 and not said.stderr, script + said.stderr
 
 
-def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
+@pytest.mark.parametrize("status, then", [(75, "scontrol requeue 7\n"), (143, "")])
+def test_a_batch_job_that_is_cut_off_is_queued_again_if_it_saved_more(status, then, scratch):
     """The script for Slurm, without Slurm: what it calls are stand-ins, all but bash itself."""
     (script,) = (block for block in blocks("when.md", "bash") if "SBATCH" in block)
     tools = scratch / "tools"
@@ -223,7 +224,7 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
     stand_ins = {
         # Ends at SIGTERM, as `mainstay run` does, but not at once. No $(...): a signal that comes while bash reads what
         # such a command prints may find no trap, and be lost.
-        "mainstay": "trap 'sleep 0.2; exit 143' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
+        "mainstay": f"trap 'sleep 0.2; exit {status}' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
         "scontrol": "echo \"scontrol $*\"",
     }
     for name, body in stand_ins.items():
@@ -235,7 +236,7 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
         await_trap(job.pid, signal.SIGTERM)
         job.terminate()
         told = job.communicate(timeout=LIMIT_S)[0]
-    assert (job.returncode, told) == (143, "scontrol requeue 7\n")
+    assert (job.returncode, told) == (status, then)
 
 
 def await_trap(pid, number):

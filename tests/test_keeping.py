@@ -71,7 +71,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     for file in raw["files"]:
         assert (scratch / "raw" / file["file"]).read_bytes() == calm[file["shard"], "temperature"].tobytes()
 
-    mainstay("release", space, revision)
+    mainstay("release", space, "--revision", revision)
     mainstay("prune", space, "--keep-last", 1)
     assert complete(space) == left[:1]
     status, output = run(RANKS, jacobi3d(space, 1, EVERY), scratch)

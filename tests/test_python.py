@@ -86,6 +86,26 @@ def test_numpy_arrays_come_back_with_type_and_shape(scratch):
     assert shown(scratch / "space") == expected
 
 
+def test_any_revision_that_is_there_comes_back(scratch):
+    state = np.zeros(3)
+    with mainstay.open(scratch / "space", keep=3) as session:
+        session.protect("state", state)
+        for step in 1, 2, 3:
+            state[:] = step
+            session.checkpoint()
+        session.wait()
+    with mainstay.open(scratch / "space", keep=3) as session:
+        state[:] = 0
+        session.protect("state", state)
+        with pytest.raises(mainstay.RevisionMissing, match="revision 9 has not been written yet; there are: 1, 2, 3"):
+            session.restore(revision=9)
+        with pytest.raises(mainstay.InvalidArgument):
+            session.restore(revision=-1)
+        assert (state == 0).all()
+        for revision in 2, 1:
+            assert session.restore(revision=revision).revision == revision and (state == revision).all()
+
+
 def test_whatever_has_a_buffer_comes_back(scratch):
     stream = io.BytesIO(b"stream")
     with mmap.mmap(-1, 4096) as mapped:

@@ -23,6 +23,7 @@ from supervised import Run, run
 
 F_OFD_SETLK = 37
 RANKS = 3
+RUN_AGAIN, GAVE_UP = 75, 76
 
 # Says what signals it gets; ends at SIGINT or SIGTERM with 5, or after a while by itself with 6.
 LISTENER = """
@@ -106,17 +107,16 @@ def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
 def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", 20, "--every", 10))
     status, output = run("--restarts", 9, *shell(f"{words} || exit 1; exit 9"))
-    assert status == 9, output
+    assert status == GAVE_UP, output
     assert "going on from revision 2 (lineage 1)" in output
-    last = output.splitlines()[-1]
-    assert last.startswith("mainstay: giving up: the job failed twice (exit status 9)") and "revision 2 " in last, output
+    assert re.search(r"mainstay: giving up: the job failed twice \(exit status 9\).* at revision 2 ", output), output
     assert output.count("mainstay: start 3") == 0, output
 
 
 def test_only_the_first_start_is_fresh():
     """A restart that forgot to restore would push out what the first start had saved."""
     status, output = run("--fresh", *shell('echo "start is <$MAINSTAY_START>"; exit 9'))
-    assert status == 9 and re.findall("start is <(.*)>$", output, re.M) == ["fresh", ""], output
+    assert status == GAVE_UP and re.findall("start is <(.*)>$", output, re.M) == ["fresh", ""], output
 
 
 def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
@@ -127,6 +127,11 @@ def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
     status, output = run("--restarts", 2, *shell(script))
     assert status == 9, output
     assert "mainstay: giving up after 2 restart(s) at revision 3 (lineage 3)" in output
+    (told,) = re.findall("mainstay: summary: (3 starts and 2 restarts in .*)", output)
+    assert re.fullmatch(r".* in \S+ \S+; lost \S+ \S+: \S+ \S+ of work after the last revision, \S+ \S+ between starts", told)
+    assert re.search(r"mainstay: summary: revision 3 \(lineage 3\) of .*/space, saved \S+ s ago, is the newest$", output, re.M)
+    inside = r"mainstay: summary: inside Mainstay \S+ \S+, \S+ % of the time \(3 checkpoints \S+ \S+, 2 restores \S+ \S+\)"
+    assert re.search(inside, output), output
     assert count.read_text() == "\n" * 3
 
 
@@ -135,8 +140,14 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
         running.until(r"^step 200$")
         running.process.send_signal(signal.SIGTERM)
         status, output = running.end()
-    assert status != 0 and "mainstay: start 2" not in output, output
+    assert status == RUN_AGAIN and "mainstay: start 2" not in output, output
     assert "mainstay: the job ended after SIGTERM" in output
+    # Nothing more was saved by a run that is cut off at once: run again and again it would come no further.
+    with Run("--space", tmp_path / "space", *shell("echo ready; exec sleep 250")) as running:
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGTERM)
+        status, output = running.end()
+    assert status == 143 and "mainstay: the job ended after SIGTERM" in output, output
     document = show(tmp_path / "space")
     assert (document["in_use"], document["clean"]) == (False, False)
     assert document["revision"]["state"] == "newest"
@@ -146,16 +157,19 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
     "script, expected, words",
     [
         ("exit 0", 0, ["start 1"]),
-        ("exit 7", 7, ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"]),
-        ("kill -KILL $$", 137, ["start 1 failed: killed by SIGKILL", "giving up"]),
-        ("exit 134", 134, ["start 1 failed: exit status 134, SIGABRT"]),
+        ("exit 7", GAVE_UP, ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"]),
+        ("kill -KILL $$", GAVE_UP, ["start 1 failed: killed by SIGKILL", "giving up"]),
+        ("exit 134", GAVE_UP, ["start 1 failed: exit status 134, SIGABRT"]),
     ],
 )
-def test_the_exit_status_is_that_of_the_last_run(script, expected, words):
+def test_the_exit_status_says_how_the_run_ended(script, expected, words):
     status, output = run(*shell(script))
     assert status == expected, output
     for word in words:
         assert f"mainstay: {word}" in output
+    # Without a restart the status is the job's own.
+    own = {"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137, "exit 134": 134}[script]
+    assert run("--restarts", 0, *shell(script))[0] == own
 
 
 SAVES_NOTHING = """
@@ -349,7 +363,7 @@ def test_nothing_is_started_while_a_rank_of_the_failed_job_lives_on(jacobi3d, tm
             assert not any("start 2" in line for line in running.output)
             lock.close()
             running.until("^mainstay: start 2")
-            assert running.end()[0] == 3
+            assert running.end()[0] == GAVE_UP
         assert "going on from revision 1 (lineage 1)" in "\n".join(running.output)
 
 

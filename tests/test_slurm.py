@@ -1,4 +1,4 @@
-"""`mainstay run` in a batch script of a real Slurm: the job goes on when a node of its allocation fails."""
+"""`mainstay run` in a batch script of a real Slurm: the job goes on when a node of its allocation fails, or its time is up."""
 
 import os
 import re
@@ -69,3 +69,32 @@ def test_a_job_goes_on_when_a_node_of_its_allocation_fails(slurm, scratch):
     assert "start 3: srun --nodes=1 --nodelist=n1 --ntasks=4 --overlap --overcommit ./ocean input.toml" in said(told)
     assert re.findall(r"^from step (\d+)$", told, re.M) == ["0", "20", "40"], told
     assert status == 0 and hashes(told) == hashes(calm), calm
+
+
+def test_a_job_that_is_cut_off_is_queued_again_and_goes_on(slurm, scratch):
+    """Slurm sends the script SIGTERM, as it does before a job's time is up; requeued, the job ends as if nothing had been."""
+    (script,) = (block for block in blocks("when.md", "bash") if "SBATCH" in block)
+    assert "mpiexec ./ocean" in script
+    script = script.replace("mpiexec ./ocean", " ".join(map(str, MPICH.mpiexec(RANKS, ["./ocean"]))))
+    (scratch / "script").write_text(script.replace("exit $status", 'echo "ended with $status"\nexit $status'))
+    program, output = build_c(["nodes.c"], "nodes", mpi=MPICH), scratch / "output"
+    more = [f"PATH={MAINSTAY.parent}:{os.environ['PATH']}", "HYDRA_LAUNCHER=fork"]
+    MPICH.found()
+    with pool_directory() as pools:
+        ocean = scratch / "ocean"
+        ocean.write_text(OCEAN.format(program=program, steps=STEPS, scratch=scratch, pools=pools))
+        ocean.chmod(0o755)
+        size = ["--nodes=1", "--ntasks-per-node=2"]
+        told = slurm.call("env", *more, "sbatch", *size, f"--output={output}", f"--chdir={scratch}", scratch / "script")
+        (number,) = re.findall(r"Submitted batch job (\d+)", told)
+        until(output, "^waiting at step 25$")
+        slurm.call("scancel", "--batch", "--signal=TERM", number)
+        until(output, "^ended with 75$")
+        for step in 25, 45:
+            (scratch / f"gate.{step}").touch()
+        # A job that was queued again is begun after a while; an administrator, or this test, can have it begin now.
+        slurm.call("scontrol", "update", f"jobid={number}", "starttime=now")
+        told = until(output, "^ended with 0$")
+        status, calm = run(RANKS, [program, scratch / "calm", STEPS, "-"], scratch, mpi=MPICH)
+    assert re.findall(r"^from step (\d+)$", told, re.M) == ["0", "20"], told
+    assert status == 0 and hashes(told)[-1:] == hashes(calm), calm

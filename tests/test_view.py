@@ -110,7 +110,7 @@ def test_a_checkpoint_of_an_mpi_job_is_read_in_place(saved, scratch, monkeypatch
     for (shard, item), array in expected.items():
         assert dumped("there.h5", f"/shard/{shard:04}/{item}", scratch, cwd=scratch) == array.tobytes()
     assert dumped("there.h5", "/temperature", scratch, cwd=scratch) == field.tobytes()
-    mainstay("release", space, 2)
+    mainstay("release", space, "--revision", 2)
 
 
 def test_what_changes_in_the_space_changes_in_the_view(saved, scratch):

@@ -478,9 +478,10 @@ module mainstay
       type(c_funptr), value :: layout, step
       integer(c_int) :: status
     end function
-    function c_restore(session, restored) bind(C, name="mainstay_restore") result(status)
+    function c_restore(session, revision, restored) bind(C, name="mainstay_restore_revision") result(status)
       import
       type(c_ptr), value :: session
+      integer(c_int64_t), value :: revision
       type(found), intent(out) :: restored
       integer(c_int) :: status
     end function
@@ -827,13 +828,19 @@ contains
     call settle(c_protect_output(self%handle, to_c(path)), stat)
   end subroutine
 
-  ! `revision` 0: there was nothing to restore. `skipped`: how much was found damaged; `report` says what.
-  subroutine restore(self, revision, skipped, stat)
+  ! The newest complete revision, or the one of this `number`. `revision` 0: there was nothing to restore. `skipped`: how much
+  ! was found damaged; `report` says what.
+  subroutine restore(self, revision, skipped, stat, number)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(out), optional :: revision, skipped
     integer, intent(out), optional :: stat
+    integer(c_int64_t), intent(in), optional :: number
+    integer(c_int64_t), parameter :: newest = -1 ! MAINSTAY_NEWEST, of 64 bits without a sign
+    integer(c_int64_t) :: asked
     type(found) :: restored
-    call settle(c_restore(self%handle, restored), stat)
+    asked = newest
+    if (present(number)) asked = number
+    call settle(c_restore(self%handle, asked, restored), stat)
     if (present(revision)) revision = restored%revision
     if (present(skipped)) skipped = restored%skipped
   end subroutine

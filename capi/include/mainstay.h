@@ -21,7 +21,7 @@
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
     MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0 }
 
-// For mainstay_get: the newest revision that can be read whole.
+// For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.
@@ -871,6 +871,14 @@ mainstay_status mainstay_unprotect_all(mainstay_session *session);
 // MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 mainstay_status mainstay_restore(mainstay_session *session,
                                  mainstay_restored *restored);
+
+// Fills the protected regions as mainstay_restore does, with the revision of this number, or with MAINSTAY_NEWEST.
+// Collective, with the same number on all ranks. The program goes on from there: newer revisions are kept no longer from the
+// next checkpoint on, but for those that are held. A revision that is not there whole is MAINSTAY_REVISION_MISSING, and the
+// regions are as they were. `restored` may be NULL.
+mainstay_status mainstay_restore_revision(mainstay_session *session,
+                                          uint64_t revision,
+                                          mainstay_restored *restored);
 
 // What the last restore found damaged and passed over, in lines; "" if nothing. Valid until the next
 // restore or the close.

@@ -302,9 +302,10 @@ public:
   }
   void protect_output(const std::string &path) { detail::check(mainstay_protect_output(handle_, detail::text(path))); }
 
-  mainstay::restored restore() {
+  /* The newest complete revision, or the one of this number. */
+  mainstay::restored restore(std::uint64_t revision = MAINSTAY_NEWEST) {
     mainstay_restored found = {0, 0};
-    detail::check(mainstay_restore(handle_, &found));
+    detail::check(mainstay_restore_revision(handle_, revision, &found));
     return {found.revision, found.skipped, mainstay_report(handle_)};
   }
   /* What this rank noted under `name` in the revision that was restored. */

@@ -2,9 +2,11 @@
 
 use crate::{
     argument::null,
+    buffer::NEWEST,
     error::{Status, c_text, guard},
     session::{Session, session_of},
 };
+use mainstay_engine::Session as Engine;
 use std::ffi::c_char;
 
 /// What a restore brought back.
@@ -30,10 +32,44 @@ pub struct Restored {
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut Restored) -> Status {
+    // SAFETY: the caller's promises are passed on.
+    unsafe { bring_back(session, restored, Engine::restore) }
+}
+
+/// Fills the protected regions as mainstay_restore does, with the revision of this number, or with MAINSTAY_NEWEST.
+/// Collective, with the same number on all ranks. The program goes on from there: newer revisions are kept no longer from the
+/// next checkpoint on, but for those that are held. A revision that is not there whole is MAINSTAY_REVISION_MISSING, and the
+/// regions are as they were. `restored` may be NULL.
+///
+/// # Safety
+/// `session` is open, and what is protected is valid and ours until the call returns.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_restore_revision(
+    session: *mut Session,
+    revision: u64,
+    restored: *mut Restored,
+) -> Status {
+    let restore = |engine: &mut Engine| match revision {
+        NEWEST => engine.restore(),
+        revision => engine.restore_revision(revision),
+    };
+    // SAFETY: the caller's promises are passed on.
+    unsafe { bring_back(session, restored, restore) }
+}
+
+/// # Safety
+/// As of mainstay_restore.
+#[allow(unsafe_code)]
+unsafe fn bring_back(
+    session: *mut Session,
+    restored: *mut Restored,
+    restore: impl FnOnce(&mut Engine) -> mainstay_engine::Result<Option<mainstay_engine::Restored>>,
+) -> Status {
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, restored) = unsafe { (session_of(session)?, restored.as_mut()) };
-        let found = session.engine.restore()?;
+        let found = restore(&mut session.engine)?;
         let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
         session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
         let notes = found.iter().flat_map(|found| &found.notes);

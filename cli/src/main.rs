@@ -19,7 +19,10 @@ mod tend;
 mod text;
 
 use arguments::{Arguments, Command};
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use mainstay_engine::is_seen;
 use std::{
     env,
@@ -28,12 +31,22 @@ use std::{
 };
 
 /// Wrong usage, or a wish for help. What was typed may be the name of somebody else's file.
-fn refused(error: &clap::Error) -> ExitCode {
+fn refused(mut error: clap::Error) -> ExitCode {
+    hint_revision(&mut error);
     if env::args_os().all(|word| word.to_str().is_some_and(|word| word.chars().all(is_seen))) {
         error.exit();
     }
     exit::say(error.to_string().trim_end());
     exit::Exit::Usage.into()
+}
+
+/// A number where none belongs was meant as that of a revision, of which every command is told alike.
+fn hint_revision(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() == ErrorKind::UnknownArgument && word.parse::<u64>().is_ok() {
+        let hint = format!("revisions are told by their number: --revision {word}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
 }
 
 fn ended_early(failure: exit::Failure) -> ExitCode {
@@ -46,7 +59,7 @@ fn main() -> ExitCode {
     let _ = signal_hook::flag::register(nix::libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(error),
     };
     let done = match arguments.command {
         Command::Ls(wanted) => look::ls(&wanted),
@@ -67,6 +80,7 @@ fn main() -> ExitCode {
         Command::Hold(wanted) => tend::hold(&wanted),
         Command::Release(wanted) => tend::release(&wanted),
         Command::Prune(wanted) => tend::prune(&wanted),
+        Command::Rollback(wanted) => tend::rollback(&wanted),
         Command::Reserve(wanted) => room::reserve(&wanted),
         Command::Grow(wanted) => room::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),

@@ -36,6 +36,15 @@ pub fn age(ns: u64) -> String {
     }
 }
 
+/// `1 start`, `3 starts`, `2 recoveries`.
+pub fn count(number: u64, what: &str) -> String {
+    match (number, what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
 /// `rank 3`, `ranks 0 to 1, 4`: of stretches, each with the first rank and the one after the last.
 pub fn ranks(stretches: &[(u32, u32)]) -> String {
     const SHOWN_MAX: usize = 8;

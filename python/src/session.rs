@@ -287,10 +287,18 @@ impl Session {
     /// whatever the number of ranks; other buffers come back on another number if all ranks had saved the same
     /// bytes, or rank 0 alone had it. After RegionChanged,
     /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
-    /// after any other error they are undefined.
-    fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
+    /// after any other error they are undefined. With `revision` it is the one of that number, the same on all ranks, and
+    /// RevisionMissing if that is not there whole: the program goes on from there, and newer revisions are kept no longer from
+    /// the next checkpoint on, but for held ones.
+    #[pyo3(signature = (*, revision=None))]
+    fn restore(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
+        let asked = number(revision);
         self.turn(py)?;
-        let restored = self.call_held(py, Engine::restore)?;
+        let restore = |engine: &mut Engine| match or_refuse(engine, asked) {
+            None => engine.restore(),
+            Some(revision) => engine.restore_revision(revision),
+        };
+        let restored = self.call_held(py, restore)?;
         Ok(restored.map(Restored::from))
     }
 

@@ -317,6 +317,7 @@ static void nulls(void) {
   said("poll(session)", mainstay_poll(NULL, &durable));
   said("poll(durable)", mainstay_poll(session, NULL));
   said("restore(session)", mainstay_restore(NULL, &restored));
+  said("restore_revision(session)", mainstay_restore_revision(NULL, 1, &restored));
   said("last_record(session)", mainstay_last_record(NULL, &record));
   said("last_record(record)", mainstay_last_record(session, NULL));
   said("due(session)", mainstay_due(NULL, 1, &durable));

@@ -140,7 +140,8 @@ static void come_back(const std::string &space, const std::string &output) {
   now.protect(session);
   session.protect_output(output);
   MUST(thrown([&] { session.due(1); }, "push out revision 1") == MAINSTAY_NOT_RESTORED);
-  mainstay::restored restored = session.restore();
+  MUST(thrown([&] { session.restore(9); }, "revision 9 has not been written yet") == MAINSTAY_REVISION_MISSING);
+  mainstay::restored restored = session.restore(1);
   MUST(restored && restored.revision == 1 && restored.skipped == 0 && restored.report.empty());
   MUST(session.restored_note("step") == "5" && !session.restored_note("stop"));
   MUST(now.flag && now.i8 == then.i8 && now.u8 == then.u8 && now.i16 == then.i16 && now.u16 == then.u16);

@@ -49,6 +49,7 @@ Examples:
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
   mainstay hold /scratch/me/space            has it stay, until it is released
   mainstay prune /scratch/me/space --keep-last 3
+  mainstay rollback /scratch/me/space --revision 12   goes back there for good
   mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
 
@@ -82,6 +83,7 @@ pub enum Command {
     Hold(Hold),
     Release(Release),
     Prune(Prune),
+    Rollback(Rollback),
     Reserve(Reserve),
     Grow(Grow),
     Salvage(Salvage),

@@ -33,7 +33,11 @@ Examples:
   mainstay run --in-job --spares 2 -- mpiexec -n 64 ./simulation input.toml
 
 Exit codes:
-  that of the job's last run; 128 + N if signal N ended it
+  0    the job is done
+  75   cut off by SIGTERM or the time limit, after it had saved more: run it again, it goes on from there
+  76   given up: the job failed twice with no new complete revision in between, and would again
+  else the job failed, and no restart was left; or it was cut off and had saved nothing new. The code is that of its
+       last run, 128 + N if signal N ended it
   1    also: the launcher said 0, but the job did not close what it had opened, or lost a node
   2    wrong usage
   4    the system refused something else

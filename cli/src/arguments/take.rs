@@ -13,6 +13,7 @@ use std::{path::PathBuf, time::Duration};
 #[command(after_help = format!("\
 Examples:
   mainstay export /scratch/me/space out
+  mainstay export /scratch/me/space out --whole
   mainstay export /scratch/me/space out --revision 12 --shard 0 --item temperature
   python3 -c 'import numpy; print(numpy.load(\"out/shard-0/temperature.npy\").shape)'
 
@@ -32,6 +33,10 @@ pub struct Export {
     /// Only the item of this name; may be given several times
     #[arg(long = "item", value_name = "NAME")]
     pub items: Vec<String>,
+    /// Each array that the shards share (protect_box; in Python global_shape) becomes one file, DIR/NAME.npy, instead of a
+    /// part for each shard
+    #[arg(long, conflicts_with = "shards")]
+    pub whole: bool,
     /// npy: with a header that numpy reads; raw: the bytes alone, as of streams in any case
     #[arg(long, value_enum, default_value_t = Format::Npy)]
     pub format: Format,

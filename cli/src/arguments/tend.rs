@@ -1,4 +1,4 @@
-//! Looking after a space: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `salvage`.
+//! Looking after a space: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `rollback`, `salvage`.
 
 use super::{EXIT_CODES, Space};
 use clap::{ArgGroup, Args};
@@ -88,7 +88,7 @@ pub struct Release {
     #[command(flatten)]
     pub space: Space,
     /// The number of the revision
-    #[arg(value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
     pub revision: Option<u64>,
     /// Every revision that is held
     #[arg(long)]
@@ -126,6 +126,29 @@ pub struct Prune {
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
     pub give_up_staged: bool,
+    /// Only says what would be done; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Goes back to a revision for good: newer ones go, on all levels
+///
+/// The revision and older ones stay, and the next start goes on from it. Refused where a newer revision is held, while a job has
+/// the space open, and where a level or a part of one is not in sight: then nothing is changed. Cut off between two levels, it has
+/// left newer revisions on the others: the same command again finishes.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay rollback /scratch/me/space --revision 12 --dry-run
+  mainstay rollback /scratch/me/space --revision 12
+
+{EXIT_CODES}"))]
+pub struct Rollback {
+    #[command(flatten)]
+    pub space: Space,
+    /// The number of the revision, which is complete
+    #[arg(long, value_name = "N")]
+    pub revision: u64,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,

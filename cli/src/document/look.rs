@@ -78,7 +78,8 @@ pub struct Export<'a> {
 
 #[derive(Serialize)]
 pub struct ExportedFile {
-    pub shard: u32,
+    /// `None` of an array that all shards share.
+    pub shard: Option<u32>,
     pub item: String,
     /// In the directory.
     pub file: String,

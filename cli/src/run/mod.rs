@@ -16,6 +16,7 @@ mod report;
 mod signals;
 mod spaces;
 mod starting;
+mod summary;
 mod tree;
 mod watch;
 
@@ -27,7 +28,8 @@ use crate::{
 use in_job::InJob;
 use job::{Ended, Limits};
 use launcher::{Launcher, Placed, Words};
-use mainstay_engine::{Surroundings, printable_path};
+use mainstay_engine::{Surroundings, printable_path, unix_ns};
+use nix::sys::signal::Signal;
 use placing::Nodes;
 use report::{Recoveries, Report};
 use signals::Signals;
@@ -38,6 +40,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
+use summary::Summary;
 
 /// How long the ranks of a failed job may take to disappear.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
@@ -46,6 +49,11 @@ const MARGIN: Duration = Duration::from_secs(60);
 const GONE_POLL: Duration = Duration::from_millis(100);
 /// The exit status of a job that did not end in order, though its launcher says so.
 const NOT_IN_ORDER: u8 = 1;
+/// The exit status of a run that was cut off after the job had saved more: the same run goes on from there. EX_TEMPFAIL of
+/// sysexits.h.
+const RUN_AGAIN: u8 = 75;
+/// The exit status of a run whose job failed twice at the same revision: the same run would fail again.
+const GAVE_UP: u8 = 76;
 
 pub fn run(wanted: &arguments::Run) -> ExitCode {
     supervise(wanted).map_or_else(
@@ -57,8 +65,30 @@ pub fn run(wanted: &arguments::Run) -> ExitCode {
     )
 }
 
-/// The exit status of the last run.
+/// Runs the job, and tells what came of it; the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
+    let report = Report::new().map_err(|e| Failure {
+        exit: Exit::System,
+        message: format!("making the report that the job writes to failed: {e}"),
+    })?;
+    let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
+    let newest = || Newest::of(&known(), report.told_since(0).newest);
+    let mut summary = Summary::begin();
+    let code = start_until_done(wanted, &report, &known, &newest, &mut summary)?;
+    let spaces = known();
+    summary.tell(&spaces, &Newest::of(&spaces, Default::default()));
+    Ok(code)
+}
+
+/// Starts the job until it is done, cut off, or given up; the exit status. `known` are the spaces that it saves to, as far
+/// as is known, and `newest` what is complete there.
+fn start_until_done(
+    wanted: &arguments::Run,
+    report: &Report,
+    known: &dyn Fn() -> Vec<PathBuf>,
+    newest: &dyn Fn() -> Newest,
+    summary: &mut Summary,
+) -> Result<u8, Failure> {
     let system = |what: &str| {
         let what = what.to_owned();
         move |e| Failure { exit: Exit::System, message: format!("{what} failed: {e}") }
@@ -70,13 +100,17 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let as_given = if nodes.is_some() { as_given(&wanted.command) } else { in_place(wanted)? };
     let in_job = nodes.as_ref().map_or(as_given.in_job, Nodes::is_in_job);
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
-    let report = Report::new().map_err(system("making the report that the job writes to"))?;
     let mut before: Option<Newest> = None;
     // A limit that the clock cannot tell is none.
     let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
-    let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
     // That of the last run, until there is one.
     let mut code = 0;
+    let at_first = Newest::of(&wanted.spaces, Default::default());
+    let begun_unix_ns = unix_ns();
+    // A user who interrupts a run does not want it again.
+    let cut_off = |signal: Signal, reached: &Newest| {
+        (signal == Signal::SIGTERM && reached.is_beyond(&at_first, begun_unix_ns)).then_some(RUN_AGAIN)
+    };
     let mut start = 1;
     loop {
         let words = match nodes.as_mut().map(Nodes::place) {
@@ -96,7 +130,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         };
         if let Some(signal) = signals.asked_to_end() {
             say(&format!("{signal}: not starting the job"));
-            return Ok(128 + signal as u8);
+            return Ok(cut_off(signal, &newest()).unwrap_or(128 + signal as u8));
         }
         say(&format!("start {start}: {}", shown(&words)));
         if wanted.dry_run {
@@ -104,9 +138,11 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let (mark, openings) = (report.mark(), Openings::of(&wanted.spaces));
         let watch = nodes.as_ref().and_then(Nodes::watch);
-        let recoveries = in_job.then(|| Recoveries::since(&report, mark));
-        let limits = Limits { spaces: &known, end, grace: margin, watch, recoveries };
-        let ended = job::run(&words, wanted.fresh && start == 1, &report, &mut signals, limits);
+        let recoveries = in_job.then(|| Recoveries::since(report, mark));
+        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries };
+        summary.starts();
+        let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
+        summary.ended();
         let Ended { status, asked, lost } = match ended {
             Ok(ended) => ended,
             Err(failure) => {
@@ -116,13 +152,13 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         };
         code = job::code(status);
         let mut how = outside::describe(status);
-        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(&report, mark, &openings, &wanted.spaces)
+        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(report, mark, &openings, &wanted.spaces)
         {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
             code = 0;
         }
         if code == 0 {
-            let mut not_in_order = not_in_order(&report, mark, &openings, &wanted.spaces, nodes.as_ref());
+            let mut not_in_order = not_in_order(report, mark, &openings, &wanted.spaces, nodes.as_ref());
             if let Some(why) = lost {
                 not_in_order = Some(why.to_owned());
             }
@@ -135,14 +171,16 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         if let Some(signal) = asked {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
             tell_if_nothing_was_saved(&known());
-            return Ok(code);
+            let reached = newest();
+            summary.lost_after(&reached);
+            return Ok(cut_off(signal, &reached).unwrap_or(code));
         }
         let spaces = known();
         say(&format!("start {start} failed: {how}"));
         let unfinished = completing::what_can_be(&spaces);
         unfinished.iter().for_each(|line| say(line));
-        let newest = || Newest::of(&spaces, report.told_since(0).newest);
         let reached = newest();
+        summary.lost_after(&reached);
         if start > wanted.restarts {
             say(&format!("giving up after {} restart(s) at {reached}", wanted.restarts));
             return Ok(code);
@@ -151,7 +189,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             say(&format!(
                 "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
             ));
-            return Ok(code);
+            return Ok(GAVE_UP);
         }
         match wait_until_free(&spaces, &mut signals) {
             Free::Yes => {}
@@ -165,7 +203,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             }
             Free::Asked(signal) => {
                 say(&format!("{signal}: not starting the job again"));
-                return Ok(128 + signal as u8);
+                return Ok(cut_off(signal, &newest()).unwrap_or(128 + signal as u8));
             }
         }
         // What its last ranks still published counts too, and what they had staged.
@@ -280,7 +318,7 @@ fn quoted(part: &OsString) -> String {
 enum Free {
     Yes,
     No(PathBuf),
-    Asked(nix::sys::signal::Signal),
+    Asked(Signal),
 }
 
 /// Waits until nobody holds a lock of the spaces: ranks may outlive their mpiexec for a while.

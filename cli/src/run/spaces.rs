@@ -1,6 +1,6 @@
 //! The spaces that the job saves to: how far it has come, and who uses them.
 
-use crate::exit::say;
+use crate::{exit::say, text};
 use mainstay_engine::{Error, SpaceSurvey, printable_path};
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,15 @@ pub struct Newest(BTreeMap<PathBuf, Reached>);
 struct Reached {
     /// In the space, as seen from here.
     seen: Option<Key>,
+    /// When that was saved, nanoseconds since 1970.
+    saved_unix_ns: u64,
     /// As the job has told: possibly on a nearer level alone, which may be lost since.
     told: Option<Key>,
 }
 
 impl Newest {
     pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, Key>) -> Newest {
-        let told = told.into_iter().map(|(space, told)| (space, Reached { seen: None, told: Some(told) }));
+        let told = told.into_iter().map(|(space, told)| (space, Reached { told: Some(told), ..Reached::default() }));
         let mut newest: BTreeMap<PathBuf, Reached> = told.collect();
         for space in spaces {
             match SpaceSurvey::open_all(space) {
@@ -34,7 +36,8 @@ impl Newest {
                         let seen = (revision.key.lineage.number, revision.key.number);
                         // As the job tells it.
                         let space = space.canonicalize().unwrap_or_else(|_| space.clone());
-                        newest.entry(space).or_default().seen = Some(seen);
+                        let reached = newest.entry(space).or_default();
+                        (reached.seen, reached.saved_unix_ns) = (Some(seen), revision.t1_unix_ns());
                     }
                 }
                 // The job may have failed before it made it.
@@ -44,6 +47,36 @@ impl Newest {
         }
         Newest(newest)
     }
+
+    /// When the newest revision that can be seen was saved, of all spaces, nanoseconds since 1970.
+    pub fn saved_unix_ns(&self) -> Option<u64> {
+        self.0.values().filter(|reached| reached.seen.is_some()).map(|reached| reached.saved_unix_ns).max()
+    }
+
+    /// Whether a revision can be seen that was not there `before`, or that was saved since `begun_unix_ns` where it is not
+    /// known what there was.
+    pub fn is_beyond(&self, before: &Newest, begun_unix_ns: u64) -> bool {
+        let is_new = |(space, reached): (&PathBuf, &Reached)| match before.0.get(space) {
+            Some(before) => reached.seen > before.seen,
+            None => reached.seen.is_some() && reached.saved_unix_ns >= begun_unix_ns,
+        };
+        self.0.iter().any(is_new)
+    }
+
+    /// A line for each space: what there is to go on from, and how old it is.
+    pub fn ages(&self, now_unix_ns: u64) -> Vec<String> {
+        let line = |(space, reached): (&PathBuf, &Reached)| {
+            let space = printable_path(space);
+            match reached.seen {
+                Some((lineage, number)) => {
+                    let age = text::age(now_unix_ns.saturating_sub(reached.saved_unix_ns));
+                    format!("revision {number} (lineage {lineage}) of {space}, saved {age} ago, is the newest")
+                }
+                None => format!("nothing complete in {space}"),
+            }
+        };
+        self.0.iter().map(line).collect()
+    }
 }
 
 impl fmt::Display for Newest {
@@ -51,7 +84,7 @@ impl fmt::Display for Newest {
         if self.0.is_empty() {
             return f.write_str("no complete revision");
         }
-        let all = self.0.iter().map(|(space, Reached { seen, told })| {
+        let all = self.0.iter().map(|(space, Reached { seen, told, .. })| {
             let space = printable_path(space);
             let seen_there = seen.map_or_else(
                 || format!("nothing complete in {space}"),

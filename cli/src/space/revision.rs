@@ -82,6 +82,11 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, 
     Ok(revision)
 }
 
+/// The revision of this number, if it is complete.
+pub fn complete(survey: &SpaceSurvey, number: u64) -> Result<&RevisionSurvey, Failure> {
+    chosen(survey, Some(number))
+}
+
 /// Nothing there has this number; names those that have one.
 pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
     let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();

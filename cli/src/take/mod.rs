@@ -1,6 +1,7 @@
 //! Taking a revision out of a space.
 
 mod array;
+mod cover;
 mod export;
 mod unfinished;
 mod view;

@@ -49,10 +49,12 @@ impl Unfinished {
         self.folder.join(name)
     }
 
-    /// Opened for each write: there may be more files than a process may have open.
-    pub fn write(&self, name: &Path, at: u64, bytes: &[u8]) -> Result<(), Failure> {
+    /// Writes each of `pieces` at its place in the file. It is opened for each call: there may be more files than a process may
+    /// have open.
+    pub fn write<'a>(&self, name: &Path, pieces: impl IntoIterator<Item = (u64, &'a [u8])>) -> Result<(), Failure> {
         let file = OpenOptions::new().write(true).open(self.folder.join(name));
-        file.and_then(|file| file.write_all_at(bytes, at)).map_err(failed("writing", &self.target.join(name)))
+        let written = |file: File| pieces.into_iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, at));
+        file.and_then(written).map_err(failed("writing", &self.target.join(name)))
     }
 
     /// Makes all durable and gives them their names.

@@ -80,14 +80,12 @@ fn prune_in(wanted: &arguments::Prune, path: &Path) -> Result<Done, Failure> {
 fn tell(wanted: &arguments::Prune, several: bool, done: &[(Place, Done)]) -> Result<(), Failure> {
     let Some((_, of_space)) = done.last() else { return Ok(()) };
     if wanted.space.json {
-        let revisions = done.iter().flat_map(|(place, done)| {
-            done.pruned.fates.iter().map(move |fate| PrunedRevision::of(fate, several.then_some(place)))
-        });
+        let of_place = |(place, done): &(Place, Done)| revisions(&done.pruned.fates, several.then_some(place));
         let layouts_removed = done.iter().flat_map(|(_, done)| done.pruned.layouts_removed.iter().cloned());
         output::json(&document::Prune {
             space: &of_space.path,
             dry_run: wanted.dry_run,
-            revisions: revisions.collect(),
+            revisions: done.iter().flat_map(of_place).collect(),
             layouts_removed: layouts_removed.collect(),
         })?;
         return Ok(());
@@ -97,7 +95,7 @@ fn tell(wanted: &arguments::Prune, several: bool, done: &[(Place, Done)]) -> Res
         if several {
             told += &format!("{}{place}: {}\n", if told.is_empty() { "" } else { "\n" }, printable(path));
         }
-        let page = if fates.is_empty() { "no revision\n".to_owned() } else { page(wanted.dry_run, fates) };
+        let page = page(wanted.dry_run, fates);
         let is = if wanted.dry_run { "would be empty and" } else { "was empty and is" };
         let removed = layouts_removed.iter().map(|file| format!("{} {is} removed\n", printable(file)));
         told += &(staged::lines(staged) + &removed.collect::<String>() + &page);
@@ -135,7 +133,11 @@ fn table(fates: &[Fate]) -> String {
     text::table(&columns, fates.iter().map(row))
 }
 
-fn page(dry_run: bool, fates: &[Fate]) -> String {
+/// What becomes of the revisions of one place.
+pub(super) fn page(dry_run: bool, fates: &[Fate]) -> String {
+    if fates.is_empty() {
+        return "no revision\n".to_owned();
+    }
     let gone = fates.iter().filter(|fate| fate.goes()).count();
     let what = if dry_run { "would go; nothing was changed" } else { "went" };
     table(fates) + &format!("\n{gone} {what}\n")
@@ -149,7 +151,13 @@ fn words(reason: Reason) -> &'static str {
         Reason::Every => "one of every so many",
         Reason::Young => "not so old",
         Reason::Unfinished => "incomplete, and newer than any that is complete",
+        Reason::NotNewer => "not newer",
     }
+}
+
+/// The same for machines. `place`: where the space has other levels in sight.
+pub(super) fn revisions(fates: &[Fate], place: Option<&Place>) -> Vec<PrunedRevision> {
+    fates.iter().map(|fate| PrunedRevision::of(fate, place)).collect()
 }
 
 impl PrunedRevision {
@@ -162,6 +170,7 @@ impl PrunedRevision {
             Reason::Every => "keep_every",
             Reason::Young => "not_older",
             Reason::Unfinished => "unfinished",
+            Reason::NotNewer => "not_newer",
         };
         PrunedRevision {
             key: Key::of(fate.key),

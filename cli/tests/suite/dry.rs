@@ -54,7 +54,8 @@ fn hold_and_release() {
     let would = dry(&space, &["release", "--all"], "revision 5 would be released");
     assert_eq!(would["released"], really(&space, &["release", "--all"])["released"]);
     let mut wrong = Command::new(MAINSTAY);
-    let ran = wrong.arg("release").arg(space.path()).args(["77", "--dry-run"]).output().map(Ran::of).unwrap();
+    let ran =
+        wrong.arg("release").arg(space.path()).args(["--revision", "77", "--dry-run"]).output().map(Ran::of).unwrap();
     ran.refused(1, &["nobody holds revision 77"]);
 }
 

@@ -2,7 +2,10 @@
 
 use crate::bytes::Layout;
 use crate::support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
-use mainstay_engine::{Region, space::format::ItemKind};
+use mainstay_engine::{
+    Region,
+    space::format::{ElementType, ItemKind, PlaceInWhole},
+};
 use std::{
     fs::{self, File},
     os::unix::fs::{FileExt, symlink},
@@ -36,6 +39,50 @@ fn files(directory: &Path) -> Vec<String> {
     let mut names: Vec<_> = found.iter().map(|f| f.strip_prefix(directory).unwrap().display().to_string()).collect();
     names.sort();
     names
+}
+
+/// Each rank has a stripe of the columns and one more to the right, its neighbour's, in which it has something else.
+#[test]
+fn an_array_that_the_shards_share_becomes_one_file() {
+    const ROWS: usize = 500;
+    let mut space = Space::new(2);
+    space.config.shard_bytes = 1 << 20;
+    let whole = [ROWS as u64, RANKS as u64 * 20];
+    let cell = |row: usize, column: usize| (1000 * row + column) as f64;
+    space.run(|rank, session, _| {
+        let columns = if rank + 1 < RANKS { 21 } else { 20 };
+        let value = |at: usize| match (at / columns, at % columns) {
+            (_, 20) => -1.0,
+            (row, column) => cell(row, 20 * rank + column),
+        };
+        let mut mine: Vec<f64> = (0..ROWS * columns).map(value).collect();
+        // The lower rank's part counts: here that of the halo, which holds nothing of its own.
+        let place = PlaceInWhole { global_shape: whole.to_vec(), offset: vec![0, 20 * rank as u64] };
+        let shape = [ROWS as u64, columns as u64];
+        // SAFETY: the state lives until the checkpoint is complete, and the session alone uses it meanwhile.
+        #[allow(unsafe_code)]
+        let region = unsafe { Region::placed("grid", mine.as_mut_ptr().cast(), ElementType::F64, &shape, place) };
+        session.protect(region.unwrap()).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.unprotect("grid").unwrap();
+    });
+    let ran = export(&space, &out(&space), &["--whole", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    let there = ["grid.npy", "shard-0/field.npy", "shard-1/field.npy", "shard-2/field.npy"];
+    assert_eq!(files(&out(&space)), there);
+    let document = ran.json();
+    let grid = document["files"].as_array().unwrap().iter().find(|file| file["item"] == "grid").unwrap();
+    assert!(grid["shard"].is_null() && grid["shape"] == serde_json::json!(whole), "{grid}");
+    let bytes = fs::read(out(&space).join("grid.npy")).unwrap();
+    let head = bytes.len() - 8 * ROWS * RANKS * 20;
+    assert!(String::from_utf8_lossy(&bytes[..head]).contains("'shape': (500, 60), }"));
+    for (at, value) in bytes[head..].as_chunks().0.iter().enumerate() {
+        let (row, column) = (at / 60, at % 60);
+        let expected = if [20, 40].contains(&column) { -1.0 } else { cell(row, column) };
+        assert_eq!(f64::from_le_bytes(*value), expected, "row {row}, column {column}");
+    }
+    export(&space, &out(&space), &["--whole", "--shard", "0"]).refused_usage();
 }
 
 #[test]

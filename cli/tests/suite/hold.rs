@@ -41,8 +41,18 @@ fn without_a_job_a_hold_counts_at_once_and_is_listed() {
     assert_eq!(space.mainstay(&["release", "--all"]).out, "nothing was held\n");
 }
 
+#[test]
+fn a_bare_number_is_told_as_what_it_was_meant() {
+    let space = Space::with(2, 3);
+    for words in [&["release"][..], &["hold"], &["show"], &["verify"], &["rollback"]] {
+        let ran = Command::new(MAINSTAY).args(words).arg(space.path()).arg("2").output().map(Ran::of).unwrap();
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("revisions are told by their number: --revision 2"), "{ran:?}");
+    }
+}
+
 fn release(space: &Space, number: &str) -> Ran {
-    Command::new(MAINSTAY).arg("release").arg(space.path()).arg(number).output().map(Ran::of).unwrap()
+    Command::new(MAINSTAY).arg("release").arg(space.path()).args(["--revision", number]).output().map(Ran::of).unwrap()
 }
 
 #[test]

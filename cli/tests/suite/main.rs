@@ -25,6 +25,7 @@ mod profile;
 mod prune;
 mod report;
 mod reserve;
+mod rollback;
 mod salvage;
 mod settings;
 mod status;

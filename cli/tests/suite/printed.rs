@@ -53,7 +53,8 @@ fn names_are_escaped_in_text_and_exact_in_documents() {
         (&["grow", "--ranks", "3", "--dry-run"], true),
         (&["show", "--revision", "77"], true),
         // Wrong usage: the number is missing. Orders to a terminal are left out there.
-        (&["release", "77"], false),
+        (&["release"], false),
+        (&["release", "--revision", "77"], true),
     ];
     for (words, names) in cases {
         let ran = space.mainstay(words);

@@ -71,11 +71,27 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     for (name, value) in entries {
         let line = line_at(name.span().start);
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
-        let key = Key::named(name.get_ref()).ok_or_else(|| refuse(Key::unknown(name.get_ref())))?;
+        let unknown = || match value.get_ref() {
+            DeValue::Table(table) => no_table(name.get_ref(), table),
+            _ => Key::unknown(name.get_ref()),
+        };
+        let key = Key::named(name.get_ref()).ok_or_else(|| refuse(unknown()))?;
         settings.choice.read(key, given(value.get_ref())).map_err(refuse)?;
         settings.lines.insert(key.name, line);
     }
     Ok(settings)
+}
+
+/// Settings stand in no table: which line was most likely meant.
+fn no_table(name: &str, table: &DeTable) -> String {
+    let inner = |key: &str| {
+        let joined = format!("{name}_{key}");
+        Key::named(&joined).or_else(|| Key::named(key)).map(|key| key.name)
+    };
+    match table.keys().find_map(|key| inner(key.get_ref())) {
+        Some(key) => format!("it is a table, and settings stand in none: write {key} = … before any [table]"),
+        None => "it is a table, and settings stand in none; `mainstay config` lists all".to_owned(),
+    }
 }
 
 fn given<'a>(value: &'a DeValue) -> Value<'a> {

@@ -20,6 +20,11 @@ impl Key {
     /// The name of the key that `name` was most likely meant to be.
     pub fn nearest(name: &str) -> Option<&'static str> {
         const LIKENESS_MIN: f64 = 0.75;
+        // `pool` is no slip of the pen for `poll`: what is left out is the unit.
+        let with_unit = |unit| KEYS.iter().find(|key| key.name.strip_suffix(unit) == Some(name));
+        if let Some(key) = ["_bytes", "_seconds"].into_iter().find_map(with_unit) {
+            return Some(key.name);
+        }
         let likeness = |key: &&Key| likeness(name, key.name);
         let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
         (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)

@@ -92,24 +92,24 @@ impl Inner {
         let entry = self.wait_in(call)?;
         self.open_later(&entry)?;
         let group = self.epoch.group.with(&entry);
-        let asked = gather(group, &revision)?;
-        if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
-            let [first, other] =
-                [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
-            let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
-            return Err(Error::argument("revision", why));
-        }
-        let mut found = self.levels.find_complete(group)?;
-        if let Some(revision) = revision {
-            let mut there: Vec<u64> = found.all.iter().map(|chosen| chosen.complete.key.number).collect();
-            there.dedup();
-            found.all.retain(|chosen| chosen.complete.key.number == revision);
-            if found.all.is_empty() {
-                let path = self.levels.farthest().device.path();
-                return Err(Error::RevisionMissing { path, why: self.why_missing(revision, &there) });
-            }
-        }
+        ask_for_one(group, revision)?;
+        let found = self.find(group, revision)?;
         Ok((entry, found))
+    }
+
+    /// The complete revisions that all ranks see, the newest first: `revision` alone, or all of them if none was asked for.
+    /// Collective.
+    pub(super) fn find(&self, group: &dyn Group, revision: Option<u64>) -> Result<Choices> {
+        let mut found = self.levels.find_complete(group)?;
+        let Some(revision) = revision else { return Ok(found) };
+        let mut there: Vec<u64> = found.all.iter().map(|chosen| chosen.complete.key.number).collect();
+        there.dedup();
+        found.all.retain(|chosen| chosen.complete.key.number == revision);
+        if found.all.is_empty() {
+            let path = self.levels.farthest().device.path();
+            return Err(Error::RevisionMissing { path, why: self.why_missing(revision, &there) });
+        }
+        Ok(found)
     }
 
     fn why_missing(&self, revision: u64, there: &[u64]) -> String {
@@ -154,6 +154,15 @@ impl Level {
         let poured = pour_together(group, &portion, &manifest, targets.as_ref())?;
         Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
     }
+}
+
+/// An error on all ranks unless all have asked for the same revision. Collective.
+pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
+    let asked = gather(group, &revision)?;
+    let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
+    let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
+    let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
+    Err(Error::argument("revision", why))
 }
 
 fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Result<&'a Item> {

@@ -20,6 +20,7 @@ use crate::{
     restore::{Found, Sight, find, hex},
     salvage,
     space::{LayoutFile, Locks, Per, Strays, clear_away, files_of_layout, format::Lineage, layouts_and_strays},
+    status::with_holder,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -365,8 +366,9 @@ fn one_history(looked: &[Looked]) -> Result<()> {
 /// Locks this rank's byte; returns also whether the file system has locks at all.
 fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
     let locks = agree(group, Locks::open(device))?;
-    agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
-    let locked = agree(group, locks.lock_rank(group.rank() as u64))?;
+    let others = if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) };
+    agree(group, others.map_err(with_holder))?;
+    let locked = agree(group, locks.lock_rank(group.rank() as u64).map_err(with_holder))?;
     let mut unsupported = [u64::from(!locked)];
     group.all_max(&mut unsupported)?;
     Ok((locks, unsupported[0] == 0))

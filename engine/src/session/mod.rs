@@ -265,7 +265,16 @@ impl Session {
     /// number of ranks, a shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
         let inner = self.ours()?;
-        let restored = inner.reading(Inner::restore);
+        let restored = inner.reading(|inner| inner.restore(None));
+        inner.tick().and(restored)
+    }
+
+    /// As `restore`, of the revision of this number alone: the program goes on from there, and newer revisions are kept no
+    /// longer from the next checkpoint on, but for held ones. `RevisionMissing` on all ranks if it is not there whole, before
+    /// anything is filled. Collective, with the same number on all ranks.
+    pub fn restore_revision(&mut self, revision: u64) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        let restored = inner.reading(|inner| inner.restore(Some(revision)));
         inner.tick().and(restored)
     }
 

@@ -1,6 +1,7 @@
-//! Bringing the program back to the newest complete revision.
+//! Bringing the program back to the newest complete revision, or to the one that it asks for.
 
 use super::{
+    buffer::ask_for_one,
     choice::{Choices, Chosen},
     entry::{Call, Entry},
     flaws::{Attempted, Flaws, split_flaws},
@@ -56,11 +57,12 @@ struct Tried {
 }
 
 impl Inner {
-    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
+    /// `revision`: the only one that is tried; the newest that can be read whole if none was asked for.
+    pub(super) fn restore(&mut self, revision: Option<u64>) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.look_to_fill());
         let kept = self.program.globals.keep(&self.program.regions);
         let begun = Instant::now();
-        let restored = self.restore_newest(ready);
+        let restored = self.restore_one_of(revision, ready);
         let has_filled = matches!(restored, Ok(Some(_)));
         if let Some(stale) = self.program.globals.mend(&self.program.regions, kept, has_filled) {
             remark(self.epoch.group.rank(), &stale);
@@ -90,15 +92,16 @@ impl Inner {
         self.has_recovered(recovery);
     }
 
-    fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+    fn restore_one_of(&mut self, revision: Option<u64>, ready: Result<()>) -> Result<Option<Restored>> {
         let begun = Instant::now();
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         self.program.shards = Default::default();
-        let mut tried = self.try_newest(&entry);
+        ask_for_one(self.epoch.group.with(&entry), revision)?;
+        let mut tried = self.try_newest(&entry, revision);
         if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()) {
             self.open_later(&entry)?;
-            tried = self.try_newest(&entry);
+            tried = self.try_newest(&entry, revision);
         }
         let Tried { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);
@@ -112,7 +115,8 @@ impl Inner {
         };
         let revision = chosen.complete;
         self.program.shards = Shards::find(&self.levels, &chosen, back.seen);
-        // Revisions that were passed over are kept no longer; the one that was read whole is.
+        // Revisions that were passed over are kept no longer, nor are newer ones than was asked for; the one that was read
+        // whole is.
         self.levels.go_back_to(&found, &chosen);
         self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
         self.program.divided = self.program.regions.divided();
@@ -154,11 +158,11 @@ impl Inner {
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
     }
 
-    /// Tries revisions until one came back whole: the newest alone while there are levels that are not open yet, which may
+    /// Tries revisions until one came back whole, or `revision` alone: the newest alone while there are levels that are not open yet, which may
     /// have it if the open ones have not. Collective.
-    fn try_newest(&mut self, entry: &Entry) -> Result<Tried> {
+    fn try_newest(&mut self, entry: &Entry, revision: Option<u64>) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
-        let mut found = self.levels.find_complete(group)?;
+        let mut found = self.find(group, revision)?;
         let damaged = self.levels.pass_over(&mut found, &self.program.passed_over)?;
         if self.later.is_some() {
             found.all.truncate(1);
@@ -201,7 +205,7 @@ impl Inner {
 
 /// Whether another revision, or the same on another level, may come back where this one did not.
 fn is_of_revision(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight)
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight | ErrorKind::RevisionMissing)
 }
 
 impl Level {

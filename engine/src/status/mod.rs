@@ -6,6 +6,7 @@
 
 mod bounds;
 mod document;
+mod holder;
 mod journal;
 mod outlook;
 mod recovery;
@@ -16,6 +17,7 @@ mod writer;
 
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
+pub(crate) use holder::with_holder;
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Entry, Event, Journal, Opening};
 pub use outlook::{Loss, Survivor};

@@ -10,6 +10,7 @@ mod opening;
 mod prune;
 mod request;
 mod reserve;
+mod rollback;
 mod room;
 mod rules;
 mod salvage;
@@ -23,6 +24,7 @@ pub use request::Request;
 pub use reserve::{
     Reservation, Reserved, ReservedFile, can_grow, grow, grow_on, growable, reservable, reserve, reserve_on,
 };
+pub use rollback::{RolledBack, after, held_after, rollback, rollback_on};
 pub use rules::{Fate, Reason, Rules, fates};
 pub use salvage::{Incomplete, PoolLeft, SalvageFate, Salvaged, SalvagedShard, salvage, salvageable};
 pub use sizing::ShardSize;

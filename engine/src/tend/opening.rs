@@ -5,6 +5,7 @@ use crate::{
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
+    status::with_holder,
     survey::SpaceSurvey,
 };
 use std::time::Duration;
@@ -52,21 +53,21 @@ pub(super) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) ->
 /// as at any opening.
 pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
-    locks.wait_for_others(Duration::ZERO)?;
+    locks.wait_for_others(Duration::ZERO).map_err(with_holder)?;
     let files = layouts(device, Access::Read)?;
     let ranks = files.iter().flat_map(|file| file.header.portions.iter().map(|portion| u64::from(portion.rank)));
     let mut bytes: Vec<u64> = ranks.chain([0]).collect();
     bytes.sort_unstable();
     bytes.dedup();
     for byte in bytes {
-        if locks.lock_rank(byte)? {
+        if locks.lock_rank(byte).map_err(with_holder)? {
             continue;
         }
         // Without locks only a job's end in order says that nobody writes.
         if SpaceSurvey::open_on(device)?.clean {
             break;
         }
-        return Err(locks.in_use());
+        return Err(with_holder(locks.in_use()));
     }
     clear_away(device)?;
     Ok(locks)
@@ -75,7 +76,7 @@ pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
 /// Stands for `lock` where one only looks: an error if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
     match SpaceSurvey::is_in_use(&device.directory())? {
-        Some(true) => Err(Error::InUse { path: device.path(), holder: String::new() }),
+        Some(true) => Err(with_holder(Error::InUse { path: device.path(), holder: String::new() })),
         _ => Ok(()),
     }
 }

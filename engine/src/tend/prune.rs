@@ -13,10 +13,10 @@ use super::{
     unseen::Unseen,
 };
 use crate::{
-    commit::RevisionKey,
+    commit::{Ledger, RevisionKey},
     device::{Access, Device, Disk},
     error::Result,
-    space::{LayoutFile, layouts},
+    space::{LayoutFile, Locks, format::Lineage, layouts},
     survey::{RevisionSurvey, SpaceSurvey},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -60,28 +60,58 @@ fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
 
 /// Like `prune`, on `device`.
 pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
-    let _locks = lock(device)?;
-    // The survey comes after the lock, as in a job: no hold is missed.
-    let survey = SpaceSurvey::open_on(device)?;
-    let fates = fates(&survey, rules);
-    let files = layouts(device, Access::Write)?;
-    let empty = emptied(&survey, &fates);
-    let is_empty = |file: &LayoutFile| empty.contains(&file.header.layout_id);
-    let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
-    if empty.is_empty() && !fates.iter().any(Fate::goes) {
-        return Ok(Pruned { fates, layouts_removed: Vec::new() });
-    }
-    unseen.check(&survey)?;
+    Tending::begin(device, |survey| fates(survey, rules), unseen)?.carry_out(progress)
+}
 
-    let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
-    let (mut ledgers, lineage) = open_usable(&files, &empty, &stay)?;
-    // All ledgers are checked before anything is written: a revision that one portion has let go of is gone, even if
-    // others have it.
-    ledgers.iter().try_for_each(|ledger| ledger.can_keep_only(&stay))?;
-    begin_all(&mut ledgers, lineage)?;
-    for ledger in &mut ledgers {
-        ledger.keep_only(&stay)?;
-        progress(1);
+/// A space that is locked, with what is to go from it: all that can be refused was looked at, and nothing is written yet.
+pub(super) struct Tending<'a> {
+    device: &'a dyn Device,
+    _locks: Locks,
+    fates: Vec<Fate>,
+    stay: Vec<RevisionKey>,
+    /// Layouts that hold nothing but what goes.
+    empty: Vec<LayoutFile>,
+    /// `None`: nothing goes.
+    ledgers: Option<(Vec<Ledger>, Lineage)>,
+}
+
+impl<'a> Tending<'a> {
+    /// `fates`: what is to become of the revisions of a survey.
+    pub(super) fn begin(
+        device: &'a dyn Device,
+        fates: impl FnOnce(&SpaceSurvey) -> Vec<Fate>,
+        unseen: Unseen<'_>,
+    ) -> Result<Tending<'a>> {
+        let locks = lock(device)?;
+        // The survey comes after the lock, as in a job: no hold is missed.
+        let survey = SpaceSurvey::open_on(device)?;
+        let fates = fates(&survey);
+        let files = layouts(device, Access::Write)?;
+        let empty = emptied(&survey, &fates);
+        let is_empty = |file: &LayoutFile| empty.contains(&file.header.layout_id);
+        let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
+        let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
+        if empty.is_empty() && !fates.iter().any(Fate::goes) {
+            return Ok(Tending { device, _locks: locks, fates, stay, empty, ledgers: None });
+        }
+        unseen.check(&survey)?;
+        let (ledgers, lineage) = open_usable(&files, &empty, &stay)?;
+        // All ledgers are checked before anything is written: a revision that one portion has let go of is gone, even if
+        // others have it.
+        ledgers.iter().try_for_each(|ledger| ledger.can_keep_only(&stay))?;
+        Ok(Tending { device, _locks: locks, fates, stay, empty, ledgers: Some((ledgers, lineage)) })
     }
-    Ok(Pruned { fates, layouts_removed: remove(device, &empty)? })
+
+    /// `progress` is told how many more portions are done.
+    pub(super) fn carry_out(self, progress: &dyn Fn(u64)) -> Result<Pruned> {
+        let Some((mut ledgers, lineage)) = self.ledgers else {
+            return Ok(Pruned { fates: self.fates, layouts_removed: Vec::new() });
+        };
+        begin_all(&mut ledgers, lineage)?;
+        for ledger in &mut ledgers {
+            ledger.keep_only(&self.stay)?;
+            progress(1);
+        }
+        Ok(Pruned { fates: self.fates, layouts_removed: remove(self.device, &self.empty)? })
+    }
 }

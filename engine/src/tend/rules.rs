@@ -27,6 +27,8 @@ pub enum Reason {
     Young,
     /// The revision is not complete, and newer than any that is: it may be complete one day.
     Unfinished,
+    /// It is not newer than the revision that the space is rolled back to.
+    NotNewer,
 }
 
 /// What becomes of a revision.

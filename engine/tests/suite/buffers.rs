@@ -1,7 +1,7 @@
 //! Whole buffers: put as the next revision, got back from any that is there.
 
 use crate::support::{Job, filled, in_sessions};
-use mainstay_engine::{Config, Error, ErrorKind, RevisionKey, Session, SpaceSurvey, Stage};
+use mainstay_engine::{Config, Error, ErrorKind, Region, RevisionKey, Session, SpaceSurvey, Stage};
 use tempfile::TempDir;
 
 fn small() -> Config {
@@ -47,6 +47,50 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
             assert_eq!(session.put("buffer", &buffer(rank, 13)).unwrap(), 13);
         });
     }
+}
+
+/// The program goes on from there, and numbers of newer revisions are not given again.
+#[test]
+fn any_revision_that_is_there_can_be_restored() {
+    let folder = TempDir::new().unwrap();
+    let config = Config { keep: 3, ..small() };
+    let protect = |session: &mut Session, state: &mut [u8]| {
+        // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
+        #[allow(unsafe_code)]
+        let region = unsafe { Region::new("state", state.as_mut_ptr(), state.len() as u64) };
+        session.protect(region.unwrap()).unwrap();
+    };
+    in_sessions(folder.path(), 2, &config, |rank, session| {
+        let mut state = vec![0; 30_000];
+        protect(session, &mut state);
+        for step in 1..=4_u8 {
+            state.fill(10 * step + rank as u8);
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+    });
+    in_sessions(folder.path(), 2, &config, |rank, session| {
+        let mut state = vec![0; 30_000];
+        protect(session, &mut state);
+        for missing in [0, 9] {
+            let error = session.restore_revision(missing).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}");
+        }
+        let error = session.restore_revision(2 + rank as u64).unwrap_err().to_string();
+        assert!(error.contains("rank 1 asks for 3 and rank 0 for 2"), "{error}");
+        assert!(state.iter().all(|byte| *byte == 0), "it was filled all the same");
+        for revision in [3, 2, 4, 2] {
+            assert_eq!(session.restore_revision(revision).unwrap().unwrap().revision, revision);
+            assert!(state.iter().all(|byte| *byte == 10 * revision as u8 + rank as u8));
+        }
+        state.fill(77);
+        assert_eq!(session.checkpoint().unwrap(), 5);
+        session.wait().unwrap();
+        // 3 and 4 are kept no longer.
+        assert_eq!(session.restore_revision(2).unwrap().unwrap().revision, 2);
+        assert_eq!(session.restore().unwrap().unwrap().revision, 5);
+        assert!(state.iter().all(|byte| *byte == 77));
+    });
 }
 
 #[test]

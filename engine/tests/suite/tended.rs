@@ -17,7 +17,8 @@ use mainstay_engine::{
         format::{BLOCK, HoldAnswer, HoldAnswers},
     },
     tend::{
-        GoneOver, Holding, Reason, Reservation, Rules, ShardSize, Unseen, fates, grow_on, hold_on, prune_on, reserve_on,
+        GoneOver, Holding, Reason, Reservation, RolledBack, Rules, ShardSize, Unseen, fates, grow_on, hold_on,
+        prune_on, reserve_on, rollback_on,
     },
 };
 use std::{sync::Mutex, time::Duration};
@@ -141,6 +142,43 @@ fn a_crash_at_any_point_of_a_prune_loses_nothing_that_stays() {
         assert!(matches!(held, Holding::Counts(_)));
         let rules = Rules { keep_last: Some(2), ..Rules::default() };
         prune_everywhere(&medium, shape, rules, &[6, 5, oldest], Mark { run: 1, step: 6 });
+    }
+}
+
+/// One that is cut off has left all newer revisions complete, or none.
+#[test]
+fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
+    for (ranks, close) in [(1, false), (2, true), (3, false)] {
+        let (medium, shape) = (Medium::new(true), shape(ranks, 3));
+        saves(&medium, shape, 1, 1..=6, close);
+        let (before, medium) = ended(&medium);
+        let (there, to) = (complete(&device(&medium)), key(&device(&medium), 4));
+        assert_eq!(there[..3], [6, 5, 4]);
+        let back = |medium: &Medium| {
+            let done = rollback_on(&[(&device(medium), Unseen::GivenUp)], to, &|_| ());
+            assert!(matches!(done.map_err(|error| error.to_string())?, RolledBack::Done(_)));
+            Ok::<_, String>(())
+        };
+        back(&medium).unwrap();
+        let left = complete(&device(&medium));
+        assert!(left[0] == 4 && there.ends_with(&left), "{left:?} of {there:?}");
+        let mut seen = [0, 0];
+        let cases = everywhere(before, &medium.log(), 0, |medium, _| {
+            check(medium, &[to])?;
+            let found = complete(&device(medium));
+            let is_done = !found.contains(&6);
+            assert!(found[0] == if is_done { 4 } else { 6 } && found.contains(&5) != is_done, "{found:?}");
+            seen[usize::from(is_done)] += 1;
+            back(medium)?;
+            assert_eq!(complete(&device(medium))[0], 4);
+            job(medium, shape, |mut program, mut session| {
+                expect(program.restore(&mut session), Mark { run: 1, step: 4 })?;
+                save(&mut session, &mut program, Mark { run: 99, step: 1 }, 20_000)
+            })?;
+            check(medium, &[])
+        });
+        assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+        tell!("{shape:?}, rollback: {} operations, {cases} cases", medium.operations());
     }
 }
 

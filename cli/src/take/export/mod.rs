@@ -4,6 +4,7 @@
 //! name from the space makes no path that leaves the directory.
 
 mod npy;
+mod whole;
 
 use super::{
     array,
@@ -23,10 +24,12 @@ use mainstay_engine::{
     space::format::{ElementType, Item, ItemKind},
 };
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::OnceLock,
     time::{Duration, Instant},
 };
+use whole::Spread;
 
 /// How long another newest revision is tried when a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);
@@ -41,8 +44,12 @@ struct Part {
 struct Target {
     name: PathBuf,
     head: Vec<u8>,
+    /// Of what comes after the head.
+    bytes: u64,
     element: ElementType,
     shape: Vec<u64>,
+    /// Of a file that several shards fill: where the bytes of this one go.
+    spread: Option<Spread>,
 }
 
 pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
@@ -117,12 +124,45 @@ fn parts(
         let files = items.iter().map(|item| target(wanted.format, shard, item)).collect::<Result<_, _>>()?;
         parts.push(Part { shard, items, files });
     }
+    if wanted.whole {
+        make_whole(wanted.format, &mut parts)?;
+    }
     let is_there = |name: &&String| !parts.iter().any(|part| part.items.iter().any(|item| item.name == **name));
     match wanted.items.iter().find(is_there) {
         Some(name) => Err(Failure::lost(format!(
             "revision {number} has no item {name:?} in these shards (`mainstay show` lists them)"
         ))),
         None => Ok(parts),
+    }
+}
+
+/// Has the parts of each array that lies over the shards become one file.
+fn make_whole(format: Format, parts: &mut [Part]) -> Result<(), Failure> {
+    let placed = parts.iter().flat_map(|part| &part.items).filter(|item| item.place.is_some());
+    let names: BTreeSet<String> = placed.map(|item| item.name.clone()).collect();
+    for name in names {
+        let of_name = |part: &Part| part.items.iter().position(|item| item.name == name);
+        let found: Vec<(usize, usize)> =
+            parts.iter().enumerate().filter_map(|(at, part)| Some((at, of_name(part)?))).collect();
+        let items: Vec<(u32, &Item)> =
+            found.iter().map(|(part, item)| (parts[*part].shard, &parts[*part].items[*item])).collect();
+        let (element, shape, spreads) = whole::spread(&items).map_err(|why| {
+            Failure::lost(format!("item {name:?} is no whole array: {why}; without --whole each part becomes a file"))
+        })?;
+        let bytes = shape.iter().product::<u64>() * element.size();
+        let (head, suffix) = head(format, element, &shape);
+        for ((part, item), spread) in found.into_iter().zip(spreads) {
+            let (head, shape, name) = (head.clone(), shape.clone(), PathBuf::from(format!("{name}.{suffix}")));
+            parts[part].files[item] = Target { name, head, bytes, element, shape, spread: Some(spread) };
+        }
+    }
+    Ok(())
+}
+
+fn head(format: Format, element: ElementType, shape: &[u64]) -> (Vec<u8>, &'static str) {
+    match format {
+        Format::Raw => (Vec::new(), "raw"),
+        Format::Npy => (npy::header(element, shape), "npy"),
     }
 }
 
@@ -133,16 +173,22 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
         (ItemKind::Stream, _) => (Vec::new(), "bin"),
-        (_, Format::Raw) => (Vec::new(), "raw"),
-        (_, Format::Npy) => (npy::header(element, &shape), "npy"),
+        (_, format) => head(format, element, &shape),
     };
     let name = PathBuf::from(format!("shard-{shard}/{}.{suffix}", item.name));
-    Ok(Target { name, head, element, shape })
+    Ok(Target { name, head, bytes: item.bytes, element, shape, spread: None })
+}
+
+/// The files of all `parts`, each once: with the first shard that it has something of.
+fn files(parts: &[Part]) -> impl Iterator<Item = (u32, &Target, &Item)> {
+    let mut told = BTreeSet::new();
+    let all = parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
+    all.filter(move |(_, file, _)| told.insert(&file.name))
 }
 
 /// Of the files of all `parts`, in the directory.
 fn names(parts: &[Part]) -> Vec<PathBuf> {
-    parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect()
+    files(parts).map(|(_, file, _)| file.name.clone()).collect()
 }
 
 /// Makes the files of all `parts`, whole or not at all.
@@ -152,22 +198,29 @@ fn write(wanted: &arguments::Export, reader: &mut Reader, parts: &[Part]) -> Res
     let unfinished = Unfinished::begin(&wanted.directory)?;
     let bar = progress::of_bytes(parts.iter().flat_map(|part| &part.items).map(|item| item.bytes).sum());
     bar.set_message(format!("revision {}", reader.key().number));
-    let written = parts.iter().try_for_each(|part| write_part(part, reader, &unfinished, &bar));
+    files(parts).try_for_each(|(_, file, _)| unfinished.make(&file.name, &file.head, file.bytes))?;
+    // Where shards have the same part of an array, that of the lowest stays, as in a restore.
+    let written = parts.iter().rev().try_for_each(|part| write_part(part, reader, &unfinished, &bar));
     bar.finish_and_clear();
     written?;
     Ok(unfinished.finish(&names, wanted.force)?)
 }
 
 fn write_part(part: &Part, reader: &mut Reader, unfinished: &Unfinished, bar: &ProgressBar) -> Result<(), Stopped> {
-    for (file, item) in part.files.iter().zip(&part.items) {
-        unfinished.make(&file.name, &file.head, item.bytes)?;
-    }
     let failure = OnceLock::new();
     let sink = |index: usize, offset: u64, bytes: &[u8]| {
         bar.inc(bytes.len() as u64);
         let file = &part.files[index];
+        let head = file.head.len() as u64;
+        let written = || match &file.spread {
+            None => unfinished.write(&file.name, [(head + offset, bytes)]),
+            Some(spread) => {
+                let stretches = spread.stretches(offset, bytes.len());
+                unfinished.write(&file.name, stretches.map(|(at, range)| (head + at, &bytes[range])))
+            }
+        };
         if failure.get().is_none()
-            && let Err(error) = unfinished.write(&file.name, file.head.len() as u64 + offset, bytes)
+            && let Err(error) = written()
         {
             let _ = failure.set(error);
         }
@@ -185,18 +238,18 @@ fn write_part(part: &Part, reader: &mut Reader, unfinished: &Unfinished, bar: &P
 
 fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part]) -> Result<(), Failure> {
     let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::Stream;
-    let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
+    let all = || files(parts);
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
     }
     if wanted.space.json {
         let file = |(shard, file, item): (u32, &Target, &Item)| ExportedFile {
-            shard,
+            shard: file.spread.is_none().then_some(shard),
             item: item.name.clone(),
             file: file.name.to_string_lossy().into_owned(),
-            bytes: item.bytes,
+            bytes: file.bytes,
             element_type: item.element.name(),
-            shape: if npy(item) { file.shape.clone() } else { item.shape.clone() },
+            shape: if npy(item) || file.spread.is_some() { file.shape.clone() } else { item.shape.clone() },
             dtype: npy(item).then(|| file.element.numpy()),
         };
         output::json(&document::Export {
@@ -207,7 +260,7 @@ fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part
             files: all().map(file).collect(),
         })?;
     } else {
-        let (count, bytes) = (all().count(), all().map(|(_, _, item)| item.bytes).sum());
+        let (count, bytes) = (all().count(), all().map(|(_, file, _)| file.bytes).sum());
         let (number, lineage) = (key.number, key.lineage.number);
         let how = if wanted.dry_run { "would be written, to" } else { "verified, in" };
         let (files, directory) = (if count == 1 { "file" } else { "files" }, printable_path(&wanted.directory));

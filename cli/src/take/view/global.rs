@@ -4,7 +4,7 @@
 //! lowest, as in a restore.
 
 use super::{
-    cover::{Block, blocks_of_their_own},
+    super::cover::{Block, blocks_of_their_own},
     shard::{Dataset, LeftOut, Shard},
 };
 use mainstay_engine::space::format::{ElementType, PlaceInWhole};

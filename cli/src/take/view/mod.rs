@@ -6,7 +6,6 @@
 mod chunks;
 mod contents;
 mod copy;
-mod cover;
 mod element;
 mod file;
 mod global;

@@ -69,7 +69,8 @@ pub fn tell(
     match hold.filter(|_| !wanted.copy) {
         Some((hold, true)) => {
             let until = holds::until(hold);
-            page += &format!("held {until}: mainstay release {} {number}\n", printable_path(&wanted.space.path));
+            page +=
+                &format!("held {until}: mainstay release {} --revision {number}\n", printable_path(&wanted.space.path));
         }
         Some((_, false)) => {}
         None if wanted.copy => {}

@@ -1,0 +1,173 @@
+//! What came of a run: told at its end, and counted while it goes on.
+
+use super::spaces::Newest;
+use crate::{exit::say, text};
+use mainstay_engine::{
+    printable_path,
+    status::{Completion, Event, Journal},
+    unix_ns,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+/// The run so far, of all starts.
+pub struct Summary {
+    begun: Instant,
+    begun_unix_ns: u64,
+    starts: u32,
+    /// When the start that is under way began.
+    start_unix_ns: u64,
+    /// When the last start ended, until the next begins.
+    ended: Option<Instant>,
+    /// Of failed starts, from the newest revision that was complete when they ended.
+    again_ns: u64,
+    /// From the end of a failed start to the next.
+    between_ns: u64,
+}
+
+/// What the journal of a space says of the time since a run began: of rank 0, nanoseconds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Inside {
+    checkpoints: u64,
+    checkpoints_ns: u64,
+    restores: u64,
+    restores_ns: u64,
+    recoveries: u64,
+    recoveries_ns: u64,
+}
+
+impl Summary {
+    pub fn begin() -> Summary {
+        let now = unix_ns();
+        Summary {
+            begun: Instant::now(),
+            begun_unix_ns: now,
+            starts: 0,
+            start_unix_ns: now,
+            ended: None,
+            again_ns: 0,
+            between_ns: 0,
+        }
+    }
+
+    pub fn starts(&mut self) {
+        self.starts += 1;
+        self.start_unix_ns = unix_ns();
+        self.between_ns += self.ended.take().map_or(0, |ended| ended.elapsed().as_nanos() as u64);
+    }
+
+    pub fn ended(&mut self) {
+        self.ended = Some(Instant::now());
+    }
+
+    /// The start that ended did not end in order, and left `newest` to go on from.
+    pub fn lost_after(&mut self, newest: &Newest) {
+        let since = newest.saved_unix_ns().unwrap_or(0).max(self.start_unix_ns);
+        self.again_ns += unix_ns().saturating_sub(since);
+    }
+
+    /// Says in a few lines what the run came to. A job that was never started, or saves nothing, has no summary.
+    pub fn tell(&self, spaces: &[PathBuf], newest: &Newest) {
+        if self.starts == 0 || spaces.is_empty() {
+            return;
+        }
+        let run_ns = self.begun.elapsed().as_nanos() as u64;
+        say(&format!(
+            "summary: {} and {} in {}; lost {}: {} of work after the last revision, {} between starts",
+            text::count(u64::from(self.starts), "start"),
+            text::count(u64::from(self.starts - 1), "restart"),
+            text::age(run_ns),
+            text::age(self.again_ns + self.between_ns),
+            text::age(self.again_ns),
+            text::age(self.between_ns),
+        ));
+        for line in newest.ages(unix_ns()) {
+            say(&format!("summary: {line}"));
+        }
+        for space in spaces {
+            if let Ok(Some(journal)) = Journal::read(space) {
+                self.tell_inside(space, &Inside::of(&journal, self.begun_unix_ns), run_ns);
+            }
+        }
+    }
+
+    fn tell_inside(&self, space: &Path, inside: &Inside, run_ns: u64) {
+        let Inside { checkpoints, checkpoints_ns, restores, restores_ns, recoveries, recoveries_ns } = *inside;
+        let all_ns = checkpoints_ns + restores_ns + recoveries_ns;
+        let kinds = [
+            (checkpoints, checkpoints_ns, "checkpoint"),
+            (restores, restores_ns, "restore"),
+            (recoveries, recoveries_ns, "recovery"),
+        ];
+        let kinds = kinds.iter().filter(|(number, ..)| *number > 0);
+        let kinds: Vec<String> =
+            kinds.map(|(number, ns, what)| format!("{} {}", text::count(*number, what), text::duration(*ns))).collect();
+        if !kinds.is_empty() {
+            let percent = 100.0 * all_ns as f64 / run_ns.max(1) as f64;
+            say(&format!(
+                "summary: inside Mainstay {}, {percent:.2} % of the time ({}), by the journal of {}",
+                text::duration(all_ns),
+                kinds.join(", "),
+                printable_path(space),
+            ));
+        }
+    }
+}
+
+impl Inside {
+    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first.
+    fn of(journal: &Journal, begun_unix_ns: u64) -> Inside {
+        let mut inside = Inside::default();
+        let mut perceived = BTreeMap::new();
+        for entry in journal.entries.iter().filter(|entry| entry.unix_ns >= begun_unix_ns) {
+            match &entry.event {
+                Event::Complete(Completion { lineage, revision, phases: Some(phases), .. }) => {
+                    perceived.entry((lineage, revision)).or_insert(phases.perceived_ns);
+                }
+                Event::Restored { took_ns, .. } => {
+                    inside.restores += 1;
+                    inside.restores_ns = inside.restores_ns.saturating_add(*took_ns);
+                }
+                Event::Recovered(recovery) => {
+                    inside.recoveries += 1;
+                    inside.recoveries_ns = inside.recoveries_ns.saturating_add(recovery.total_ns);
+                }
+                _ => {}
+            }
+        }
+        inside.checkpoints = perceived.len() as u64;
+        inside.checkpoints_ns = perceived.values().fold(0, |sum, ns| sum.saturating_add(*ns));
+        inside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::{LevelKind, space::format::PhaseRecord, status::Entry};
+
+    #[test]
+    fn a_revision_counts_once_and_only_of_this_run() {
+        let complete = |unix_ns, level, revision, perceived_ns| {
+            let phases = Some(PhaseRecord { perceived_ns, ..PhaseRecord::default() });
+            let (copy, lineage, step, bytes) = (0, 1, None, None);
+            Entry {
+                unix_ns,
+                event: Event::Complete(Completion { level, copy, lineage, revision, step, bytes, phases }),
+            }
+        };
+        let restored = Event::Restored { lineage: 1, revision: 1, step: None, took_ns: 50, skipped: Vec::new() };
+        let entries = vec![
+            complete(9, LevelKind::Pfs, 1, 1000),
+            Entry { unix_ns: 10, event: restored },
+            complete(11, LevelKind::Memory, 2, 7),
+            complete(12, LevelKind::Pfs, 2, 900),
+            complete(13, LevelKind::Memory, 3, 8),
+        ];
+        let wanted = Inside { checkpoints: 2, checkpoints_ns: 15, restores: 1, restores_ns: 50, ..Inside::default() };
+        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, 10), wanted);
+    }
+}

@@ -1,0 +1,152 @@
+//! A global array as one file: where the bytes of a shard's box lie in it.
+
+use super::super::cover::{Block, blocks_of_their_own};
+use mainstay_engine::space::format::{ElementType, Item};
+use std::ops::Range;
+
+/// A box of a global array: stretches of its bytes that are contiguous in the whole, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// Where the box begins in the whole, bytes.
+    begin: u64,
+    /// Bytes of a stretch.
+    stretch: u64,
+    /// The dimensions over the stretches, the slowest first: how long the box is, and how far apart two neighbours lie, bytes.
+    outer: Vec<(u64, u64)>,
+}
+
+impl Spread {
+    /// Of a box that lies in the whole: `check` has seen it.
+    fn new(element_bytes: u64, global: &[u64], offset: &[u64], shape: &[u64]) -> Spread {
+        let mut strides = vec![element_bytes; shape.len()];
+        for dim in (1..shape.len()).rev() {
+            strides[dim - 1] = strides[dim].saturating_mul(global[dim]);
+        }
+        let mut last = shape.len() - 1;
+        while last > 0 && shape[last] == global[last] {
+            last -= 1;
+        }
+        Spread {
+            begin: offset
+                .iter()
+                .zip(&strides)
+                .fold(0, |begin: u64, (at, stride)| begin.saturating_add(at.saturating_mul(*stride))),
+            stretch: shape[last].saturating_mul(strides[last]),
+            outer: shape.iter().copied().zip(strides).take(last).collect(),
+        }
+    }
+
+    /// Where `bytes` bytes from `offset` of the box on lie: a place in the whole, and which of the bytes.
+    pub fn stretches(&self, offset: u64, bytes: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            if done >= bytes {
+                return None;
+            }
+            let at = offset + done as u64;
+            let (mut row, within) = (at / self.stretch, at % self.stretch);
+            let mut place = self.begin + within;
+            for (length, stride) in self.outer.iter().rev() {
+                place += row % length * stride;
+                row /= length;
+            }
+            let range = done..bytes.min(done + usize::try_from(self.stretch - within).unwrap_or(usize::MAX));
+            done = range.end;
+            Some((place, range))
+        })
+    }
+}
+
+/// The shape of the whole array `name`, and how each of its parts lies there; `parts` has the shards with an item of that
+/// name. An error says why they are no array, or do not fill it.
+pub fn spread(parts: &[(u32, &Item)]) -> Result<(ElementType, Vec<u64>, Vec<Spread>), String> {
+    let [(first, head), ..] = parts else { return Err("no shard has it".to_owned()) };
+    let Some(whole) = &head.place else { return Err(format!("shard {first} has it alone, not as a part of a whole")) };
+    let (element, global) = (head.element, &whole.global_shape);
+    let product = |shape: &[u64]| shape.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
+    let all = product(global).filter(|bytes| i64::try_from(*bytes).is_ok());
+    let all = all.ok_or_else(|| "it is larger than any file".to_owned())?;
+    let (mut blocks, mut spreads) = (Vec::new(), Vec::new());
+    for (shard, item) in parts {
+        let place = item.place.as_ref().filter(|place| item.element == element && place.global_shape == *global);
+        let place = place.ok_or_else(|| format!("shards {first} and {shard} disagree on its type or its shape"))?;
+        let (offset, shape) = (&place.offset, &item.shape);
+        let fits = |dim: usize| offset[dim].checked_add(shape[dim]).is_some_and(|end| end <= global[dim]);
+        let is_box = !global.is_empty() && offset.len() == global.len() && shape.len() == global.len();
+        if !is_box || !(0..shape.len()).all(fits) || product(shape) != Some(item.bytes) {
+            return Err(format!("the part in shard {shard} does not lie in it"));
+        }
+        blocks.push(Block { offset: offset.clone(), shape: shape.clone() });
+        spreads.push(Spread::new(element.size(), global, offset, shape));
+    }
+    let own = blocks_of_their_own(&blocks).ok_or_else(|| "its parts overlap too often".to_owned())?;
+    let held: u64 = own.iter().flatten().filter_map(|block| product(&block.shape)).sum();
+    if held != all {
+        let [held, all] = [held, all].map(|bytes| bytes / element.size());
+        return Err(format!("these shards hold {held} of its {all} elements"));
+    }
+    Ok((element, global.clone(), spreads))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::space::format::{ItemKind, PlaceInWhole};
+
+    fn part(global: &[u64], offset: &[u64], shape: &[u64]) -> Item {
+        let place = Some(PlaceInWhole { global_shape: global.to_vec(), offset: offset.to_vec() });
+        let bytes = shape.iter().product::<u64>() * 4;
+        let (name, kind, element) = ("t".to_owned(), ItemKind::Region, ElementType::F32);
+        Item { name, kind, element, bytes, shape: shape.to_vec(), place, extents: Vec::new() }
+    }
+
+    /// Each byte of the box goes where plain loops over its cells say.
+    #[test]
+    fn each_byte_lies_where_its_cell_does() {
+        for (global, offset, shape) in [
+            (&[5_u64, 6, 7][..], &[1_u64, 2, 3][..], &[2_u64, 3, 4][..]),
+            (&[5, 6, 7], &[1, 2, 0], &[3, 2, 7]),
+            (&[5, 6, 7], &[2, 0, 0], &[3, 6, 7]),
+            (&[9], &[4], &[5]),
+            (&[4, 4], &[3, 1], &[1, 1]),
+        ] {
+            let spread = Spread::new(4, global, offset, shape);
+            let cells: u64 = shape.iter().product();
+            let place = |byte: u64| {
+                let (mut cell, mut at, mut stride) = (byte / 4, byte % 4, 4);
+                for dim in (0..shape.len()).rev() {
+                    at += (offset[dim] + cell % shape[dim]) * stride;
+                    cell /= shape[dim];
+                    stride *= global[dim];
+                }
+                at
+            };
+            for from in 0..cells * 4 {
+                let found = spread.stretches(from, (cells * 4 - from) as usize);
+                let found: Vec<u64> = found.flat_map(|(at, range)| at..at + range.len() as u64).collect();
+                assert_eq!(found, (from..cells * 4).map(place).collect::<Vec<_>>(), "{shape:?} from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fill_an_array_is_told() {
+        let global: &[u64] = &[4, 6];
+        let [upper, lower, left] =
+            [([0, 0], [2, 6]), ([2, 0], [2, 6]), ([0, 0], [4, 3])].map(|(offset, shape)| part(global, &offset, &shape));
+        assert_eq!(spread(&[(0, &upper), (1, &lower), (2, &left)]).unwrap().1, global);
+        let mut other = lower.clone();
+        other.element = ElementType::I32;
+        let alone = Item { place: None, ..upper.clone() };
+        for (parts, says) in [
+            (vec![(0, &upper), (2, &left)], "18 of its 24"),
+            (vec![(0, &upper), (1, &other)], "shards 0 and 1 disagree"),
+            (vec![(0, &alone)], "shard 0 has it alone"),
+            (vec![(3, &part(global, &[3, 0], &[2, 6]))], "shard 3 does not lie in it"),
+            (vec![(0, &part(&[u64::MAX, 8], &[0, 0], &[1, 8]))], "larger than any file"),
+        ] {
+            let why = spread(&parts).unwrap_err();
+            assert!(why.contains(says), "{why}");
+        }
+    }
+}

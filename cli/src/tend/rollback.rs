@@ -1,0 +1,117 @@
+//! `mainstay rollback`: back to a revision for good, on all levels.
+
+use super::prune::{page, revisions};
+use crate::{
+    arguments, document,
+    exit::{Exit, Failure, say},
+    output, progress,
+    space::{completing, revision::complete},
+};
+use mainstay_engine::{
+    LevelKind, Place, Places, RevisionKey, SpaceSurvey, printable,
+    space::format::Hold,
+    tend::{self, Fate, Pruned, RolledBack, Unseen},
+};
+
+pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
+    let places = of(wanted)?;
+    let gone_over = places
+        .iter()
+        .map(|place| match wanted.dry_run {
+            true => Ok(completing::would_go_over(&place.directory)),
+            // What a killed job had staged may be newer, and would come back.
+            false => completing::first(&place.directory),
+        })
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let survey = SpaceSurvey::open_all(&wanted.space.path)?;
+    survey.damage.iter().for_each(|what| say(what));
+    let not_here = survey.not_here();
+    if !not_here.is_empty() {
+        return Err(Failure::refused(format!(
+            "{}: nothing was changed, as newer revisions may lie where this does not see them; bring it here first, or have the \
+             program go back itself (mainstay_restore_revision)",
+            not_here.join("; ")
+        )));
+    }
+    let to = complete(&survey, wanted.revision)?.key;
+    let done = if wanted.dry_run { would_go(&places, to)? } else { carry_out(&places, &gone_over, to)? };
+    tell(wanted, &survey.path, &places, &done)?;
+    Ok(Exit::Good)
+}
+
+/// Where revisions of the space lie, the farthest place first; all of them must be in sight.
+fn of(wanted: &arguments::Rollback) -> Result<Vec<Place>, Failure> {
+    let Places { all, unseen } = Places::of(&wanted.space.path);
+    if let [first, ..] = &unseen[..] {
+        return Err(Failure::refused(format!("not every level is in sight: {first}; nothing was changed")));
+    }
+    // A level that was opened and where nothing was saved yet is no space.
+    let is_one = |place: &Place| match SpaceSurvey::open(&place.directory) {
+        Err(mainstay_engine::Error::NotASpace { .. }) => place.level == LevelKind::Pfs,
+        _ => true,
+    };
+    Ok(all.into_iter().rev().filter(is_one).collect())
+}
+
+fn carry_out(places: &[Place], gone_over: &[tend::GoneOver], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
+    let directories = places.iter().zip(gone_over);
+    let directories: Vec<_> =
+        directories.map(|(place, gone_over)| (place.directory.as_path(), Unseen::Waits(gone_over))).collect();
+    let portions = places.iter().filter_map(|place| SpaceSurvey::open(&place.directory).ok());
+    let bar = progress::of_count(portions.map(|survey| survey.portions.len() as u64).sum());
+    bar.set_message("portions");
+    let done = tend::rollback(&directories, to, &|portions| bar.inc(portions));
+    bar.finish_and_clear();
+    match done? {
+        RolledBack::Done(done) => Ok(done),
+        RolledBack::Held(held) => Err(is_held(&held)),
+    }
+}
+
+fn would_go(places: &[Place], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
+    let (mut done, mut held) = (Vec::new(), Vec::new());
+    for place in places {
+        let survey = SpaceSurvey::open(&place.directory)?;
+        held.extend(tend::held_after(&survey, to));
+        done.push(Pruned { fates: tend::after(&survey, to), layouts_removed: Vec::new() });
+    }
+    if held.is_empty() { Ok(done) } else { Err(is_held(&held)) }
+}
+
+fn is_held(held: &[Hold]) -> Failure {
+    let mut numbers: Vec<u64> = held.iter().map(|hold| hold.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let (first, all) = (numbers[0], numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
+    Failure::refused(format!(
+        "newer revisions are held: {all}; nothing was changed; `mainstay release SPACE --revision {first}` lets one go"
+    ))
+}
+
+fn tell(wanted: &arguments::Rollback, path: &str, places: &[Place], done: &[Pruned]) -> Result<(), Failure> {
+    let several = places.len() > 1;
+    // The nearest first, as everywhere.
+    let all = || places.iter().zip(done).rev();
+    if wanted.space.json {
+        let of_place = |(place, done): (&Place, &Pruned)| revisions(&done.fates, several.then_some(place));
+        output::json(&document::Prune {
+            space: path,
+            dry_run: wanted.dry_run,
+            revisions: all().flat_map(of_place).collect(),
+            layouts_removed: all().flat_map(|(_, done)| done.layouts_removed.iter().cloned()).collect(),
+        })?;
+        return Ok(());
+    }
+    let mut told = String::new();
+    for (place, done) in all() {
+        if several {
+            let line = if told.is_empty() { "" } else { "\n" };
+            told += &format!("{line}{place}: {}\n", printable(&place.directory.to_string_lossy()));
+        }
+        told += &page(wanted.dry_run, &done.fates);
+    }
+    let is = if wanted.dry_run { "would be" } else { "is" };
+    let gone = done.iter().any(|done| done.fates.iter().any(Fate::goes));
+    let what = if gone { "" } else { ", as before" };
+    Ok(output::text(&format!("{told}\nrevision {} {is} the newest{what}\n", wanted.revision))?)
+}

@@ -1,0 +1,82 @@
+//! Going back to a revision for good: newer ones are left out of every root, on all levels.
+//!
+//! What must hold: all that can be refused is found before anything is written. In one place all newer revisions go at once, with
+//! the write that takes the first portion's last root which leads to them: a revision that one portion has let go of is not
+//! complete any more. The revision itself and older ones stay as they are. What is cut off between two places has left newer
+//! revisions on levels that were not reached, and is done by the same call again.
+
+use super::{
+    prune::{Pruned, Tending},
+    rules::{Fate, Reason},
+    unseen::Unseen,
+};
+use crate::{
+    commit::RevisionKey,
+    device::{Device, Disk},
+    error::Result,
+    space::format::Hold,
+    survey::{HoldState, RevisionSurvey, SpaceSurvey},
+};
+use std::path::Path;
+
+/// What came of a rollback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RolledBack {
+    /// What went and what stays, in each place.
+    Done(Vec<Pruned>),
+    /// Newer revisions are held: nothing was changed.
+    Held(Vec<Hold>),
+}
+
+/// Lets go of all revisions that are newer than `to` in the places `directories` of one space, complete or not. Refused as in
+/// use while a job has one of them open, and as out of sight if a job that did not end in order may have staged something
+/// `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
+pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
+    for (directory, _) in directories {
+        // A survey comes first: a directory that is no space gets no lock file.
+        SpaceSurvey::open(directory)?;
+    }
+    let devices: Vec<Disk> = directories.iter().map(|(directory, _)| Disk::existing(directory)).collect();
+    let places = devices.iter().zip(directories).map(|(device, (_, unseen))| (device as &dyn Device, *unseen));
+    rollback_on(&places.collect::<Vec<_>>(), to, progress)
+}
+
+/// Like `rollback`, on devices.
+pub fn rollback_on(
+    places: &[(&dyn Device, Unseen<'_>)],
+    to: RevisionKey,
+    progress: &dyn Fn(u64),
+) -> Result<RolledBack> {
+    let (mut begun, mut held) = (Vec::new(), Vec::new());
+    for (device, unseen) in places {
+        let fates = |survey: &SpaceSurvey| {
+            held.extend(held_after(survey, to));
+            after(survey, to)
+        };
+        begun.push(Tending::begin(*device, fates, *unseen)?);
+    }
+    if !held.is_empty() {
+        return Ok(RolledBack::Held(held));
+    }
+    let done = begun.into_iter().map(|tending| tending.carry_out(progress));
+    done.collect::<Result<_>>().map(RolledBack::Done)
+}
+
+/// What `rollback` would do in the place of `survey`, told as if it were done. Changes nothing.
+pub fn after(survey: &SpaceSurvey, to: RevisionKey) -> Vec<Fate> {
+    let fate = |revision: &RevisionSurvey| Fate {
+        key: revision.key,
+        layout: revision.layout,
+        complete: revision.complete,
+        bytes: revision.bytes(),
+        t1_unix_ns: revision.t1_unix_ns(),
+        reasons: if revision.key > to { Vec::new() } else { vec![Reason::NotNewer] },
+    };
+    survey.revisions.iter().map(fate).collect()
+}
+
+/// The holds in the place of `survey` that a rollback would break.
+pub fn held_after(survey: &SpaceSurvey, to: RevisionKey) -> Vec<Hold> {
+    let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired && held.key() > to);
+    wanted.map(|held| held.hold.clone()).collect()
+}
