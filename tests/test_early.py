@@ -7,6 +7,7 @@ import time
 
 import library
 import pytest
+from command import mainstay
 from job import Job
 from jobs import run
 from limits import LIMIT_S
@@ -101,3 +102,6 @@ def test_a_scan_is_saved_early_and_wastes_nothing(memwrite, scratch, monkeypatch
     assert output.rstrip().endswith("0 in vain"), output
     early, dirty = map(int, DONE.search(output).groups())
     assert NO_PAGES or early > dirty / 8, output
+    shards = mainstay("show", scratch / "space")["revision"]["shard_list"]
+    told = [shard["saved_early"] for shard in shards]
+    assert NO_PAGES or all(0 < one["dirty_bytes"] and one["in_vain_bytes"] == 0 and one["off"] == "" for one in told), told

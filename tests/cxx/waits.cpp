@@ -20,6 +20,8 @@ static void run(const char *space, const char *held) {
   session.checkpoint();
   session.progress();
   session.tick();
+  session.settled("state", 0, 8);
+  if (session.speculation().early != 0) MPI_Abort(MPI_COMM_WORLD, 7);
   session.wait_for("memory");
   if (!std::filesystem::exists(held)) MPI_Abort(MPI_COMM_WORLD, 4);
   MPI_Barrier(MPI_COMM_WORLD);

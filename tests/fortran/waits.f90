@@ -2,13 +2,14 @@
 program waits
   use mpi
   use mainstay
-  use, intrinsic :: iso_fortran_env, only: real64
+  use, intrinsic :: iso_fortran_env, only: int64, real64
   implicit none
   real(real64), target :: state(30000) = 0
   character(1000) :: space, held
   integer :: rank, error, unit, stat
   logical :: is_held
   type(mainstay_session) :: session
+  type(mainstay_speculation) :: early
 
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
@@ -27,6 +28,9 @@ program waits
   call session%checkpoint()
   call session%progress()
   call session%tick()
+  call session%settled("state", 0_int64, 8_int64)
+  call session%speculation(early)
+  if (early%early /= 0) stop 7
   call session%wait_for("memory")
   inquire (file=held, exist=is_held)
   call session%wait_for("memory")

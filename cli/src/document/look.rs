@@ -1,6 +1,6 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`, `view`.
 
-use super::{Hold, Key, Node, Phases, Profile, Staged, hex};
+use super::{Hold, Key, Node, Phases, Profile, SavedEarly, Staged, hex};
 use mainstay_engine::{
     LayoutSurvey, LevelKind, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
@@ -213,6 +213,8 @@ pub struct ShownShard {
     pub bytes: u64,
     pub phases: Phases,
     pub profile: Option<Profile>,
+    /// `None` where nothing could be saved early.
+    pub saved_early: Option<SavedEarly>,
     pub items: Vec<ShownItem>,
     pub notes: BTreeMap<String, String>,
     pub outputs: Vec<Output>,
@@ -383,6 +385,7 @@ impl ShownShard {
             bytes: shard.bytes,
             phases: Phases::of(&shard.phases),
             profile: manifest.annex.profile.as_ref().map(Profile::of),
+            saved_early: manifest.annex.saved_early.as_ref().map(SavedEarly::of),
             items: manifest.items.into_iter().map(ShownItem::of).collect(),
             notes: manifest.annex.notes.into_iter().map(|note| (note.name, note.value)).collect(),
             outputs: outputs

@@ -3,7 +3,7 @@
 use super::{Key, Space, nodes::Node as Measured};
 use mainstay_engine::{
     PoolBound,
-    space::format::{Histogram, PhaseRecord, Profile as Kept},
+    space::format::{BLOCK_BYTES, Histogram, PhaseRecord, Profile as Kept, SavedEarly as KeptEarly},
 };
 use serde::{Serialize, Serializer};
 
@@ -45,6 +45,17 @@ pub struct Profile {
     pub pieces: Histogram,
     #[serde(serialize_with = "classes")]
     pub writes: Histogram,
+}
+
+/// What saving early came to in the interval before the checkpoint.
+#[derive(Serialize)]
+pub struct SavedEarly {
+    pub dirty_bytes: u64,
+    pub early_bytes: u64,
+    pub saved_bytes: u64,
+    pub in_vain_bytes: u64,
+    /// Empty where it went on.
+    pub off: &'static str,
 }
 
 #[derive(Serialize)]
@@ -139,6 +150,19 @@ impl Profile {
             threshold_bytes: profile.threshold_bytes,
             pieces: profile.pieces,
             writes: profile.writes,
+        }
+    }
+}
+
+impl SavedEarly {
+    pub fn of(kept: &KeptEarly) -> SavedEarly {
+        let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_BYTES);
+        SavedEarly {
+            dirty_bytes: bytes(kept.dirty),
+            early_bytes: bytes(kept.early),
+            saved_bytes: bytes(kept.saved),
+            in_vain_bytes: bytes(kept.wasted),
+            off: kept.off.why(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::phases;
 use crate::{
     arguments,
     document::{
-        self, Layout, Lies, ListedHold, Node, Revision, Shares, ShownRevision, ShownShard, TableRow,
+        self, Layout, Lies, ListedHold, Node, Revision, SavedEarly, Shares, ShownRevision, ShownShard, TableRow,
         nodes::{Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -172,6 +172,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         page += &format!("on the levels {}\n\n", levels.join("; "));
     }
     page += &changed(shown);
+    page += &saved_early(shown);
     page += &copied(shown);
     page += &items(&shown.list);
     if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
@@ -207,6 +208,27 @@ fn changed(shown: &ShownRevision) -> String {
     if shown.zero_bytes > 0 {
         line += &format!("; {} are zeros, which take no room", text::bytes(shown.zero_bytes));
     }
+    line + "\n\n"
+}
+
+/// What of a revision was saved before its checkpoint began.
+fn saved_early(shown: &ShownRevision) -> String {
+    let told: Vec<_> = shown.list.iter().filter_map(|shard| Some((shard.shard, shard.saved_early.as_ref()?))).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let sum =
+        |of: fn(&SavedEarly) -> u64| text::bytes(told.iter().map(|(_, one)| of(one)).fold(0, u64::saturating_add));
+    let mut line = format!(
+        "saved early: {} of the {} that had been written since the revision before; {} were saved, {} in vain",
+        sum(|one| one.early_bytes),
+        sum(|one| one.dirty_bytes),
+        sum(|one| one.saved_bytes),
+        sum(|one| one.in_vain_bytes),
+    );
+    let mut off = BTreeMap::<&str, usize>::new();
+    told.iter().filter(|(_, one)| !one.off.is_empty()).for_each(|(_, one)| *off.entry(one.off).or_default() += 1);
+    off.iter().for_each(|(why, ranks)| line += &format!("; off on {ranks} of {} ranks: {why}", told.len()));
     line + "\n\n"
 }
 

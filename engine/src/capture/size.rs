@@ -48,7 +48,7 @@ impl Size {
     ) -> Size {
         let lengths = outputs.iter().map(|output| output.length.clone()).collect();
         // Its profile comes later; here it stands for its size.
-        let annex = Annex { notes, outputs: lengths, profile: Some(Profile::default()) };
+        let annex = Annex { notes, outputs: lengths, profile: Some(Profile::default()), saved_early: None };
         let regions: Vec<&Description> = regions.iter().map(|region| &*region.description).collect();
         Self::of(&regions, announced, small_below, annex)
     }

@@ -65,8 +65,8 @@ impl Ledger {
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
         let maps = &mut self.free_maps();
         let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep)?;
-        // Held revisions do not move: many blocks may be left and no stretch long enough.
-        if !self.held.is_empty()
+        // Held revisions do not move: many blocks may be left and no stretch long enough. What only passes goes meanwhile.
+        if self.held.len() > self.passing.len()
             && smallest.blocks() < need.blocks()
             && !self.rehearse(maps, Some(&allocation), [need, smallest], complete, keep)
         {

@@ -18,7 +18,10 @@ use crate::{
     place::{EarlyPart, RUNS, Shard},
     remark::remark,
     restore::base_of,
-    space::{format::FoundBy, free::Blocks},
+    space::{
+        format::{FoundBy, SavedEarly},
+        free::Blocks,
+    },
 };
 use std::sync::{Arc, Mutex};
 
@@ -192,6 +195,13 @@ impl Changing {
             Some(with) => Some(Planned { without: without.map(Box::new), ..with }),
             None => without,
         })
+    }
+
+    /// What saving early came to in the interval that has ended, if anything can be saved early. `is_led_to`: the shard leads
+    /// to what was.
+    pub(super) fn saved_early(&self, is_led_to: bool) -> Option<SavedEarly> {
+        let last = self.early.as_ref()?.last();
+        Some(SavedEarly { early: if is_led_to { last.early } else { 0 }, ..last })
     }
 
     /// What the revision `key` has in the current portion.

@@ -6,9 +6,10 @@ use crate::support::{
     bounded, run,
 };
 use mainstay_engine::{
-    Capture, Config, ErrorKind, Predictor, Region, Session, Speculation, Start,
+    Capture, Config, ErrorKind, Predictor, Region, Session, SpaceSurvey, Speculation, Start,
     device::{Disk, File},
     group::{Group, Solo},
+    space::format::{EarlyOff, SavedEarly},
 };
 use std::{
     io,
@@ -125,6 +126,12 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
         holds(&mut session, &mut memory);
     }
     session.close().unwrap();
+    // Of the interval before the last checkpoint alone.
+    let survey = SpaceSurvey::open(folder.path()).unwrap();
+    let newest = survey.newest().unwrap();
+    let annex = newest.manifest(&newest.shards[0]).unwrap().unwrap().annex;
+    let told = SavedEarly { dirty: 400, early: 290, saved: 300, wasted: 10, off: EarlyOff::No };
+    assert_eq!(annex.saved_early, Some(told));
 
     let saved = memory.all().to_vec();
     memory.all().fill(0);

@@ -24,7 +24,7 @@ use crate::{
     remark::remark,
     space::{
         Aligned,
-        format::{BLOCK, BLOCK_BYTES},
+        format::{BLOCK, BLOCK_BYTES, EarlyOff, SavedEarly},
     },
 };
 use blocks::Blocks;
@@ -103,6 +103,12 @@ struct Live {
     is_writing: bool,
     has_ended: bool,
     told: Speculation,
+    /// Why nothing is saved early any more, if the gate is not the reason.
+    off: EarlyOff,
+    /// What the last interval came to.
+    last: SavedEarly,
+    /// How many blocks had been saved when it ended.
+    saved_before: u64,
 }
 
 #[derive(Debug)]
@@ -140,6 +146,9 @@ impl Early {
             is_writing: false,
             has_ended: false,
             told: Speculation::default(),
+            off: EarlyOff::No,
+            last: SavedEarly::default(),
+            saved_before: 0,
         };
         let shared = Arc::new(Shared { way, live: Mutex::new(live), changed: Condvar::new(), memory, rank });
         let every = Some(config.tick_every).filter(|every| *every > Duration::ZERO);
@@ -230,7 +239,7 @@ impl Early {
     pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
         let mut live = lock(&self.shared.live);
         if let Err(why) = live.guess.begin(regions) {
-            live.off(self.shared.rank, why);
+            live.off(self.shared.rank, EarlyOff::Recording, why);
         }
         live.blocks.begin();
         live.turns.begin();
@@ -238,6 +247,11 @@ impl Early {
         (live.has_begun, live.is_stopped) = (true, false);
         drop(live);
         self.shared.changed.notify_all();
+    }
+
+    /// What it came to in the interval that ended last.
+    pub(super) fn last(&self) -> SavedEarly {
+        lock(&self.shared.live).last
     }
 
     /// What saving early came to until now.
@@ -362,11 +376,16 @@ impl Live {
     }
 
     fn has_panicked(&mut self, rank: usize) {
-        self.off(rank, "its predictor has failed; set another one, and report this".to_owned());
+        self.off(
+            rank,
+            EarlyOff::PredictorFailed,
+            "its predictor has failed; set another one, and report this".to_owned(),
+        );
     }
 
-    fn off(&mut self, rank: usize, why: String) {
+    fn off(&mut self, rank: usize, off: EarlyOff, why: String) {
         if self.told.off.is_empty() {
+            self.off = off;
             remark(0, &format!("nothing more is saved early on rank {rank}: {why}"));
             self.told.off = why;
         }
@@ -374,12 +393,15 @@ impl Live {
 
     /// What was written early is in doubt: it is saved at the checkpoint.
     fn say(&mut self, rank: usize, error: &Error) {
-        self.off(rank, error.to_string());
+        self.off(rank, EarlyOff::WriteFailed, error.to_string());
         self.blocks.give_up();
     }
 
     fn end_interval(&mut self, early: u64, rank: usize) {
         let Blocks { dirty, wasted, .. } = self.blocks;
+        let (saved, is_open) = (self.told.saved - self.saved_before, self.gate.is_open());
+        let off = if self.off == EarlyOff::No && !is_open { EarlyOff::InVain } else { self.off };
+        (self.last, self.saved_before) = (SavedEarly { dirty, early, saved, wasted, off }, self.told.saved);
         self.told.dirty += dirty;
         self.told.early += early;
         self.told.wasted += wasted;

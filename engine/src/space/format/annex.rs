@@ -1,7 +1,7 @@
 //! What a manifest says besides the items: the program's notes, how long its output files were, and how the
 //! checkpoint went.
 
-use super::{Profile, Refusal, damaged, sections::Sections};
+use super::{Profile, Refusal, SavedEarly, damaged, sections::Sections};
 use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -47,6 +47,9 @@ pub struct Annex {
     pub outputs: Vec<OutputLength>,
     /// `None` in a revision of a version that kept none.
     pub profile: Option<Profile>,
+    /// `None` where nothing can be saved early. Others who complete the shard do not tell it.
+    #[serde(skip)]
+    pub saved_early: Option<SavedEarly>,
 }
 
 impl Annex {
@@ -73,23 +76,25 @@ impl Annex {
         }
         bytes.extend_from_slice(&texts);
         bytes.extend(self.profile.iter().flat_map(Profile::build));
+        bytes.extend(self.saved_early.iter().flat_map(SavedEarly::build));
         bytes
     }
 
-    /// Bytes that it takes in a manifest at most. The profile is always counted: it is known only when the
-    /// data has been written, and room is found before.
+    /// Bytes that it takes in a manifest at most. The profile is always counted, and what saving early came to: they are
+    /// known only when the data has been written, and room is found before.
     pub(super) fn bytes_at_most(&self) -> u64 {
         let notes = self.notes.iter().map(|n| size_of::<NoteRecord>() + n.name.len() + n.value.len());
         let outputs = self.outputs.iter().map(|o| size_of::<OutputRecord>() + o.name.len());
-        notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES
+        notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES + SavedEarly::BYTES
     }
 
-    /// What is left in `sections` after the items: so many notes and outputs, and perhaps a profile.
+    /// What is left in `sections` after the items: so many notes and outputs, and perhaps a profile, and what saving
+    /// early came to.
     pub(super) fn parse(
         sections: &mut Sections<'_>,
         notes: u32,
         outputs: u32,
-        profiled: bool,
+        [profiled, has_early]: [bool; 2],
     ) -> Result<Annex, Refusal> {
         let note_records = sections.table::<NoteRecord>(notes.into())?;
         let output_records = sections.table::<OutputRecord>(outputs.into())?;
@@ -107,6 +112,7 @@ impl Annex {
             annex.outputs.push(OutputLength { name: name.to_vec(), bytes: record.bytes.get() });
         }
         annex.profile = profiled.then(|| Profile::parse(sections)).transpose()?;
+        annex.saved_early = has_early.then(|| SavedEarly::parse(sections)).transpose()?;
         Ok(annex)
     }
 }
@@ -129,6 +135,7 @@ mod tests {
             notes: vec![note("step", "12"), note("empty", "")],
             outputs: vec![OutputLength { name: b"out/\xff.csv".to_vec(), bytes: 1 << 40 }],
             profile: Some(profile()),
+            saved_early: Some(SavedEarly { dirty: 9, early: 5, saved: 7, wasted: 2, ..SavedEarly::default() }),
         }
     }
 
@@ -144,17 +151,18 @@ mod tests {
     fn what_was_built_is_parsed() {
         let bytes = annex().build();
         assert_eq!(bytes.len() as u64, annex().bytes_at_most());
-        assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, true), Ok(annex()));
+        assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, [true; 2]), Ok(annex()));
     }
 
     /// As builds had it that kept no profile; and as they read what has one, which comes last.
     #[test]
     fn a_profile_may_be_missing_or_passed_over() {
-        let without = Annex { profile: None, ..annex() };
+        let without = Annex { profile: None, saved_early: None, ..annex() };
         let bytes = without.build();
-        assert!(bytes.len() as u64 + Profile::BYTES == without.bytes_at_most() && annex().build().starts_with(&bytes));
+        assert_eq!(bytes.len() as u64 + Profile::BYTES + SavedEarly::BYTES, without.bytes_at_most());
+        assert!(annex().build().starts_with(&bytes));
         for bytes in [bytes, annex().build()] {
-            let parsed = Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, false);
+            let parsed = Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, [false; 2]);
             assert_eq!(parsed.as_ref(), Ok(&without));
         }
     }
@@ -164,13 +172,13 @@ mod tests {
         let bytes = annex().build();
         for length in 0..bytes.len() {
             assert!(
-                Annex::parse(&mut Sections::new(&bytes[..length], "manifest"), 2, 1, true).is_err(),
+                Annex::parse(&mut Sections::new(&bytes[..length], "manifest"), 2, 1, [true; 2]).is_err(),
                 "{length} bytes"
             );
         }
-        assert!(Annex::parse(&mut Sections::new(&bytes, "manifest"), u32::MAX, u32::MAX, true).is_err());
+        assert!(Annex::parse(&mut Sections::new(&bytes, "manifest"), u32::MAX, u32::MAX, [true; 2]).is_err());
         let not_text = Annex { notes: Vec::new(), ..annex() }.build();
         let as_note = [&not_text[..0], &[1, 0, 0, 0, 0, 0, 0, 0, 0xff]].concat();
-        assert!(Annex::parse(&mut Sections::new(&as_note, "manifest"), 1, 0, false).is_err());
+        assert!(Annex::parse(&mut Sections::new(&as_note, "manifest"), 1, 0, [false; 2]).is_err());
     }
 }

@@ -18,6 +18,7 @@ const MAGIC: [u8; 8] = *b"MSTYMNFT";
 pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
 const PROFILED: u32 = 1;
+const SAVED_EARLY: u32 = 2;
 /// The version of a manifest with stretches of zeros, and the newest that this build reads; others are of `VERSION`.
 const VERSION_WITH_ZEROS: u32 = 2;
 
@@ -293,10 +294,12 @@ impl Manifest {
                 extents.extend_from_slice(record.as_bytes());
             }
         }
+        let flags = if self.annex.profile.is_some() { PROFILED } else { 0 };
+        let flags = flags | if self.annex.saved_early.is_some() { SAVED_EARLY } else { 0 };
         let head = ManifestRecord {
             magic: MAGIC,
             version: if self.has_zeros() { VERSION_WITH_ZEROS } else { VERSION }.into(),
-            flags: if self.annex.profile.is_some() { PROFILED } else { 0 }.into(),
+            flags: flags.into(),
             runs: (self.runs.len() as u64).into(),
             items: (self.items.len() as u64).into(),
             extents: ((extents.len() / size_of::<ExtentRecord>()) as u64).into(),
@@ -374,8 +377,8 @@ impl Manifest {
         let extents = sections.table::<ExtentRecord>(head.extents.get())?;
         let dimensions = sections.table::<U64>(head.dimensions.get())?;
         let names = sections.table::<u8>(head.name_bytes.get())?;
-        let profiled = head.flags.get() & PROFILED != 0;
-        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), profiled)?;
+        let has = [PROFILED, SAVED_EARLY].map(|flag| head.flags.get() & flag != 0);
+        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), has)?;
 
         let runs = check_runs(runs, portion_bytes)?;
         let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3], zeros_left };

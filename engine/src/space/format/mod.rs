@@ -12,6 +12,7 @@ mod manifest;
 mod pool_bound;
 mod profile;
 mod request;
+mod saved_early;
 mod sections;
 mod slot;
 
@@ -24,6 +25,7 @@ pub use manifest::{DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest
 pub use pool_bound::PoolBound;
 pub use profile::{CopiedBy, FoundBy, Histogram, Profile, SIZE_CLASSES, SizeClass};
 pub use request::{CheckpointAnswer, CheckpointRequest, Emptied, NODE_BYTES_MAX, Ticket};
+pub use saved_early::{EarlyOff, SavedEarly};
 pub use slot::{Lineage, Slot};
 
 pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};
