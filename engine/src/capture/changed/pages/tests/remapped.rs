@@ -157,7 +157,7 @@ fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
         moved(away.at(0), all.at(4));
         tracker.unwatch(away.range());
         watch(&mut tracker, &moves);
-        let mut told = |tracker: &mut PageTracker| {
+        let told = |tracker: &mut PageTracker| {
             let mut told = Vec::new();
             tracker.written(stays.clone(), &mut told).unwrap();
             told
@@ -166,7 +166,7 @@ fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
         let first = told(&mut tracker);
         assert!(first.iter().any(|range| range.start == stays.start), "{first:x?}");
         all.write_each(0..2);
-        assert_eq!(told(&mut tracker), [stays.start..stays.start + 2 * PAGE]);
+        assert_eq!(told(&mut tracker), [Range { start: stays.start, end: stays.start + 2 * PAGE }]);
         std::mem::forget(away);
     });
 }
