@@ -104,12 +104,21 @@ MAINSTAY_SHIM int mainstay_mpi_told(void *context, int code) {
 
 MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
   const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
+  const size_t bytes = count * sizeof *values;
+  uint64_t *all;
   MPI_Request request;
   int code;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (count > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
+  all = (uint64_t *)malloc(bytes ? bytes : 1);
+  if (!all) return MPI_ERR_NO_MEM;
+  memcpy(all, values, bytes);
+  code = MPI_Iallreduce(MPI_IN_PLACE, all, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
   if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
+  if (code == MPI_SUCCESS) {
+    memcpy(values, all, bytes);
+    free(all);
+  } /* else it stays: Open MPI may still receive what others sent before a rank failed */
   return mainstay_mpi_told(context, code);
 }
 

@@ -46,10 +46,21 @@ MAINSTAY_SHIM int mainstay_objects_mpi_swap(void *context, const uint64_t *to, u
   const mainstay_objects_mpi *mine = (const mainstay_objects_mpi *)context;
   MPI_Comm comm = mainstay_objects_mpi_comm(mine);
   MPI_Request request;
-  int code;
+  uint64_t *told;
+  size_t all;
+  int code, ranks;
   if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
-  code = MPI_Ialltoall(to, (int)words, MPI_UINT64_T, from, (int)words, MPI_UINT64_T, comm, &request);
+  MPI_Comm_size(comm, &ranks);
+  all = (size_t)ranks * words;
+  told = (uint64_t *)malloc(2 * all * sizeof *told + 1);
+  if (!told) return MPI_ERR_NO_MEM;
+  memcpy(told, to, all * sizeof *told);
+  code = MPI_Ialltoall(told, (int)words, MPI_UINT64_T, told + all, (int)words, MPI_UINT64_T, comm, &request);
   if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mainstay_objects_mpi_pause(mine));
+  if (code == MPI_SUCCESS) {
+    memcpy(from, told + all, all * sizeof *told);
+    free(told);
+  } /* else it stays: Open MPI may still receive what others sent before a rank failed */
   return mainstay_mpi_class(code);
 }
 
