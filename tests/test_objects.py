@@ -263,7 +263,7 @@ def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, af
     """The job recovers, and does what it was asked for then."""
     with Leaving(lossy, RANKS, **SHRINK) as job:
         node = job.nodes()[2]
-        asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, text=True)
+        asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         time.sleep(after_ms / 1000)
         job.job.kill_rank(1)
         job.until(r"revision \d+: .* on 3 ranks")

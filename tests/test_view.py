@@ -246,7 +246,7 @@ def test_what_lies_in_too_many_pieces_is_left_out_or_copied(scratch):
         assert len(view["shard/0000/few"].external) == pieces - 1
         assert view["shard/0000/few"].attrs["kind"] == "stream"
     # The copy holds nothing.
-    mainstay("release", scratch / "space", document["revision"])
+    mainstay("release", scratch / "space", "--revision", document["revision"])
     copied = mainstay("view", scratch / "space", "--hdf5", scratch / "out.h5", "--copy", "--force")
     assert copied["left_out"] == [] and copied["hold"] is None and mainstay("ls", scratch / "space")["holds"] == []
     shutil.rmtree(scratch / "space")
