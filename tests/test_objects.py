@@ -261,7 +261,7 @@ def test_the_only_node_is_not_left(lossy):
 @pytest.mark.parametrize("after_ms", [0, 20, 60])
 def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, after_ms):
     """The job recovers, and does what it was asked for then."""
-    with Leaving(lossy, RANKS, **SHRINK) as job:
+    with Leaving(lossy, RANKS, **AT_ONCE, **SHRINK) as job:
         node = job.nodes()[2]
         asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         time.sleep(after_ms / 1000)

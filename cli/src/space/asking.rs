@@ -15,6 +15,8 @@ use std::{
 };
 
 const POLL: Duration = Duration::from_millis(20);
+/// How long a space has to be nobody's before its job is over: one that goes on after a failure takes its locks anew.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A request to the job that has a space open.
 pub struct Asking {
@@ -48,7 +50,6 @@ impl Asking {
     /// node. `Failure`: there is no job, or it did not come to it in time; the request is withdrawn.
     pub fn until_complete(self, timeout: Duration) -> Result<(u64, Emptied), Failure> {
         let space = printable_path(&self.space);
-        let is_over = |asking: &Asking| Ok::<_, Failure>(SpaceSurvey::is_in_use(&asking.space)? == Some(false));
         let start = Instant::now();
         loop {
             let progress = self.progress();
@@ -58,7 +59,7 @@ impl Asking {
             if start.elapsed() > timeout {
                 return Err(self.too_late(progress, timeout));
             }
-            if progress == Progress::Waiting && is_over(&self)? {
+            if progress == Progress::Waiting && is_over(&self.space)? {
                 self.withdraw();
                 return Err(Failure::lost(format!("the job that had {space} open ended without another checkpoint")));
             }
@@ -110,4 +111,16 @@ impl Asking {
         // One that stays costs a checkpoint, and no more.
         let _ = self.request.withdraw();
     }
+}
+
+/// Whether no job has `space` open, nor has for some time.
+pub fn is_over(space: &Path) -> Result<bool, Failure> {
+    let start = Instant::now();
+    while SpaceSurvey::is_in_use(space)? == Some(false) {
+        if start.elapsed() > GRACE {
+            return Ok(true);
+        }
+        thread::sleep(POLL);
+    }
+    Ok(false)
 }

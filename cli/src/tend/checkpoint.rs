@@ -4,9 +4,9 @@ use crate::{
     arguments, document,
     exit::{Exit, Failure},
     output,
-    space::asking::Asking,
+    space::asking::{Asking, is_over},
 };
-use mainstay_engine::{SpaceSurvey, printable_path};
+use mainstay_engine::printable_path;
 use std::path::Path;
 
 pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
 
 /// Refused where no job has the space open, so that there is nobody `to_do` what is wanted.
 pub fn check_is_open(space: &Path, to_do: &str) -> Result<(), Failure> {
-    if SpaceSurvey::is_in_use(space)? == Some(false) {
+    if is_over(space)? {
         let space = printable_path(space);
         return Err(Failure::lost(format!("no job has {space} open: there is nobody {to_do}")));
     }
