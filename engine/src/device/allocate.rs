@@ -1,6 +1,6 @@
 //! Sets room in a file aside, for real, without a signal being able to interrupt that.
 
-use super::{Allocate, Room};
+use super::{Allocate, NewFile};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -19,16 +19,19 @@ pub(super) fn is_memory(file: &fs::File) -> bool {
 
 /// Gives a new file its length, and has so much of it set aside as was asked for, where the file system
 /// `sets_aside` anything. Where a file has its length, no write needs to make it longer.
-pub(super) fn set_aside(file: &fs::File, room: &Room, sets_aside: bool) -> io::Result<()> {
-    within_limit(room.bytes)?;
-    let bytes = i64::try_from(room.bytes).map_err(|_| too_large())?;
-    if room.allocate == Allocate::Blocks && is_memory(file) {
+pub(super) fn set_aside(file: &fs::File, wanted: &NewFile, sets_aside: bool) -> io::Result<()> {
+    within_limit(wanted.bytes)?;
+    let bytes = i64::try_from(wanted.bytes).map_err(|_| too_large())?;
+    if wanted.allocate == Allocate::Blocks && is_memory(file) {
         // All of it, so that it can be mapped without asking for each of its pages once more.
-        allocate_at(file, 0, room.bytes)?;
-    } else if room.allocate == Allocate::Blocks && sets_aside {
-        room.stretches.iter().try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
+        allocate_at(file, 0, wanted.bytes)?;
+    } else if wanted.allocate == Allocate::Blocks && sets_aside {
+        wanted
+            .stretches
+            .iter()
+            .try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
     }
-    if bytes > 0 { file.set_len(room.bytes) } else { Ok(()) }
+    if bytes > 0 { file.set_len(wanted.bytes) } else { Ok(()) }
 }
 
 /// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)

@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, Room, Stripes,
+    Access, Device, File, FileSystem, LockFile, NewFile, Stripes,
     allocate::{self, set_aside},
     available,
     disk_file::DiskFile,
@@ -101,10 +101,10 @@ impl Device for Disk {
         Ok(names)
     }
 
-    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
-        let file_system = if room.bytes > 0 { self.file_system() } else { FileSystem::Other };
-        let file = self.make_empty(name, &file_system, room.stripes)?;
-        set_aside(&file.cached, room, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
+    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+        let file_system = if wanted.bytes > 0 { self.file_system() } else { FileSystem::Other };
+        let file = self.make_empty(name, &file_system, wanted.stripes)?;
+        set_aside(&file.cached, wanted, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
         Ok(Arc::new(file))
     }
 

@@ -13,9 +13,9 @@ mod lazy;
 mod lock;
 mod mapped;
 mod mapping;
+mod new_file;
 mod on_demand;
 mod owner;
-mod room;
 mod status;
 mod stripes;
 
@@ -27,7 +27,7 @@ pub(crate) use lock::{ByteLocks, forks};
 pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 
 pub use mapped::Mapped;
-pub use room::{Allocate, Room, Stripes};
+pub use new_file::{Allocate, NewFile, Stripes};
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
@@ -47,7 +47,7 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is taken.
-    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>>;
+    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>>;
     /// Opens a file, or finds out that it can be opened: the number of open files does not grow with the files of a space.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;

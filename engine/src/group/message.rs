@@ -9,12 +9,12 @@ use std::{
 pub type Outgoing = Box<dyn AsRef<[u8]> + Send>;
 
 /// Memory that a message fills: nobody else touches it until the message is through.
-pub type Incoming = Box<dyn Room>;
+pub type Incoming = Box<dyn Fill>;
 
 /// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it is filled.
-pub trait Room: AsMut<[u8]> + Any + Send {}
+pub trait Fill: AsMut<[u8]> + Any + Send {}
 
-impl<T: AsMut<[u8]> + Any + Send> Room for T {}
+impl<T: AsMut<[u8]> + Any + Send> Fill for T {}
 
 /// A message that this rank has started. No two have the same number, whichever group they belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

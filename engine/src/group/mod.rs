@@ -20,7 +20,7 @@ pub use buddies::{Apart, Buddies, Seat};
 pub use divided::Divided;
 pub use equal::{broadcast_sized, gather_padded};
 pub use failure_domain::{failure_domain, host_name};
-pub use message::{Incoming, Message, Outgoing, Room, Tested};
+pub use message::{Fill, Incoming, Message, Outgoing, Tested};
 pub(crate) use neighbours::{Neighbours, Place};
 pub use process::Process;
 pub use solo::Solo;

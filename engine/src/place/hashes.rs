@@ -5,7 +5,7 @@ use super::{Intent, shard::segments_at_most};
 use crate::{
     error::Result,
     ground::lock,
-    pool::{Record, ShardRecord},
+    pool::{RankRecord, ShardRecord},
     space::Aligned,
 };
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub(super) enum Hashes {
 impl Hashes {
     /// Room for the rows of `intent`; `None` if memory is short. `record`: where to keep them, and how long segments
     /// are. `cuts`: where segments may end besides.
-    pub(super) fn new(intent: &Intent, record: Option<(&mut Record, u64)>, cuts: usize) -> Result<Option<Hashes>> {
+    pub(super) fn new(intent: &Intent, record: Option<(&mut RankRecord, u64)>, cuts: usize) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
             return Ok(Aligned::zeroed(bytes).map(|rows| Hashes::Own(rows.into())));

@@ -8,7 +8,7 @@ use crate::{
     device::Mapped,
     error::{Error, Failure, Result},
     ground::{Instant, lock},
-    pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
+    pool::{Chunk, RankRecord, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash, hash_blocks},
@@ -105,7 +105,7 @@ impl Shard {
     pub(crate) fn new(
         intent: Intent,
         sites: Vec<(Writer, Site)>,
-        record: Option<(&mut Record, u64)>,
+        record: Option<(&mut RankRecord, u64)>,
         phases: PhaseRecord,
     ) -> Result<Arc<Shard>> {
         assert!(!sites.is_empty(), "a shard without a target");

@@ -8,7 +8,7 @@ use crate::{
     device::{Access, Allocate, Stripes},
     error::Error,
     ground::{Instant, lock},
-    pool::{Pool, Record, Sealed, Shape},
+    pool::{Pool, RankRecord, Sealed, Shape},
     salvage::{Completion, complete},
     space::{
         Arrangement, Making, create_layout,
@@ -110,7 +110,7 @@ impl Drop for Opens<'_> {
 struct Node {
     directory: TempDir,
     pool: Pool,
-    record: Record,
+    record: RankRecord,
     threads: IoThreads,
 }
 
@@ -128,7 +128,7 @@ impl Node {
         };
         let pool = Pool::create(directory.path(), [7; 16], &shape).unwrap();
         pool.make_memory().unwrap();
-        let record = Record::create(&pool, 0).unwrap();
+        let record = RankRecord::create(&pool, 0).unwrap();
         // A target that hangs holds up one thread for each chunk.
         let threads = IoThreads::start(CHUNKS as usize + 1, None).unwrap();
         Node { directory, pool, record, threads }

@@ -10,6 +10,7 @@
 //! - a seal never covers data that was written after it.
 
 mod access;
+mod available;
 mod chunk;
 mod file;
 mod layout;
@@ -21,7 +22,6 @@ mod open;
 mod plan;
 mod record;
 mod record_layout;
-mod room;
 mod salvage;
 mod sealed;
 mod shape;
@@ -37,14 +37,14 @@ mod turn;
 mod word;
 
 pub(crate) use access::Pool;
+pub(crate) use available::ceiling;
+pub use available::pool_limit;
 pub(crate) use chunk::Chunk;
 pub(crate) use listing::list;
 pub(crate) use mark::{Mark, is_in_sight, mark_gone};
 pub(crate) use plan::{SealedPlan, SealedTarget};
-pub(crate) use record::{Record, ShardRecord};
+pub(crate) use record::{RankRecord, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
-pub(crate) use room::ceiling;
-pub use room::pool_limit;
 pub(crate) use salvage::{
     Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, spaces_of,
 };

@@ -27,7 +27,7 @@ use zerocopy::IntoBytes;
 
 /// A rank's record; its file is removed with it. No handle is kept open, so that none is inherited.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RankRecord {
     pool: Pool,
     path: PathBuf,
     owner: Owner,
@@ -62,9 +62,9 @@ struct Recorded {
     rows_read: AtomicU64,
 }
 
-impl Record {
+impl RankRecord {
     /// The record of `rank`, which this member keeps.
-    pub(crate) fn create(pool: &Pool, rank: u32) -> Result<Record> {
+    pub(crate) fn create(pool: &Pool, rank: u32) -> Result<RankRecord> {
         let path = file::path_of(&pool.shared.directory, pool.id(), Some(rank));
         let made = file::create(&path)?;
         let owner = Owner::new(pool.id(), rank, pool.member());
@@ -73,7 +73,7 @@ impl Record {
         });
         let (identity, map) = begun?;
         let (pool, map) = (pool.clone(), Arc::new(map));
-        Ok(Record { pool, path, owner, identity, map, mapped: BLOCK_BYTES, latest: None, forks: forks() })
+        Ok(RankRecord { pool, path, owner, identity, map, mapped: BLOCK_BYTES, latest: None, forks: forks() })
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {
@@ -116,7 +116,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RankRecord {
     fn drop(&mut self) {
         // In a forked child the record is the parent's.
         if forks() != self.forks {

@@ -5,7 +5,7 @@
 //! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
 //! members have the same.
 
-use super::{Pool, Shared, room::Room, sizes::Look, word::WordRead};
+use super::{Pool, Shared, available::Available, sizes::Look, word::WordRead};
 use crate::{
     device::HUGE_PAGE,
     error::Result,
@@ -209,12 +209,12 @@ impl Shared {
         whole.min(self.constants.bytes())
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> Available {
         #[cfg(test)]
         if let Some(room) = *self.sizes.room.lock().unwrap() {
             return room;
         }
-        Room::look(&self.directory)
+        Available::look(&self.directory)
     }
 
     fn looked(&self) -> Option<Look> {

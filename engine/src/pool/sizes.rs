@@ -2,7 +2,7 @@
 
 use super::layout::Constants;
 #[cfg(test)]
-use super::{Shared, room::Room};
+use super::{Shared, available::Available};
 #[cfg(test)]
 use crate::error::Error;
 use crate::{ground::Instant, space::format::PoolBound};
@@ -21,7 +21,7 @@ pub(super) struct Sizes {
     pub(super) looked: Mutex<Option<Look>>,
     /// What a test has the pool find free.
     #[cfg(test)]
-    pub(super) room: Mutex<Option<Room>>,
+    pub(super) room: Mutex<Option<Available>>,
     /// The failure that a test has making memory come to.
     #[cfg(test)]
     pub(super) fails: Mutex<Option<Failure>>,

@@ -1,7 +1,7 @@
 //! The ranks that see the same files of a space: each rank leaves a probe there for the others to see.
 
 use crate::{
-    device::{Access, Device, Room},
+    device::{Access, Device, NewFile},
     error::{Error, Result},
     group::{Group, Neighbours, Place},
     space::Probes,
@@ -57,7 +57,7 @@ impl Place for Marked<'_> {
     /// The probe is an empty file, so that a job can restore from a disk that is full.
     fn mark(&self, rank: usize) -> Result<String> {
         let probe = self.probes.name(rank);
-        match self.device.create(&probe, &Room::of(0)) {
+        match self.device.create(&probe, &NewFile::of(0)) {
             Ok(_) => Ok(probe),
             Err(e) => Err(self.failed("making", &probe, e)),
         }

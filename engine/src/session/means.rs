@@ -11,7 +11,7 @@ use crate::{
     feed::{Feeder, Source},
     ground::lock,
     place::{Intent, IoThreads, Shard, Site, Writer},
-    pool::Record,
+    pool::RankRecord,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
     stage::{Hands, Here, IN_PORTION_BYTES, Order, Policy, PoolInMaking, Snapshots, Staging, Touching},
@@ -30,7 +30,7 @@ pub(super) struct Means {
     /// How many shards this rank puts into the pool.
     pub(super) shards: u64,
     /// The record from which another process could complete a shard; `None` without a pool.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<RankRecord>,
     pub(super) policy: Policy,
     pub(super) touching: Touching,
     /// What changed since the last revision; `None` if all is saved.

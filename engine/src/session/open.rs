@@ -35,7 +35,7 @@ use crate::{
     ground::Instant,
     group::{Divided, Group, agree},
     place::IoThreads,
-    pool::{Pool, Record},
+    pool::{Pool, RankRecord},
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
@@ -201,7 +201,7 @@ impl Inner {
 
         // If another rank writes this rank's shard, that rank keeps the record.
         let shards = road.shards();
-        let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
+        let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| RankRecord::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
         let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let program = Program {

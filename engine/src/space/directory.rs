@@ -7,7 +7,7 @@ use super::{
     space_of_level, stretches,
 };
 use crate::{
-    device::{self, Access, Allocate, Device, File, Room, Stripes},
+    device::{self, Access, Allocate, Device, File, NewFile, Stripes},
     error::{Error, Result},
     printable::printable,
 };
@@ -183,17 +183,17 @@ pub(crate) fn create_layout(
     let unfinished = format!("{name}{UNFINISHED}");
     let path: Arc<str> = path_of(device, &name).into();
     let Making { allocate, stripes, .. } = *making;
-    let room = Room { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
-    let wanted = room.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
+    let wanted = NewFile { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
+    let bytes = wanted.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
     let attempt = || -> Result<LayoutFile> {
         let file = device
-            .create(&unfinished, &room)
-            .map_err(|e| Error::io("making", &path, e).for_want_of(wanted, || device.available_bytes()))?;
+            .create(&unfinished, &wanted)
+            .map_err(|e| Error::io("making", &path, e).for_want_of(bytes, || device.available_bytes()))?;
         if allocate == Allocate::Zero {
             // The room that the file takes already will be free again when it is removed.
             let free = || Some(device.available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
-            write_zeros(&*file, &room, making.progress)
-                .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(wanted, free))?;
+            write_zeros(&*file, &wanted, making.progress)
+                .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(bytes, free))?;
         }
         let bytes = Aligned::holding(&header.build())
             .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;
@@ -211,9 +211,9 @@ pub(crate) fn create_layout(
     attempt().inspect_err(|_| drop(device.remove(&unfinished)))
 }
 
-fn write_zeros(file: &dyn File, room: &Room, progress: &dyn Fn(u64)) -> io::Result<()> {
+fn write_zeros(file: &dyn File, wanted: &NewFile, progress: &dyn Fn(u64)) -> io::Result<()> {
     let zeros = Aligned::zeroed(ZEROS_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
-    for stretch in &room.stretches {
+    for stretch in &wanted.stretches {
         let mut at = stretch.start;
         while at < stretch.end {
             let part = (stretch.end - at).min(ZEROS_BYTES);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
-    device::{Allocate, Device, Room, Stripes},
+    device::{Allocate, Device, NewFile, Stripes},
     group::Solo,
     tend::{Rules, Unseen, hold_on, prune, prune_on, release_on},
 };
@@ -131,7 +131,7 @@ fn wedged_medium() -> Medium {
     for entry in std::fs::read_dir(folder.path().join("wedged")).unwrap() {
         let (name, bytes) = entry.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).unwrap();
         if let Some(name) = name.to_str().filter(|name| name.ends_with(".mainstay")) {
-            let room = Room {
+            let room = NewFile {
                 bytes: bytes.len() as u64,
                 stretches: Vec::new(),
                 allocate: Allocate::Sparse,

@@ -7,7 +7,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Region, Session, SpaceSurvey, Stage, Start, Verified,
-    device::{Allocate, Device, Disk, File, FileSystem, Room, Stripes},
+    device::{Allocate, Device, Disk, File, FileSystem, NewFile, Stripes},
     space::Per,
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
@@ -305,11 +305,11 @@ fn a_space_that_is_reserved_anew_or_grows_unused_leaves_nothing_behind() {
 struct Full;
 
 impl Between for Full {
-    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         if name.starts_with("layout-") && disk.list()?.iter().any(|name| name.starts_with("layout-000001-")) {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        disk.create(name, room)
+        disk.create(name, wanted)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File, Room},
+    device::{Access, Device, Disk, File, NewFile},
     group::Solo,
 };
 use std::{
@@ -50,7 +50,7 @@ impl Job {
 struct Looking(Arc<Job>);
 
 impl Between for Looking {
-    fn create(&self, _: &Disk, name: &str, _: &Room) -> io::Result<Arc<dyn File>> {
+    fn create(&self, _: &Disk, name: &str, _: &NewFile) -> io::Result<Arc<dyn File>> {
         panic!("who looks made {name}")
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {

@@ -1,6 +1,6 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, Room, Stripes};
+use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, NewFile, Stripes};
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
@@ -8,8 +8,8 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
     fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
         disk.list()
     }
-    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
-        disk.create(name, room)
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+        disk.create(name, wanted)
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         disk.open(name, access)
@@ -85,8 +85,8 @@ impl<B: Between> Device for Watched<B> {
     fn list(&self) -> io::Result<Vec<String>> {
         self.between.list(&self.disk)
     }
-    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
-        Ok(self.watched(self.between.create(&self.disk, name, room)?))
+    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+        Ok(self.watched(self.between.create(&self.disk, name, wanted)?))
     }
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         Ok(self.watched(self.between.open(&self.disk, name, access)?))

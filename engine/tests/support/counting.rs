@@ -2,7 +2,7 @@
 //! lie on whatever it is told.
 
 use super::between::{Between, Watched};
-use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, Room, Stripes};
+use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, NewFile, Stripes};
 use std::{
     collections::BTreeMap,
     io,
@@ -50,9 +50,9 @@ impl Between for Counts {
         self.calls.add("list");
         disk.list()
     }
-    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         self.calls.add("create");
-        disk.create(name, room)
+        disk.create(name, wanted)
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         self.calls.add("open");

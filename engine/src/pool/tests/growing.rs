@@ -1,7 +1,7 @@
 //! Pools that size themselves.
 
 use super::{
-    super::{Record, Shared, room::Room, word::State},
+    super::{RankRecord, Shared, available::Available, word::State},
     peer::Peer,
     *,
 };
@@ -12,8 +12,8 @@ use std::{
     thread,
 };
 
-const AMPLE: Room =
-    Room { memory_free: 1 << 40, group_free: 1 << 40, directory_bytes: 1 << 40, directory_free: 1 << 40 };
+const AMPLE: Available =
+    Available { memory_free: 1 << 40, group_free: 1 << 40, directory_bytes: 1 << 40, directory_free: 1 << 40 };
 
 fn growing(directory: &TempDir, members: u32) -> Pool {
     let shape = Shape { grows: true, chunk_bytes_max: 4 * CHUNK, ..shape(members, 1024) };
@@ -29,7 +29,7 @@ fn joined(directory: &TempDir, pool: &Pool, member: u32) -> Pool {
 }
 
 /// Sets what `pool` finds free from now on.
-fn free(pool: &Pool, room: Room) {
+fn free(pool: &Pool, room: Available) {
     *pool.shared.sizes.room.lock().unwrap() = Some(room);
 }
 
@@ -72,12 +72,12 @@ fn it_takes_what_its_members_want_and_grows_with_them() {
 #[test]
 fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_on() {
     let rows = [
-        (Room { memory_free: 40 * CHUNK, ..AMPLE }, 10, PoolBound::Memory),
-        (Room { group_free: 24 * CHUNK, ..AMPLE }, 6, PoolBound::ControlGroup),
-        (Room { directory_bytes: 16 * CHUNK, ..AMPLE }, 8, PoolBound::Directory),
+        (Available { memory_free: 40 * CHUNK, ..AMPLE }, 10, PoolBound::Memory),
+        (Available { group_free: 24 * CHUNK, ..AMPLE }, 6, PoolBound::ControlGroup),
+        (Available { directory_bytes: 16 * CHUNK, ..AMPLE }, 8, PoolBound::Directory),
         // The least is a chunk for each member and one more.
-        (Room { memory_free: 0, ..AMPLE }, 4, PoolBound::Memory),
-        (Room { directory_bytes: 0, directory_free: 0, ..AMPLE }, 4, PoolBound::Directory),
+        (Available { memory_free: 0, ..AMPLE }, 4, PoolBound::Memory),
+        (Available { directory_bytes: 0, directory_free: 0, ..AMPLE }, 4, PoolBound::Directory),
     ];
     for (room, chunks, bound) in rows {
         let directory = super::memory();
@@ -112,7 +112,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     [&mut last, &mut of_second].into_iter().for_each(|chunk| chunk.bytes_mut().fill(7));
     drop(chunks);
     let indices = [last.index(), of_second.index()];
-    free(&first, Room { memory_free: 8 * CHUNK, ..AMPLE });
+    free(&first, Available { memory_free: 8 * CHUNK, ..AMPLE });
     first.adapt();
     // The pool gets a quarter of what was free and what it had.
     assert_eq!((first.bytes(), second.bytes()), (6 * CHUNK, 6 * CHUNK));
@@ -181,7 +181,7 @@ fn chunks_suit_the_largest_shard_and_the_room() {
         assert_eq!(pool.chunk_bytes(), chunks * CHUNK, "{facts:?}");
     }
     pool.want(64 * CHUNK, 0);
-    free(&pool, Room { memory_free: 32 * CHUNK, ..AMPLE });
+    free(&pool, Available { memory_free: 32 * CHUNK, ..AMPLE });
     assert_eq!(pool.chunk_facts(), [64 * CHUNK, !(2 * CHUNK)]);
 }
 
@@ -192,7 +192,7 @@ fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
     first.set_chunk([8 * CHUNK, !u64::MAX]);
     first.want(12 * CHUNK, 0);
     first.make_memory().unwrap();
-    let mut record = Record::create(&first, 0).unwrap();
+    let mut record = RankRecord::create(&first, 0).unwrap();
     let mut chunks = take_all(&first);
     let mut chunk = take_highest(&mut chunks);
     assert_eq!((chunk.index(), chunk.bytes().len() as u64), (2, 4 * CHUNK));
@@ -206,7 +206,7 @@ fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
     };
     complete(&first.sealed(0), first.contents());
     first.want(0, 0);
-    free(&first, Room { memory_free: 0, ..AMPLE });
+    free(&first, Available { memory_free: 0, ..AMPLE });
     first.adapt();
     assert!(first.bytes() <= 12 * CHUNK);
     // A member that is killed leaves all as it is.
@@ -289,7 +289,7 @@ fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() 
         let (first, ended) = (&first, &ended);
         scope.spawn(move || {
             while !ended.load(Ordering::Relaxed) {
-                free(first, Room { memory_free: 0, ..AMPLE });
+                free(first, Available { memory_free: 0, ..AMPLE });
                 first.adapt();
                 free(first, AMPLE);
                 first.make_memory().unwrap();
@@ -328,7 +328,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     let second = joined(&directory, &first, 1);
     let pools = [&first, &second];
     pools.iter().for_each(|pool| pool.want(8 * CHUNK, 0));
-    let scarce = |chunks: u64| Room { memory_free: 4 * chunks * CHUNK, ..AMPLE };
+    let scarce = |chunks: u64| Available { memory_free: 4 * chunks * CHUNK, ..AMPLE };
     for (room, chunks) in [(AMPLE, 16), (scarce(6), 6), (scarce(0), 3), (AMPLE, 16), (scarce(9), 9)] {
         pools.iter().for_each(|pool| free(pool, room));
         // Called as each rank does at t1: before the ranks have met, and after.
@@ -345,7 +345,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
         assert_eq!(pools.map(Pool::bound), [bound; 2], "{room:?}");
         // Memory that chunks in use take was free before.
         if let Some(left) = room.memory_free.checked_sub(chunks * CHUNK) {
-            free(&first, Room { memory_free: left, ..room });
+            free(&first, Available { memory_free: left, ..room });
             assert!(!first.chunk_facts()[1] >= room.memory_free / 4 / 4, "{room:?}");
         }
     }
@@ -359,7 +359,7 @@ fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     pool.want(128 * CHUNK, 0);
     pool.make_memory().unwrap();
     let chunks = take_all(&pool);
-    free(&pool, Room { memory_free: 0, ..AMPLE });
+    free(&pool, Available { memory_free: 0, ..AMPLE });
     pool.adapt();
     assert_eq!((pool.bytes(), memory(&pool)), (32 * CHUNK, 128 * CHUNK));
     drop(chunks);

@@ -240,7 +240,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
             errors.iter().for_each(|error| assert_eq!(error.kind(), ErrorKind::PoolFull));
         }
         assert_eq!(memory().unwrap(), before);
-        assert!(super::super::Record::create(&first, 0).unwrap().begin(2 << 20, 1, 0).is_err());
+        assert!(super::super::RankRecord::create(&first, 0).unwrap().begin(2 << 20, 1, 0).is_err());
         fs::remove_file(&other).unwrap();
         first.make_memory().unwrap();
         // The memory is made for all members: a full directory does not matter now.

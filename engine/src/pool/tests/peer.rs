@@ -1,7 +1,7 @@
 //! A member in a process of its own: this test program again, with one test that does what it is told.
 
 use super::{
-    super::{Record, word::State},
+    super::{RankRecord, word::State},
     *,
 };
 use std::{
@@ -145,7 +145,7 @@ fn fork(pool: Pool) {
 
 /// Stages a shard of one full chunk, and seals it if the peer is told so.
 fn record(pool: &Pool) {
-    let mut record = Record::create(pool, 1).unwrap();
+    let mut record = RankRecord::create(pool, 1).unwrap();
     let mut chunk = take(pool);
     chunk.bytes_mut().fill(9);
     let shard = recording::stage(&mut record, &chunk);
@@ -159,7 +159,7 @@ fn record(pool: &Pool) {
 /// Seals a shard, and looks for it when the process may open no more files.
 fn without_descriptors(pool: &Pool) {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let mut record = Record::create(pool, 1).unwrap();
+    let mut record = RankRecord::create(pool, 1).unwrap();
     let chunk = take(pool);
     recording::stage(&mut record, &chunk).seal(&recording::plan()).unwrap();
     let next = std::fs::File::open("/dev/null").map(|file| std::os::fd::AsRawFd::as_raw_fd(&file) as u64).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Record, Sealed, SealedPlan, SealedTarget, ShardRecord, list,
+        RankRecord, Sealed, SealedPlan, SealedTarget, ShardRecord, list,
         record_layout::{CONTROL_AT, Owner, Parts, SegmentFound, ShardFound},
         remove,
         staged::Staged,
@@ -61,7 +61,7 @@ pub(super) fn plan() -> SealedPlan {
 }
 
 /// Stages two segments: segment 0 is in a chunk; segment 1 is done in both targets, and its chunk went on.
-pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
+pub(super) fn stage(record: &mut RankRecord, chunk: &Chunk) -> ShardRecord {
     let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
     shard.place(1, CHUNK, 4096, chunk.index() + 1);
@@ -87,7 +87,7 @@ fn file_of(pool: &Pool, rank: u32) -> File {
 fn a_sealed_shard_is_read_back() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 6).unwrap();
+    let mut record = RankRecord::create(&pool, 6).unwrap();
     let mut chunk = take(&pool);
     chunk.bytes_mut().fill(9);
     let shard = stage(&mut record, &chunk);
@@ -117,7 +117,7 @@ fn a_sealed_shard_is_read_back() {
 fn each_target_is_owed_what_it_does_not_have() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let shard = stage(&mut record, &take(&pool));
     shard.seal(&plan()).unwrap();
     let left = || -> Vec<(u8, Vec<u32>)> {
@@ -156,7 +156,7 @@ fn each_target_is_owed_what_it_does_not_have() {
 fn what_lies_in_its_target_is_owed_its_hashes_alone() {
     let directory = memory();
     let pool = create(directory.path(), &Shape::of_tables(2)).unwrap();
-    let mut record = Record::create(&pool, 6).unwrap();
+    let mut record = RankRecord::create(&pool, 6).unwrap();
     let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     for (segment, offset) in [(0, 0), (1, CHUNK)] {
         shard.place_in_target(segment, offset, CHUNK);
@@ -194,7 +194,7 @@ fn a_pool_of_tables_has_no_chunks() {
 fn a_record_of_another_version_is_told() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let file = file_of(&pool, 0);
@@ -211,7 +211,7 @@ fn a_record_of_another_version_is_told() {
 fn a_chunk_that_went_on_to_something_else_is_not_the_segments() {
     let directory = memory();
     let pool = pool(&directory, 1, 2);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let found = sealed(&pool, 0).unwrap();
@@ -238,7 +238,7 @@ fn a_chunk_that_went_on_to_something_else_is_not_the_segments() {
 fn a_seal_never_covers_what_came_after_it() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let first = take(&pool);
     let old = stage(&mut record, &first);
     old.seal(&plan()).unwrap();
@@ -279,7 +279,7 @@ fn a_seal_never_covers_what_came_after_it() {
 fn no_byte_that_is_sealed_can_change() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let file = file_of(&pool, 0);
@@ -321,7 +321,7 @@ fn no_byte_that_is_sealed_can_change() {
 fn a_record_that_was_cut_short_is_none() {
     let directory = memory();
     let pool = pool(&directory, 1, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let (file, parts) = (file_of(&pool, 0), Parts::new(ROWS, SEGMENTS_MAX).unwrap());
@@ -358,7 +358,7 @@ fn survivors_find_the_shard_of_a_killed_member() {
 fn a_sealed_record_is_looked_for_after_another_of_its_member_was_published() {
     let directory = memory();
     let pool = pool(&directory, 2, 3);
-    let mut records = [0, 1].map(|rank| Record::create(&pool, rank).unwrap());
+    let mut records = [0, 1].map(|rank| RankRecord::create(&pool, rank).unwrap());
     let [first, _second] = records.each_mut().map(|record| {
         let shard = stage(record, &take(&pool));
         shard.seal(&plan()).unwrap();
@@ -373,7 +373,7 @@ fn a_sealed_record_is_looked_for_after_another_of_its_member_was_published() {
 fn a_record_goes_with_its_own_member_only() {
     let directory = memory();
     let pool = pool(&directory, 2, 3);
-    let mut record = Record::create(&pool, 0).unwrap();
+    let mut record = RankRecord::create(&pool, 0).unwrap();
     stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
     // A member that died could have said this.
     pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);

@@ -7,7 +7,7 @@ use crate::{
     ground::Instant,
     group::{Group, hear, tell},
     place::{Load, Order, Shard, Writer, segments_at_most},
-    pool::{Chunk, Pool, Record},
+    pool::{Chunk, Pool, RankRecord},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Full, Hands},
 };
@@ -28,7 +28,7 @@ struct Ward {
     /// both must be.
     portion: Option<Portion>,
     /// The record from which another process could complete the ward's shard; `None` without a pool.
-    record: Option<Record>,
+    record: Option<RankRecord>,
     /// It has not said yet that all is staged, or that it gives up.
     is_awaited: bool,
     /// How many pieces the ward has announced.
@@ -43,7 +43,7 @@ type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
 impl Wards {
     pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Wards> {
         let ward = |&rank: &usize| {
-            let record = pool.map(|pool| Record::create(pool, rank as u32)).transpose()?;
+            let record = pool.map(|pool| RankRecord::create(pool, rank as u32)).transpose()?;
             Ok(Ward { rank, portion: None, record, is_awaited: false, pieces: 0, taken: None })
         };
         let spare = if ranks.is_empty() { None } else { Some(room_for(piece_bytes)?) };

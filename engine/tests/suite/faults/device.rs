@@ -1,7 +1,7 @@
 //! A disk that fails on demand.
 
 use crate::support::between::{Between, Watched};
-use mainstay_engine::device::{Device, Disk, File, LockFile, LockOutcome, Room};
+use mainstay_engine::device::{Device, Disk, File, LockFile, LockOutcome, NewFile};
 use std::{
     io,
     path::Path,
@@ -53,10 +53,10 @@ fn failed<T>(number: i32) -> io::Result<T> {
 }
 
 impl Between for Faults {
-    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         match self.now() {
-            Fault::Create(number) if room.bytes > 0 => failed(number),
-            _ => disk.create(name, room),
+            Fault::Create(number) if wanted.bytes > 0 => failed(number),
+            _ => disk.create(name, wanted),
         }
     }
 

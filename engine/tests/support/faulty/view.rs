@@ -1,7 +1,7 @@
 //! How one rank sees the medium, and what goes wrong for it.
 
 use super::{Change, Gate, Medium, Operation, lock};
-use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, RANK_BYTES, Room};
+use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, NewFile, RANK_BYTES};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -196,9 +196,9 @@ impl Device for Faulty {
         Ok(shared.live.names.keys().cloned().chain(locks).collect())
     }
 
-    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+    fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         let file = self.0.medium.lock().number() as usize;
-        self.0.change(|| Change::Create { file, name: name.to_owned(), bytes: room.bytes })?;
+        self.0.change(|| Change::Create { file, name: name.to_owned(), bytes: wanted.bytes })?;
         Ok(self.handle(file))
     }
 

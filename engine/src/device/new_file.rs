@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A file that is about to be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct NewFile {
     pub bytes: u64,
     /// The parts that will be written: ascending, and not touching.
     pub stretches: Vec<Range<u64>>,
@@ -34,10 +34,10 @@ pub struct Stripes {
     pub bytes: u64,
 }
 
-impl Room {
-    /// Room for all of a file of `bytes` bytes, whose blocks are set aside.
-    pub fn of(bytes: u64) -> Room {
-        Room { bytes, stretches: Some(0..bytes).into_iter().collect(), ..Room::default() }
+impl NewFile {
+    /// All of a file of `bytes` bytes, whose blocks are set aside.
+    pub fn of(bytes: u64) -> NewFile {
+        NewFile { bytes, stretches: Some(0..bytes).into_iter().collect(), ..NewFile::default() }
     }
 
     /// Bytes that will be written.

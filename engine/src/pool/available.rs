@@ -18,18 +18,18 @@ const DIRECTORY_SHARE: u64 = 2;
 
 /// What is free, in bytes; `u64::MAX` if nothing is told, or there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct Available {
     pub(crate) memory_free: u64,
     pub(crate) group_free: u64,
     pub(crate) directory_bytes: u64,
     pub(crate) directory_free: u64,
 }
 
-impl Room {
+impl Available {
     /// What is free now, for a pool in `directory`.
-    pub(crate) fn look(directory: &Path) -> Room {
+    pub(crate) fn look(directory: &Path) -> Available {
         let (directory_bytes, directory_free) = directory_room(directory);
-        Room {
+        Available {
             memory_free: meminfo(Path::new("/proc/meminfo"), "MemAvailable:"),
             group_free: groups(Path::new("/")).iter().map(|group| group.free).min().unwrap_or(u64::MAX),
             directory_bytes,
@@ -60,7 +60,7 @@ impl Room {
 /// The most bytes that a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may take now, and what keeps it
 /// from taking more. Within that it takes what its ranks save.
 pub fn pool_limit(directory: &Path) -> (u64, PoolBound) {
-    let (now, bound) = Room::look(directory).limit(0);
+    let (now, bound) = Available::look(directory).limit(0);
     (now.min(ceiling(directory)), bound)
 }
 
@@ -151,20 +151,20 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
-    const AMPLE: Room =
-        Room { memory_free: u64::MAX, group_free: u64::MAX, directory_bytes: u64::MAX, directory_free: u64::MAX };
+    const AMPLE: Available =
+        Available { memory_free: u64::MAX, group_free: u64::MAX, directory_bytes: u64::MAX, directory_free: u64::MAX };
 
     #[test]
     fn the_scarcest_bounds_it() {
         let rows = [
-            (Room { memory_free: 400 * MIB, ..AMPLE }, 0, 100, PoolBound::Memory),
+            (Available { memory_free: 400 * MIB, ..AMPLE }, 0, 100, PoolBound::Memory),
             // The memory that the pool holds was free before.
-            (Room { memory_free: 300 * MIB, ..AMPLE }, 100, 100, PoolBound::Memory),
-            (Room { group_free: 40 * MIB, memory_free: 400 * MIB, ..AMPLE }, 0, 10, PoolBound::ControlGroup),
-            (Room { directory_bytes: 64 * MIB, directory_free: 64 * MIB, ..AMPLE }, 0, 32, PoolBound::Directory),
-            (Room { directory_bytes: 64 * MIB, directory_free: 8 * MIB, ..AMPLE }, 0, 7, PoolBound::Directory),
-            (Room { directory_bytes: 64 * MIB, directory_free: 0, ..AMPLE }, 32, 28, PoolBound::Directory),
-            (Room { directory_bytes: 0, directory_free: 0, ..AMPLE }, 0, 0, PoolBound::Directory),
+            (Available { memory_free: 300 * MIB, ..AMPLE }, 100, 100, PoolBound::Memory),
+            (Available { group_free: 40 * MIB, memory_free: 400 * MIB, ..AMPLE }, 0, 10, PoolBound::ControlGroup),
+            (Available { directory_bytes: 64 * MIB, directory_free: 64 * MIB, ..AMPLE }, 0, 32, PoolBound::Directory),
+            (Available { directory_bytes: 64 * MIB, directory_free: 8 * MIB, ..AMPLE }, 0, 7, PoolBound::Directory),
+            (Available { directory_bytes: 64 * MIB, directory_free: 0, ..AMPLE }, 32, 28, PoolBound::Directory),
+            (Available { directory_bytes: 0, directory_free: 0, ..AMPLE }, 0, 0, PoolBound::Directory),
         ];
         for (room, held, expected, bound) in rows {
             assert_eq!(room.limit(held * MIB), (expected * MIB, bound), "{room:?}, {held} held");
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn it_is_short_when_less_is_free_than_it_holds() {
-        let room = Room { memory_free: 300, group_free: 200, ..AMPLE };
+        let room = Available { memory_free: 300, group_free: 200, ..AMPLE };
         assert!(room.is_short(201) && !room.is_short(200));
         // Once the pool is cut down to its share, memory is not short any more: the pool does not go up and down.
-        let (held, _) = Room { memory_free: 100, ..AMPLE }.limit(300);
-        assert_eq!((held, Room { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
+        let (held, _) = Available { memory_free: 100, ..AMPLE }.limit(300);
+        assert_eq!((held, Available { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
     }
 
     fn write(root: &Path, files: &[(&str, &str)]) {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn this_machine_tells() {
-        let room = Room::look(Path::new("/dev/shm"));
+        let room = Available::look(Path::new("/dev/shm"));
         assert!(room.memory_free < u64::MAX && room.directory_bytes < u64::MAX, "{room:?}");
         assert!(ceiling(Path::new("/dev/shm")) < u64::MAX / 2);
     }
