@@ -1,6 +1,6 @@
 //! Named memory of the program.
 
-use super::{memory::Memory, size::SMALL_ALIGNMENT};
+use super::memory::Memory;
 use crate::{
     boxes::{Cells, Rows},
     error::{Error, Result},
@@ -9,6 +9,8 @@ use crate::{
 use std::sync::Arc;
 
 const NAME_BYTES_MAX: usize = 200;
+/// What smaller regions than a block begin on.
+pub(super) const SMALL_ALIGNMENT: u64 = 64;
 
 /// Memory that a program wants saved, by name.
 #[derive(Debug, Clone)]

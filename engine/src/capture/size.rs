@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 const BYTES_AN_EXTENT: u64 = 256;
 const EXTENTS_FEW: u64 = 4096;
 
-/// What smaller regions than a block begin on.
-pub(super) const SMALL_ALIGNMENT: u64 = 64;
-
 /// Of a state of which only the bytes are known: so many regions, with bytes of the name and dimensions, and one
 /// more for each so many blocks. Each may leave a part of its last block empty.
 const REGIONS_FEW: usize = 8;

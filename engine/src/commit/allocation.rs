@@ -8,8 +8,8 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         Aligned, Portion,
-        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Manifest, Run, blocks_for},
-        free::{Blocks, FreeMap},
+        format::{BLOCK_BYTES, Catalogue, Entry, HASH_BYTES, Hash, Lineage, Manifest, PhaseRecord, Run, blocks_for},
+        free::{Blocks, FreeMap, united},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,13 @@ impl Need {
     /// The need of a shard of this `size` whose data lies in at most `runs` runs.
     pub(crate) fn of(size: &Size, runs: usize) -> Need {
         Need { data: size.blocks(), meta: size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs)) }
+    }
+
+    /// The need of a shard like `kept`.
+    pub(super) fn again(kept: &Kept) -> Need {
+        // The rows of a shard that shares blocks with others lie apart.
+        let (meta, rows) = (kept.entry.meta_bytes / BLOCK_BYTES, blocks_for(kept.data * HASH_BYTES as u64));
+        Need { data: kept.data, meta: meta.max(rows + blocks_for(kept.entry.manifest_bytes)) }
     }
 
     pub(super) fn blocks(self) -> u64 {
@@ -75,6 +82,26 @@ impl Allocation {
     pub(crate) fn is_for(&self, size: &Size, shared: &[Run]) -> bool {
         let need = Need::of(size, self.data.len());
         self.shared == shared && need.data <= self.own_blocks() && need.meta <= self.meta.count
+    }
+
+    /// A shard that would lie here, newer than any that is there.
+    pub(super) fn imagined(&self, number: u64) -> Kept {
+        let shared = self.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
+        let entry = Entry {
+            lineage: Lineage { number: u64::MAX, id: [0; 16] },
+            number,
+            shards: 1,
+            shard: 0,
+            bytes: 0,
+            manifest_at: 0,
+            manifest_bytes: 0,
+            manifest_hash: [0; 16],
+            meta_at: 0,
+            meta_bytes: 0,
+            phases: PhaseRecord::default(),
+        };
+        let blocks = united(self.data.iter().copied().chain([self.meta]).chain(shared).collect());
+        Kept { entry, blocks, data: self.log_blocks() }
     }
 
     /// How many blocks the log can have, those of older revisions with them.

@@ -60,7 +60,7 @@ impl Ledger {
     /// of them all can be saved again after it.
     pub(crate) fn allocate_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<Allocation> {
         let found = self.found();
-        let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
+        let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| Need::again(kept));
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
         let maps = &mut self.free_maps();
@@ -159,7 +159,7 @@ impl Ledger {
             let given = given.filter(|_| step == 0).cloned();
             let room = given.or_else(|| allocate(maps, referred, &retained, &[], need));
             let Some(room) = room else { return false };
-            let imagined = Arc::new(Kept::imagined(step as u64, &room));
+            let imagined = Arc::new(room.imagined(step as u64));
             complete.insert(0, imagined.key());
             complete.truncate(keep);
             let published = [&retained[..], &[imagined]].concat();

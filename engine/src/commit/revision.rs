@@ -1,10 +1,9 @@
 //! What identifies a revision, and what one rank holds of it.
 
-use super::{Allocation, Need};
 use crate::{
     mutant::{self, Mutant},
     space::{
-        format::{BLOCK_BYTES, Entry, HASH_BYTES, Lineage, Manifest, PhaseRecord, blocks_for},
+        format::{BLOCK_BYTES, Entry, Lineage, Manifest},
         free::{Blocks, united},
     },
 };
@@ -67,33 +66,6 @@ impl Kept {
 
     pub(crate) fn key(&self) -> RevisionKey {
         RevisionKey::of(&self.entry)
-    }
-
-    /// A shard that would lie at `place`, newer than any that is there.
-    pub(super) fn imagined(number: u64, place: &Allocation) -> Kept {
-        let shared = place.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
-        let entry = Entry {
-            lineage: Lineage { number: u64::MAX, id: [0; 16] },
-            number,
-            shards: 1,
-            shard: 0,
-            bytes: 0,
-            manifest_at: 0,
-            manifest_bytes: 0,
-            manifest_hash: [0; 16],
-            meta_at: 0,
-            meta_bytes: 0,
-            phases: PhaseRecord::default(),
-        };
-        let blocks = united(place.data.iter().copied().chain([place.meta]).chain(shared).collect());
-        Kept { entry, blocks, data: place.log_blocks() }
-    }
-
-    /// What a shard like this one needs.
-    pub(super) fn need(&self) -> Need {
-        // The rows of a shard that shares blocks with others lie apart.
-        let (meta, rows) = (self.entry.meta_bytes / BLOCK_BYTES, blocks_for(self.data * HASH_BYTES as u64));
-        Need { data: self.data, meta: meta.max(rows + blocks_for(self.entry.manifest_bytes)) }
     }
 
     /// How many blocks the shard takes.

@@ -2,8 +2,12 @@
 //! saves more than it wastes.
 
 use super::{
-    Kind, Page, Predictor, Tick,
+    count::Count,
     early::{Early, Outcome},
+    idle::Idle,
+    infrequent::Infrequent,
+    phase::Phase,
+    predictor::{Page, Predictor, Tick},
 };
 
 /// Of a score, what an interval more leaves of it: programs go from phase to phase.
@@ -38,8 +42,9 @@ struct Score {
 
 impl Auto {
     pub(super) fn new() -> Auto {
-        let others = [Kind::Phase, Kind::Count, Kind::Infrequent, Kind::Idle];
-        let tried = others.into_iter().filter_map(Kind::predictor).map(|predictor| Tried {
+        let others: [Box<dyn Predictor>; 4] =
+            [Box::<Phase>::default(), Box::<Count>::default(), Box::<Infrequent>::default(), Box::<Idle>::default()];
+        let tried = others.into_iter().map(|predictor| Tried {
             predictor,
             early: Early::default(),
             settled: Vec::new(),

@@ -1,6 +1,6 @@
 //! A page that has been found written as often as in the interval before is taken for settled.
 
-use super::{Page, PerPage, Predictor, Tick};
+use super::predictor::{Page, PerPage, Predictor, Tick};
 
 #[derive(Debug, Default)]
 pub(super) struct Count {

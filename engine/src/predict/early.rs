@@ -1,7 +1,7 @@
 //! What is saved early of one interval, as it would come out: pages wait in turn for a writer that takes as many as there
 //! is time for, and one that is written again was saved in vain.
 
-use super::{Page, PerPage};
+use super::predictor::{Page, PerPage};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A page that was not written for some ticks is taken for settled.
 
-use super::{Page, PerPage, Predictor, Tick};
+use super::predictor::{Page, PerPage, Predictor, Tick};
 use std::collections::VecDeque;
 
 const TICKS: usize = 2;

@@ -1,7 +1,7 @@
 //! A page that is written seldom is written once (paper 004, section 3.2): one that was not written in the last two intervals
 //! is taken for settled as soon as it is.
 
-use super::{Page, PerPage, Predictor, Tick};
+use super::predictor::{Page, PerPage, Predictor, Tick};
 
 const INTERVALS: u32 = 2;
 

@@ -1,6 +1,6 @@
 //! Numbers for the pages of an address space, which lie far apart: each gets the next one when it is first seen.
 
-use super::Page;
+use super::predictor::Page;
 use std::collections::HashMap;
 
 const TOGETHER: u64 = 512;

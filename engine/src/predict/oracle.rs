@@ -1,7 +1,7 @@
 //! What a perfect predictor would have named (paper 004, section 4.2): the pages that a recorded interval does not write
 //! again.
 
-use super::{Page, PerPage};
+use super::predictor::{Page, PerPage};
 
 /// The last writes of one interval.
 #[derive(Debug, Default)]

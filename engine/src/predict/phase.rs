@@ -4,7 +4,10 @@
 //!
 //! Where an interval ends inside an iteration, what counts of that iteration is the last write before that point.
 
-use super::{Page, PerPage, Predictor, Tick, positions::Positions};
+use super::{
+    positions::Positions,
+    predictor::{Page, PerPage, Predictor, Tick},
+};
 
 const NEVER: u32 = u32::MAX;
 

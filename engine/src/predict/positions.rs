@@ -1,7 +1,7 @@
 //! Where in an iteration a page is last written, learnt from many: each tick tells only that it was after one moment and
 //! no later than another.
 
-use super::{Page, PerPage};
+use super::predictor::{Page, PerPage};
 
 const SAMPLES: usize = 16;
 /// One sample of so many may say that the page was written later: iterations do not take equally long.

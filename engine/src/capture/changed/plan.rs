@@ -9,7 +9,7 @@ use super::{
     hashes::each_block,
 };
 use crate::{
-    capture::{Region, Size, size::SMALL_ALIGNMENT},
+    capture::{Region, Size, region::SMALL_ALIGNMENT},
     space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
 };
 use std::ops::Range;

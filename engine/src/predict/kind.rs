@@ -1,0 +1,54 @@
+//! The predictors by name.
+
+use super::{auto::Auto, count::Count, idle::Idle, infrequent::Infrequent, phase::Phase, predictor::Predictor};
+
+/// The predictors, by the names that users give them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// None: every page is saved at the checkpoint.
+    Off,
+    /// A page that was not written in the last two intervals before this one will not be written again in it (paper 004,
+    /// section 3.2, the first heuristic).
+    Infrequent,
+    /// A page that was not written for two ticks.
+    Idle,
+    /// A page that was last written at this point of the interval before.
+    Phase,
+    /// A page that was written as often as in the interval before.
+    Count,
+    /// What would have served best until now, or none.
+    Auto,
+    /// What is known from a recorded run: none is better (section 4.2).
+    Oracle,
+}
+
+impl Kind {
+    pub const ALL: [(Kind, &'static str); 7] = [
+        (Self::Off, "off"),
+        (Self::Infrequent, "infrequent"),
+        (Self::Idle, "idle"),
+        (Self::Phase, "phase"),
+        (Self::Count, "count"),
+        (Self::Auto, "auto"),
+        (Self::Oracle, "oracle"),
+    ];
+
+    /// Those that know nothing but what has happened.
+    pub const REAL: [Kind; 5] = [Self::Infrequent, Self::Idle, Self::Phase, Self::Count, Self::Auto];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// A predictor that has learnt nothing yet; `None` for those that predict nothing by themselves.
+    pub fn predictor(self) -> Option<Box<dyn Predictor>> {
+        match self {
+            Self::Off | Self::Oracle => None,
+            Self::Infrequent => Some(Box::new(Infrequent::default())),
+            Self::Idle => Some(Box::new(Idle::default())),
+            Self::Phase => Some(Box::new(Phase::default())),
+            Self::Count => Some(Box::new(Count::default())),
+            Self::Auto => Some(Box::new(Auto::new())),
+        }
+    }
+}
