@@ -1,22 +1,7 @@
-//! Gathers pieces in a buffer until it is full. The buffer is the rank's own, a chunk of the node's pool, or the blocks
-//! that the pieces are to lie in.
+//! Gathers pieces in a buffer until it is full.
 
-use super::{later::Later, source::Source};
-use crate::{
-    capture::Handed,
-    device::Mapped,
-    pool::Chunk,
-    space::{Aligned, format::BLOCK},
-};
-
-/// A buffer that is being filled.
-#[derive(Debug)]
-pub(super) enum Buffer {
-    Own(Aligned),
-    Chunk(Chunk),
-    /// Of the portion, where the log has come to.
-    Blocks(Mapped),
-}
+use super::{buffer::Buffer, later::Later, source::Source};
+use crate::{capture::Handed, space::format::BLOCK};
 
 /// A buffer, and what it holds so far. The bytes get their place in the log only when the buffer leaves.
 #[derive(Debug, Default)]
@@ -34,16 +19,6 @@ pub(super) struct Gathered {
     pub(super) from: u64,
     pub(super) bytes: u64,
     pub(super) in_buffer: u64,
-}
-
-impl Buffer {
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Buffer::Own(aligned) => aligned,
-            Buffer::Chunk(chunk) => chunk.bytes_mut(),
-            Buffer::Blocks(mapped) => mapped.as_mut(),
-        }
-    }
 }
 
 impl Gather {
@@ -80,13 +55,7 @@ impl Gather {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        let room = match &self.buffer {
-            Some(Buffer::Own(aligned)) => aligned.len(),
-            Some(Buffer::Chunk(chunk)) => chunk.bytes().len(),
-            Some(Buffer::Blocks(mapped)) => mapped.as_ref().len(),
-            None => return false,
-        };
-        self.used == room
+        self.buffer.as_ref().is_some_and(|buffer| self.used == buffer.bytes().len())
     }
 
     pub(super) fn is_empty(&self) -> bool {

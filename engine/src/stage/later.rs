@@ -1,7 +1,7 @@
 //! What a snapshot is to copy: bytes that have their place in a buffer, and buffers that have theirs in the log, before the
 //! program's memory is read. Without a snapshot they are copied here.
 
-use super::{gather::Buffer, source::Source};
+use super::{buffer::Buffer, source::Source};
 use crate::{
     capture::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer},
     error::Result,

@@ -7,6 +7,7 @@
 //! What must hold: after t2 nothing here refers to the program's memory, but for what a snapshot has of it, and every byte of the log is written and
 //! hashed once, or the revision fails.
 
+mod buffer;
 mod direct;
 mod gather;
 mod later;

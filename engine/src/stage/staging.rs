@@ -2,8 +2,9 @@
 
 use super::{
     Full, Outlet, Owner, Policy,
+    buffer::Buffer,
     direct::Direct,
-    gather::{Buffer, Gather},
+    gather::Gather,
     later::{Later, Snapshots},
     source::Source,
 };
