@@ -15,7 +15,8 @@ SHARED, DISK, MEMORY, MEMORY_SLOW, DISK_DOUBLE = WAYS = ("shared", "disk", "memo
 
 def background_rows(case, measured):
     """In the background: what the program waits, and what it loses until all copies are there."""
-    copy, both, calm = (measured.of(side) for side in ("copy", "copy_exchange", "calm"))
+    copy, agreed, both, calm = (measured.of(side) for side in ("copy", "copy_agreed", "copy_exchange", "calm"))
+    perceived = measured.of("working", "perceived")
     took = measured.of("working")
     slowdown = [max(0, with_it - without) for with_it, without in zip(took, calm)]
     used, used_calm = (measured.of(side, "processor", together=mean) for side in ("working", "calm"))
@@ -25,9 +26,11 @@ def background_rows(case, measured):
 
     return [
         rows.floor(case, "copy", copy, "s"),
+        rows.floor(case, "copy_agreed", agreed, "s"),
         rows.floor(case, "copy_exchange", both, "s"),
         rows.floor(case, "calm", calm, "s"),
-        one("perceived", measured.of("working", "perceived"), "copy", copy, PERCEIVED_MAX),
+        one("perceived", perceived, "copy", copy, PERCEIVED_MAX),
+        one("perceived_together", perceived, "copy_agreed", agreed),
         *(one(f"perceived_{phase}", measured.of("working", phase), "copy", copy) for phase in PHASES),
         one("slowdown", slowdown, "copy_exchange", both, SLOWDOWN_MAX),
         one("slowdown_processor", [max(0, a - b) for a, b in zip(used, used_calm)], "copy_exchange", both),
