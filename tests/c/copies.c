@@ -17,6 +17,7 @@
 
 static const char *moment = "";
 static uint64_t fatal; /* step; 0: this rank lives */
+static int dies_soon;
 
 static void die_if(const char *now, uint64_t step)
 {
@@ -28,8 +29,9 @@ static void die_soon(uint64_t step)
 {
     struct itimerval after = {{0, 0}, {0, 0}};
     long us = atol(moment);
-    if (!fatal || step < fatal || us == 0)
+    if (!fatal || step < fatal || us == 0 || dies_soon)
         return;
+    dies_soon = 1;
     after.it_value.tv_sec = us / 1000000;
     after.it_value.tv_usec = us % 1000000;
     setitimer(ITIMER_REAL, &after, NULL); /* nobody handles the signal: it ends the process as SIGKILL does */
@@ -137,6 +139,8 @@ int main(int argc, char **argv)
         die_if("moved", step);
         if (waits)
             must(mainstay_wait(session), "wait");
+        while (waits && dies_soon) /* however slow the machine is: at this step, and no later one */
+            pause();
         if (rank == 0 && waits)
             printf("sure %lu\n", (unsigned long)step);
         die_if("waited", step);

@@ -12,7 +12,7 @@ from mpi4py import MPI
 sys.stdout.reconfigure(line_buffering=True)
 space, steps, cells = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 waits = len(sys.argv) < 5 or sys.argv[4] == "wait"
-fatal, moment = None, ""
+fatal, moment, dies_soon = None, "", False
 if len(sys.argv) > 7 and os.environ.get("MAINSTAY_NODE") == sys.argv[5]:
     fatal, moment = int(sys.argv[7]), sys.argv[6]
 
@@ -23,6 +23,7 @@ def die_if(now, step):
 
 
 def run(comm):
+    global dies_soon
     field, step = numpy.zeros(cells), numpy.zeros((), "u8")
     with mainstay.open(space, comm, every_steps=1) as session:
         session.protect("step", step)
@@ -39,8 +40,9 @@ def run(comm):
             if not session.due(int(step)):
                 continue
             die_if("computed", step)
-            if fatal is not None and step >= fatal and moment.isdigit():
+            if fatal is not None and step >= fatal and moment.isdigit() and not dies_soon:
                 signal.setitimer(signal.ITIMER_REAL, int(moment) / 1e6)
+                dies_soon = True
             session.checkpoint()
             if comm.rank == 0 and not waits:
                 print(f"sure {step - 1}")
@@ -49,6 +51,8 @@ def run(comm):
             die_if("moved", step)
             if waits:
                 session.wait()
+                while dies_soon:  # however slow the machine is: at this step, and no later one
+                    signal.pause()
                 if comm.rank == 0:
                     print(f"sure {step}")
             die_if("waited", step)

@@ -322,10 +322,10 @@ fn wrong_lines_of_a_file_are_named() {
         (
             "[session]\nkeep = 3",
             "session in {file}, line 1",
-            "settings stand in none: write keep = … before any [table]",
+            "in which none stands; did you mean keep? Write keep = … before any [table]",
         ),
         ("[pool]\nbytes = 3", "pool in {file}, line 1", "write pool_bytes = …"),
-        ("[tool]\nx = 3", "tool in {file}, line 1", "settings stand in none; `mainstay config` lists all"),
+        ("[tool]\nx = 3", "tool in {file}, line 1", "in which none stands; `mainstay config` lists all"),
         ("pool = '1 GiB'", "pool in {file}, line 1", "did you mean pool_bytes?"),
         ("mtbf = '1 h'", "mtbf in {file}, line 1", "did you mean mtbf_seconds?"),
         ("[[stage]]\n", "stage in {file}, line 1", "it takes pool, node, rank or direct"),
