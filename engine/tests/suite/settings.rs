@@ -324,7 +324,7 @@ fn wrong_lines_of_a_file_are_named() {
             "session in {file}, line 1",
             "in which none stands; did you mean keep? Write keep = … before any [table]",
         ),
-        ("[pool]\nbytes = 3", "pool in {file}, line 1", "write pool_bytes = …"),
+        ("[pool]\nbytes = 3", "pool in {file}, line 1", "Write pool_bytes = …"),
         ("[tool]\nx = 3", "tool in {file}, line 1", "in which none stands; `mainstay config` lists all"),
         ("pool = '1 GiB'", "pool in {file}, line 1", "did you mean pool_bytes?"),
         ("mtbf = '1 h'", "mtbf in {file}, line 1", "did you mean mtbf_seconds?"),
