@@ -11,6 +11,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     ffi::{c_char, c_uint},
+    sync::{Mutex, PoisonError},
 };
 
 /// The sum of all weights is below this: METIS counts in 32 bits.
@@ -101,8 +102,12 @@ unsafe extern "C" {
     fn setstate(state: *mut c_char) -> *mut c_char;
 }
 
+/// There is one state in a process: while it is another one's, nobody may take that for the program's.
+static STATE: Mutex<()> = Mutex::new(());
+
 /// Calls what draws from `rand`, with numbers of its own.
 fn with_own_chance<T>(call: impl FnOnce() -> T) -> T {
+    let _alone = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     // As many bytes as the function knows, which it reads as words.
     let mut own = [0_u64; 32];
     // SAFETY: the memory is as large as is said, aligned, and stays until the state of before is back.
@@ -122,6 +127,13 @@ fn with_own_chance<T>(call: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::MutexGuard;
+
+    /// While one test looks at the state of the process, no other cuts a graph.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// Objects on a ring, of which each talks to its neighbours, dealt out to ranks like cards.
     fn ring(count: usize, ranks: usize) -> (Vec<Weighed>, Vec<(usize, usize, u64)>) {
@@ -135,6 +147,7 @@ mod tests {
 
     #[test]
     fn objects_that_talk_come_together_and_loads_stay_even() {
+        let _alone = alone();
         let (objects, sent) = ring(120, 4);
         let placed = place(&objects, &sent, &[true; 4]).unwrap();
         assert!(apart(&sent, &placed) <= 8 * 1000, "{placed:?}");
@@ -150,6 +163,7 @@ mod tests {
 
     #[test]
     fn ranks_that_may_have_none_get_none_and_heavy_objects_do_not_pile_up() {
+        let _alone = alone();
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..200 {
             let (ranks, count) = (random.usize(2..9), random.usize(1..200));
@@ -174,6 +188,7 @@ mod tests {
 
     #[test]
     fn the_program_draws_the_same_numbers_whether_a_graph_is_cut_or_not() {
+        let _alone = alone();
         let (objects, sent) = ring(60, 3);
         #[allow(unsafe_code)]
         let draw = |cuts: bool| {

@@ -90,7 +90,9 @@ fn no_table(name: &str, table: &DeTable) -> String {
     };
     match table.keys().find_map(|key| inner(key.get_ref())) {
         Some(key) => {
-            format!("no such setting, but a table, in which none stands; did you mean {key}? Write {key} = … before any [table]")
+            format!(
+                "no such setting, but a table, in which none stands; did you mean {key}? Write {key} = … before any [table]"
+            )
         }
         None => "no such setting, but a table, in which none stands; `mainstay config` lists all".to_owned(),
     }
