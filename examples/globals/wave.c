@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
   int due, rank;
   options.every_steps = 100;
 
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a rank that is killed has said all that it printed */
   MPI_Init(&argc, &argv);
   MPI_Comm_dup(MPI_COMM_WORLD, &world);
   MPI_Comm_rank(world, &rank);

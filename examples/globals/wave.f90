@@ -10,7 +10,7 @@ program wave
   use mpi
   use mainstay
   use state
-  use, intrinsic :: iso_fortran_env, only: int64
+  use, intrinsic :: iso_fortran_env, only: int64, output_unit
   implicit none
   real(8) :: most
   integer :: at
@@ -33,6 +33,7 @@ program wave
   call session%restore(revision)
   ! ANCHOR_END: globals
   if (revision > 0 .and. rank == 0) print "(a, i0, a, i0)", "restored revision ", revision, " at step ", step
+  flush (output_unit)
 
   do while (step < 1000)
     do i = 2, n - 1

@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;                                /* + */
   options.every_steps = 100;                                                       /* + or by time: every_seconds */
 
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   MPI_Init(&argc, &argv);
   check(mainstay_open_mpi(MPI_COMM_WORLD, "space", &options, &session));           /* + */
   check(mainstay_protect(session, "step", &step, sizeof step));                    /* + */

@@ -25,6 +25,7 @@ static void run() {
 }
 
 int main(int argc, char **argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   MPI_Init(&argc, &argv);
   try {
     run();

@@ -1,7 +1,7 @@
 program minimal
   use mpi
   use mainstay                                           ! +
-  use, intrinsic :: iso_fortran_env, only: int64, real64
+  use, intrinsic :: iso_fortran_env, only: int64, output_unit, real64
   implicit none
   real(real64), allocatable, target :: field(:)
   integer, target :: step = 0
@@ -20,6 +20,7 @@ program minimal
   call session%protect("field", field)                   ! +
   call session%restore(revision)                         ! + 0: nothing there, nothing done
   if (revision > 0) print "(a, i0, a, i0)", "restored revision ", revision, " at step ", step
+  flush (output_unit)
 
   do while (step < 1000)
     do i = 1, size(field)

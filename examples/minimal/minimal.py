@@ -9,7 +9,7 @@ with mainstay.open("space", MPI.COMM_WORLD, every_steps=100) as session:  # + cl
     session.protect("step", step)  # +
     session.protect("field", field)  # +
     if restored := session.restore():  # + nothing there: nothing done
-        print(f"restored revision {restored.revision} at step {step}")
+        print(f"restored revision {restored.revision} at step {step}", flush=True)
 
     while step < 1000:
         field += 1.0 / (1 + i + step)

@@ -38,6 +38,7 @@ static void must(int worked, const char *doing) {
 int main(int argc, char **argv) {
   uint64_t steps = argc > 1 ? strtoull(argv[1], NULL, 10) : 100;
   int rank;
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a rank that is killed has said all that it printed */
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 

@@ -34,7 +34,7 @@ info = {"striping_factor": "4", "striping_unit": "65536", "mainstay_keep": "2"} 
 with pfs.open("space", comm, count=state.nbytes, info=info) as space:
     got = space.read(state, revision=revision)
     if got and comm.rank == 0:
-        print(f"going on at step {state['step']}, from revision {got.revision}")
+        print(f"going on at step {state['step']}, from revision {got.revision}", flush=True)
     while state["step"] < steps:
         advance()
         if state["step"] % EVERY == 0:
@@ -44,4 +44,4 @@ with pfs.open("space", comm, count=state.nbytes, info=info) as space:
 
 total = comm.allreduce(float(state["all"]["place"][: state["count"]].sum()))
 if comm.rank == 0:
-    print(f"step {state['step']}, sum {total:.9f}")
+    print(f"step {state['step']}, sum {total:.9f}", flush=True)

@@ -62,6 +62,7 @@ static void load(mainstay_session *session) {
 int main(int argc, char **argv) {
   uint64_t step = 0, steps = argc > 1 ? strtoull(argv[1], NULL, 10) : 100;
   int rank;
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a rank that is killed has said all that it printed */
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 

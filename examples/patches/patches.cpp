@@ -68,6 +68,7 @@ static void run(std::uint64_t steps) {
 }
 
 int main(int argc, char **argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   MPI_Init(&argc, &argv);
   try {
     run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 100);

@@ -4,7 +4,7 @@
 program patches
   use mpi
   use mainstay
-  use, intrinsic :: iso_fortran_env, only: int64, real64
+  use, intrinsic :: iso_fortran_env, only: int64, output_unit, real64
   implicit none
   integer, parameter :: cells_max = 10000
   type patch
@@ -30,6 +30,7 @@ program patches
   call session%restore(revision)
   if (revision /= 0) call load()
   if (rank == 0) print "(a, i0)", "from step ", step
+  flush (output_unit)
 
   do while (step < steps)
     call advance()

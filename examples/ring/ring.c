@@ -61,6 +61,7 @@ int main(int argc, char **argv) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   options.every_steps = 100;
 
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a rank that is killed has said all that it printed */
   MPI_Init(&argc, &argv);
   mainstay_status status = mainstay_open_mpi(MPI_COMM_WORLD, "space", &options, &session);
   if (status == MAINSTAY_NOT_NEEDED) return mainstay_mpi_finalize(0); /* a spare, and the job has ended */
