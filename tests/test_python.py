@@ -346,9 +346,11 @@ def test_notes_and_what_they_may_be(scratch):
     with mainstay.open(scratch / "space") as session:
         session.protect("buffer", buffer)
         session.checkpoint(notes)
+        session.note("who", "Grace")
+        session.note("half", 0.5)
         session.checkpoint(notes={"step": 6})
         restored = session.restore()
-        assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6}).items()}
+        assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
         with pytest.raises(TypeError):

@@ -259,6 +259,10 @@ module mainstay
     integer(c_int64_t) :: revision = 0, skipped = 0
   end type
 
+  type, bind(C) :: got_back
+    integer(c_int64_t) :: revision = 0, bytes = 0, skipped = 0
+  end type
+
   ! One job at work on one space. A copy is the same session.
   type, public :: mainstay_session
     private
@@ -297,6 +301,11 @@ module mainstay
     procedure, private :: read_int32, read_int64
     generic :: read => read_int32, read_int64
     procedure :: stream_bytes
+    procedure :: streams
+    procedure :: stream
+    procedure :: put
+    procedure :: get
+    procedure :: get_bytes
     procedure :: wait => wait_until_complete
     procedure :: wait_for
     procedure :: progress
@@ -548,6 +557,45 @@ module mainstay
     function c_stream_bytes(session, name, bytes) bind(C, name="mainstay_stream_bytes") result(status)
       import
       type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: status
+    end function
+    function c_streams(session, count) bind(C, name="mainstay_streams") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_size_t), intent(inout) :: count
+      integer(c_int) :: status
+    end function
+    function c_stream(session, index, name, bytes) bind(C, name="mainstay_stream") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_size_t), value :: index
+      type(c_ptr), intent(inout) :: name
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: status
+    end function
+    function c_put(session, name, data, revision) bind(C, name="mainstay_fortran_put") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(in) :: data
+      integer(c_int64_t), intent(out) :: revision
+      integer(c_int) :: status
+    end function
+    function c_get(session, number, name, data, there) bind(C, name="mainstay_fortran_get") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: number
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(inout) :: data
+      type(got_back), intent(out) :: there
+      integer(c_int) :: status
+    end function
+    function c_get_bytes(session, number, name, bytes) bind(C, name="mainstay_get_bytes") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: number
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: status
@@ -835,12 +883,8 @@ contains
     integer(c_int64_t), intent(out), optional :: revision, skipped
     integer, intent(out), optional :: stat
     integer(c_int64_t), intent(in), optional :: number
-    integer(c_int64_t), parameter :: newest = -1 ! MAINSTAY_NEWEST, of 64 bits without a sign
-    integer(c_int64_t) :: asked
     type(found) :: restored
-    asked = newest
-    if (present(number)) asked = number
-    call settle(c_restore(self%handle, asked, restored), stat)
+    call settle(c_restore(self%handle, asked(number), restored), stat)
     if (present(revision)) revision = restored%revision
     if (present(skipped)) skipped = restored%skipped
   end subroutine
@@ -980,6 +1024,81 @@ contains
     integer, intent(out), optional :: stat
     bytes = 0
     call settle(c_stream_bytes(self%handle, to_c(name), bytes), stat)
+  end function
+
+  ! How many streams the revision has that the last restore brought back, of this rank.
+  integer function streams(self, stat) result(count)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    integer(c_size_t) :: there
+    there = 0
+    call settle(c_streams(self%handle, there), stat)
+    count = int(there)
+  end function
+
+  ! Name and length of stream `index` of these, from 1 on.
+  subroutine stream(self, index, name, bytes, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: index
+    character(:), allocatable, intent(out) :: name
+    integer(c_int64_t), intent(out), optional :: bytes
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: there
+    type(c_ptr) :: text
+    text = c_null_ptr
+    there = 0
+    call settle(c_stream(self%handle, int(index, c_size_t) - 1, text, there), stat)
+    name = ""
+    if (c_associated(text)) name = of_c(text)
+    if (present(bytes)) bytes = there
+  end subroutine
+
+  ! Saves `data` under `name`, with what is protected if anything is, as the next revision, and returns when it is complete:
+  ! durable on all ranks. Collective; each rank has as many bytes as it likes.
+  subroutine put(self, name, data, revision, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), intent(in) :: data
+    integer(c_int64_t), intent(out), optional :: revision
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: saved
+    saved = 0
+    call settle(c_put(self%handle, to_c(name), data, saved), stat)
+    if (present(revision)) revision = saved
+  end subroutine
+
+  ! Fills `data` from its beginning with what this rank saved under `name` in revision `number`, or in the newest that can be
+  ! read whole on all ranks; which that was `revision` tells, 0: nothing was saved yet, and `data` is as it was. `got`: how
+  ! many bytes there were. Collective; nothing else changes.
+  subroutine get(self, name, data, got, revision, skipped, stat, number)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got, revision, skipped
+    integer, intent(out), optional :: stat
+    integer(c_int64_t), intent(in), optional :: number
+    type(got_back) :: there
+    call settle(c_get(self%handle, asked(number), to_c(name), data, there), stat)
+    if (present(got)) got = there%bytes
+    if (present(revision)) revision = there%revision
+    if (present(skipped)) skipped = there%skipped
+  end subroutine
+
+  ! How many bytes `get` would fill in on this rank; 0 if nothing was saved yet. Collective.
+  integer(c_int64_t) function get_bytes(self, name, stat, number) result(bytes)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    integer(c_int64_t), intent(in), optional :: number
+    bytes = 0
+    call settle(c_get_bytes(self%handle, asked(number), to_c(name), bytes), stat)
+  end function
+
+  ! The number of a revision as C has it.
+  pure integer(c_int64_t) function asked(number)
+    integer(c_int64_t), intent(in), optional :: number
+    asked = -1 ! MAINSTAY_NEWEST, of 64 bits without a sign
+    if (present(number)) asked = number
   end function
 
   ! Waits until the last revision is complete. Collective. That it failed is told once on all ranks, here or by

@@ -307,6 +307,34 @@ mainstay_status mainstay_fortran_read(mainstay_session *session, const char *nam
     return end_read("stream", name, data, status, there, got, whole);
 }
 
+mainstay_status mainstay_fortran_put(mainstay_session *session, const char *name, const CFI_cdesc_t *data, int64_t *revision)
+{
+    uint64_t number = 0;
+    mainstay_status status;
+    *revision = 0;
+    if (is_refused_piece("buffer", name, 0, data)) {
+        /* The other ranks are in the call already: they are told that this one is not. */
+        (void)mainstay_put(session, name, NULL, 1, NULL);
+        (void)is_refused_piece("buffer", name, 0, data);
+        return MAINSTAY_INVALID_ARGUMENT;
+    }
+    status = mainstay_put(session, name, data->base_addr, bytes_of(data), &number);
+    *revision = (int64_t)number;
+    return status;
+}
+
+mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, const char *name, const CFI_cdesc_t *data,
+                                     mainstay_got *got)
+{
+    memset(got, 0, sizeof *got);
+    if (is_refused_piece("buffer", name, 0, data)) {
+        (void)mainstay_get(session, (uint64_t)number, name, NULL, 1, got);
+        (void)is_refused_piece("buffer", name, 0, data);
+        return MAINSTAY_INVALID_ARGUMENT;
+    }
+    return mainstay_get(session, (uint64_t)number, name, data->base_addr, bytes_of(data), got);
+}
+
 /* `revision` 0: the newest. */
 mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
 {

@@ -949,6 +949,18 @@ mainstay_status mainstay_stream_bytes(mainstay_session *session,
                                       const char *name,
                                       uint64_t *bytes);
 
+// Puts into `*count` how many streams this rank has in the revision that the last mainstay_restore brought back; 0 if
+// there was nothing to restore. Local; until the next checkpoint begins.
+mainstay_status mainstay_streams(mainstay_session *session,
+                                 size_t *count);
+
+// Puts the name and the length of stream `index` of these, from 0 on, into `*name` and `*bytes`. The name is valid until
+// the next call of this function, or the close. `bytes` may be NULL. Local; until the next checkpoint begins.
+mainstay_status mainstay_stream(mainstay_session *session,
+                                size_t index,
+                                const char **name,
+                                uint64_t *bytes);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

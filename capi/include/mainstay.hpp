@@ -22,6 +22,7 @@
 #include <exception>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -358,6 +359,19 @@ public:
   /* Into the elements that there are. */
   template <class Elements> std::size_t read(const std::string &name, std::uint64_t offset, Elements &&elements) {
     return read(name, offset, std::data(elements), detail::bytes(elements));
+  }
+  /* The lengths of the streams that this rank has in the revision that was restored, by name. */
+  std::map<std::string, std::uint64_t> streams() {
+    std::map<std::string, std::uint64_t> all;
+    std::size_t count = 0;
+    detail::check(mainstay_streams(handle_, &count));
+    for (std::size_t index = 0; index < count; index++) {
+      const char *name = nullptr;
+      std::uint64_t bytes = 0;
+      detail::check(mainstay_stream(handle_, index, &name, &bytes));
+      all.emplace(name, bytes);
+    }
+    return all;
   }
   std::uint64_t stream_bytes(const std::string &name) {
     std::uint64_t bytes = 0;

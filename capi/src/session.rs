@@ -25,6 +25,8 @@ pub struct Session {
     pub(crate) report: CString,
     /// Those of the revision that was restored.
     pub(crate) notes: BTreeMap<CString, CString>,
+    /// The name that mainstay_stream told last.
+    pub(crate) stream: CString,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
@@ -99,7 +101,13 @@ unsafe fn open(
         Err(error) => return agree(&*group, Err(error)),
     };
     let engine = mainstay_engine::Session::open(group, path, config)?;
-    *session = Box::into_raw(Box::new(Session { engine, context, report: c_text(""), notes: BTreeMap::new() }));
+    *session = Box::into_raw(Box::new(Session {
+        engine,
+        context,
+        report: c_text(""),
+        notes: BTreeMap::new(),
+        stream: c_text(""),
+    }));
     Ok(())
 }
 

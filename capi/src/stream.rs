@@ -2,11 +2,12 @@
 
 use crate::{
     argument::null,
-    error::{Status, guard},
+    error::{Status, c_text, guard},
     memory::{given, room},
     region::name_of,
     session::{Session, session_of},
 };
+use mainstay_engine::Error;
 use std::ffi::{c_char, c_void};
 
 /// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
@@ -112,6 +113,55 @@ pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *con
         let (session, name, bytes) = unsafe { (session_of(session)?, name_of(name)?, bytes.as_mut()) };
         let bytes = bytes.ok_or_else(|| null("bytes"))?;
         *bytes = session.engine.stream_bytes(&name)?;
+        Ok(())
+    })
+}
+
+/// Puts into `*count` how many streams this rank has in the revision that the last mainstay_restore brought back; 0 if
+/// there was nothing to restore. Local; until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `count` points to a size_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_streams(session: *mut Session, count: *mut usize) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, count) = unsafe { (session_of(session)?, count.as_mut()) };
+        let count = count.ok_or_else(|| null("count"))?;
+        *count = session.engine.streams()?.len();
+        Ok(())
+    })
+}
+
+/// Puts the name and the length of stream `index` of these, from 0 on, into `*name` and `*bytes`. The name is valid until
+/// the next call of this function, or the close. `bytes` may be NULL. Local; until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `name` points to room for a pointer, `bytes` is null or points to a uint64_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_stream(
+    session: *mut Session,
+    index: usize,
+    name: *mut *const c_char,
+    bytes: *mut u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, bytes) = unsafe { (session_of(session)?, name.as_mut(), bytes.as_mut()) };
+        let name = name.ok_or_else(|| null("name"))?;
+        let mut streams = session.engine.streams()?;
+        if index >= streams.len() {
+            let why = format!("there are {} streams; the first is 0", streams.len());
+            return Err(Error::argument(format!("stream {index}"), why));
+        }
+        let (told, length) = streams.swap_remove(index);
+        session.stream = c_text(&told);
+        *name = session.stream.as_ptr();
+        if let Some(bytes) = bytes {
+            *bytes = length;
+        }
         Ok(())
     })
 }

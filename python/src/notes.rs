@@ -20,7 +20,8 @@ pub(crate) fn notes(given: Option<&Bound<'_, PyMapping>>) -> Result<Vec<(String,
         .collect()
 }
 
-fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(String, String), Error> {
+/// The same of one.
+pub(crate) fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(String, String), Error> {
     let py = name.py();
     let odd = |why: &str| Error::argument(format!("the note {name}"), why);
     let name = name.extract().map_err(|_| odd("its name is no text; give a dict from str to str or numbers"))?;

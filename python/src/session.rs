@@ -376,6 +376,13 @@ impl Session {
         Ok(())
     }
 
+    /// Notes `value`, a text or a number, under `name` with the revisions from now on, until the name is noted anew;
+    /// Restored.notes has it as text. Local; between begin() and checkpoint() it is refused.
+    fn note(&self, py: Python<'_>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (name, value) = notes::note(name, value).map_err(|error| raise(py, &error))?;
+        self.call(py, |engine| engine.note(&name, &value))
+    }
+
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
     /// out of the way: the program may go on and change them. Collective. If the revision before failed
     /// and nobody was told, this raises its error and saves nothing: call it again.

@@ -278,6 +278,7 @@ static void nulls(void) {
   mainstay_item item;
   uint64_t length;
   size_t got;
+  const char *stream;
   int durable;
   void *place = step;
   said("open(group)", mainstay_open(NULL, space, NULL, &none));
@@ -343,6 +344,10 @@ static void nulls(void) {
   said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
   said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
   said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
+  said("streams(session)", mainstay_streams(NULL, &got));
+  said("streams(count)", mainstay_streams(session, NULL));
+  said("stream(session)", mainstay_stream(NULL, 0, &stream, &length));
+  said("stream(name)", mainstay_stream(session, 0, NULL, &length));
   said("put(session)", mainstay_put(NULL, "a", step, 8, NULL));
   said("put(name)", mainstay_put(session, NULL, step, 8, NULL));
   said("put(data)", mainstay_put(session, "a", NULL, 8, NULL));

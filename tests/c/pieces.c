@@ -4,6 +4,8 @@
 
 #include "board.h"
 
+#include <string.h>
+
 enum { SMALL = 160, MEDIUM = 24, LARGE = 3, PIECES = SMALL + MEDIUM + LARGE };
 enum { SMALL_MOST = 500, MEDIUM_MOST = 30000, LARGE_LEAST = 40000, LARGE_MOST = 90000 };
 
@@ -76,6 +78,21 @@ mainstay_status pieces_write(mainstay_session *session, uint64_t seed)
 bool pieces_hold(mainstay_session *session, uint64_t seed)
 {
     static uint8_t bytes[65536];
+    size_t count;
+    if (mainstay_streams(session, &count))
+        return false;
+    for (const stream *of = streams; of < streams + 3; of++) {
+        unsigned times = 0;
+        for (size_t i = 0; i < count; i++) {
+            const char *name;
+            uint64_t length, expected;
+            if (mainstay_stream(session, i, &name, &length) || mainstay_stream_bytes(session, name, &expected))
+                return false;
+            times += length == expected && strcmp(name, of->name) == 0;
+        }
+        if (times != 1)
+            return false;
+    }
     for (const stream *of = streams; of < streams + 3; of++) {
         uint64_t expected = 0, found = 0, contents = seed_of(of, seed), at = 0;
         size_t got;

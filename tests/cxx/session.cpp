@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -227,6 +228,7 @@ static void pieces(const std::string &space) {
   session = mainstay::open_solo(space + "-p");
   MUST(thrown([&] { session.stream_bytes("all"); }, "restore first") == MAINSTAY_INVALID_ARGUMENT);
   MUST(session.restore().revision == 2);
+  MUST((session.streams() == std::map<std::string, std::uint64_t>{{"all", 35}, {"none", 0}}));
   MUST(session.stream_bytes("all") == 35 && session.stream_bytes("none") == 0);
   std::vector<double> numbers(3);
   std::array<short, 2> shorts = {};

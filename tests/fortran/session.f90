@@ -59,6 +59,7 @@ program session_test
   allocate (view(7))
   call save_all()
   call come_back()
+  call buffers()
   call pieces()
   call boxes()
   call within()
@@ -182,8 +183,10 @@ contains
   subroutine pieces()
     type(mainstay_session) :: session
     integer(int64) :: revision, got
-    integer :: stat
+    integer(int64) :: bytes, lengths
+    integer :: stat, i
     character(2) :: letters(2)
+    character(:), allocatable :: stream
     call fill(1)
     call session%open_solo(trim(space) // "-p")
     call session%write("all", 0, f32, stat)
@@ -229,6 +232,15 @@ contains
     call must(revision == 3, "pieces restored")
     call must(session%stream_bytes("all") == 165, "the length")
     call must(session%stream_bytes("empty") == 0, "no length")
+    lengths = 0
+    do i = 1, session%streams()
+      call session%stream(i, stream, bytes)
+      call must(bytes == session%stream_bytes(stream), "the length of " // stream)
+      lengths = lengths + bytes
+    end do
+    call must(session%streams() > 2 .and. lengths > 165, "the list of streams")
+    call session%stream(0, stream, stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "the first is 0")
     call session%read("all", 0, f64)
     call must(f64(4, 1) == 1 / 3.0_real64 .and. f64(0, -1) == 1, "f64 from the stream")
     call session%read("all", 120, i32, got)
@@ -251,6 +263,34 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "all")
     call session%read("gaps", 0, f64(::2, :), stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "gaps": not contiguous')
+    call session%close()
+  end subroutine
+
+  ! Buffers that are handed over whole, and fetched.
+  subroutine buffers()
+    type(mainstay_session) :: session
+    integer(int64) :: revision, got
+    integer :: stat
+    call fill(1)
+    call session%open_solo(trim(space) // "-buffers")
+    call must(session%get_bytes("buffer") == 0, "nothing saved yet")
+    call session%get("buffer", f64, got, revision)
+    call must(revision == 0 .and. got == 0, "nothing to get")
+    call session%put("buffer", f64, revision)
+    call must(revision == 1, "the number of what was put")
+    call session%put("buffer", i32)
+    call session%put("buffer", f64(::2, :), stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'buffer "buffer": not contiguous')
+    call fill(-2)
+    call must(session%get_bytes("buffer") == 24, "how many bytes the newest has")
+    call session%get("buffer", i64, got, revision)
+    call must(got == 24 .and. revision == 2 .and. i64(1, 1, 1) == transfer([1, 21], 1_int64), "the newest")
+    call session%get("nobody", i64, stat=stat)
+    call refused(stat, MAINSTAY_REGION_MISSING, "nobody")
+    call session%get("buffer", f32, stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "room for 4 bytes")
+    call session%get("buffer", f64(::2, :), stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'buffer "buffer": not contiguous')
     call session%close()
   end subroutine
 
