@@ -15,11 +15,17 @@ use mainstay_engine::{
     RevisionSurvey, SpaceSurvey,
     model::{Staging, smallest_near_best},
 };
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 const MIB: u64 = 1 << 20;
-/// The pools that are compared.
-const POOLS: [u64; 6] = [16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB];
+/// The pools that are compared: from this one on each is twice as large as the one before.
+const POOL_MIN: u64 = MIB;
+const POOL_MAX: u64 = 512 * MIB;
+/// How many of them are shown, and how many of these are smaller than the one that is advised.
+const SHOWN: usize = 6;
+const SHOWN_BELOW: usize = 3;
+/// What each rank of a node needs of a pool, in bytes: two of the chunks that small pools have.
+const OF_A_RANK: u64 = 512 << 10;
 
 /// How often the space is looked at again when a running job lets go of what is being read.
 const TRIES: usize = 10;
@@ -62,14 +68,20 @@ fn pages(advice: &Advice<'_>) -> String {
 
 fn pool<'a>(survey: &'a SpaceSurvey, revision: &RevisionSurvey, nodes: &[Node]) -> Advise<'a> {
     let staged: Vec<Staging> = nodes.iter().map(staging).collect();
-    let expected = POOLS.map(|pool| (pool, slowest(&staged, pool)));
-    let advised = smallest_near_best(&expected).unwrap_or(POOLS[0]);
+    let ranks = nodes.iter().map(|node| node.ranks().len() as u64).max().unwrap_or(1);
+    let pools = iter::successors(Some(POOL_MIN), |pool| Some(2 * pool)).take_while(|pool| *pool <= POOL_MAX);
+    let pools = pools.filter(|pool| *pool >= ranks * OF_A_RANK || *pool == POOL_MAX);
+    let expected: Vec<(u64, Duration)> = pools.map(|pool| (pool, slowest(&staged, pool))).collect();
+    let advised = smallest_near_best(&expected).unwrap_or(POOL_MAX);
+    let at = expected.iter().position(|(pool, _)| *pool == advised).unwrap_or(0);
+    let shown = at.saturating_sub(SHOWN_BELOW).min(expected.len().saturating_sub(SHOWN));
+    let expected = expected.into_iter().skip(shown).take(SHOWN);
     Advise {
         space: document::Space::of(survey),
         key: Key::of(revision.key),
         t1_unix_ns: revision.t1_unix_ns(),
         nodes: nodes.iter().zip(&staged).map(|(node, staging)| measured_node(node, staging)).collect(),
-        pools: expected.map(|(pool_bytes, time)| ExpectedPool { pool_bytes, expected_ns: ns(time) }).into(),
+        pools: expected.map(|(pool_bytes, time)| ExpectedPool { pool_bytes, expected_ns: ns(time) }).collect(),
         advised_pool_bytes: advised,
         setting: format!("pool_bytes = \"{}\"", text::bytes(advised)),
     }
@@ -177,7 +189,7 @@ fn page(advice: &Advise<'_>) -> String {
         pool_table(advice),
     );
     let flat = advice.nodes.iter().map(|node| node.flattens_at_bytes).max().unwrap_or(0);
-    if flat > POOLS[POOLS.len() - 1] {
+    if flat > POOL_MAX {
         page += &format!("larger pools would gain up to {}\n", text::bytes(flat));
     }
     page + &format!("for mainstay.toml:\n{}\n", advice.setting)
