@@ -133,12 +133,12 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
     let annex = newest.manifest(&newest.shards[0]).unwrap().unwrap().annex;
     let told = SavedEarly { dirty: 400, early: 290, saved: 300, wasted: 10, off: EarlyOff::No };
     assert_eq!(annex.saved_early, Some(told));
-    let noted =
+    let mut noted =
         Journal::read(folder.path()).unwrap().unwrap().entries.into_iter().filter_map(|entry| match entry.event {
             Event::Complete(complete) => Some((complete.revision, complete.saved_early)),
             _ => None,
         });
-    assert_eq!(noted.last(), Some((5, Some(told))));
+    assert_eq!(noted.next_back(), Some((5, Some(told))));
 
     let saved = memory.all().to_vec();
     memory.all().fill(0);
