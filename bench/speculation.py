@@ -1,116 +1,131 @@
-"""What saving early takes off the time for which a program waits for its checkpoints (paper 004, Figures 6 to 8).
+"""What saving early takes off the time for which a program waits for its checkpoints (paper 004, Figures 6 to 8, Table 1).
 
-    make bench NAME=speculation     writes bench/out/speculation.json; QUICK=1: small, within a minute
+    make bench NAME=speculation     writes bench/out/speculation.json and .svg; QUICK=1: small, within a minute
 
-MEMWRITE as published, interval and bandwidth scaled down together: all processes write through a device that is throttled
-for all of them together.
+MEMWRITE and adi, interval and bandwidth scaled down together: all processes write through a device that is throttled
+for all of them together. A run is recorded first: it tells the oracle what it knows, and `mainstay oracle` what to expect.
 """
 
 import argparse
+import glob
+import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from harness import machine, mpi, rows
+from speculation import plots, results
+from speculation.programs import LEARN, PROGRAMS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import library  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-MEMWRITE = HERE.parent / "examples" / "memwrite" / "memwrite.c"
+MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
 LIMIT_S = 900  # of one job
-PUBLISHED = {"mb": 300, "seconds": 944, "bandwidth": 30e6}
-DONE = re.compile(r"^done: checkpoints (\S+) s, (\d+) of (\d+) blocks early, (\d+) in vain", re.M)
-FULL, INCREMENTAL = "full", "incremental"
-PREDICTORS = ("infrequent", "auto", "infrequent_apart")
-QUICK = {"part": 64, "processes": (2,), "rounds": 1, "speed": 64}
+QUICK = {"part": 64, "processes": (2,), "rounds": 1, "speed": 64, "shorter": 8, "side": 24, "every": 3}
 
 
 def options():
     quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", type=int, default=quick.get("part", 8), help="of the published memory, one in so many")
-    parser.add_argument("--speed", type=float, default=quick.get("speed", 16), help="times as fast as published")
+    parser.add_argument("--part", type=int, default=quick.get("part", 8), help="of MEMWRITE's memory, one in so many")
+    parser.add_argument("--speed", type=float, default=quick.get("speed", 32), help="times as fast as published")
+    parser.add_argument("--shorter", type=float, default=quick.get("shorter", 2),
+                        help="so much less time has MEMWRITE from one checkpoint to the next")  # fmt: skip
+    parser.add_argument("--side", type=int, default=quick.get("side", 64), help="cells of adi's cube, along a side")
+    parser.add_argument("--every", type=int, default=quick.get("every", 5), help="steps of adi from one checkpoint to the next")
+    parser.add_argument("--share", type=float, default=0.25, help="of adi's interval, which its field takes to save")
     parser.add_argument("--processes", type=int, nargs="+", default=quick.get("processes", (1, 2, 4, 8, 16)))
-    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 3))
-    parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json goes")
-    return parser.parse_args()
+    parser.add_argument("--ways", nargs="+", choices=results.WAYS, default=results.WAYS)
+    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 1))
+    parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json and .svg go")
+    chosen = parser.parse_args()
+    needed = (results.INCREMENTAL, *results.PREDICTORS)
+    chosen.ways = [way for way in results.WAYS if way in chosen.ways or way in needed]
+    return chosen
 
 
-def settings(way):
-    if way == FULL:
-        return {"MAINSTAY_CAPTURE": "whole"}
-    predictor = way.removesuffix("_apart").replace(INCREMENTAL, "off")
-    stagger = "off" if way.endswith("_apart") else "on"
-    return {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_PREDICTOR": predictor, "MAINSTAY_STAGGER": stagger}
+def settings(way, traces):
+    if way == results.FULL:
+        return {"CAPTURE": "whole"}
+    made = {"CAPTURE": "incremental", "STAGGER": "off" if way.endswith(results.APART) else "on"}
+    predictor = results.predictor_of(way)
+    return made | {"PREDICTOR": "off" if way == results.INCREMENTAL else predictor, "ORACLE": traces}
 
 
 class Bench:
     def __init__(self, o, folder):
         self.o, self.folder = o, Path(folder)
-        library.build(self.folder / "memwrite", [MEMWRITE], "-O2")
+        for program in PROGRAMS:
+            library.build(self.folder / program.name, program.sources, "-O2", *program.flags)
         throttle = HERE / "speculation" / "throttle.c"
         command = ["cc", "-shared", "-fPIC", "-O2", throttle, "-o", self.folder / "throttle.so", "-ldl"]
         subprocess.run(command, check=True, timeout=LIMIT_S)
 
-    def run(self, processes, way):
-        """The time in checkpoints, and the shares of blocks that went early, and in vain."""
-        o = self.o
-        with tempfile.TemporaryDirectory(prefix="speculation-", dir=o.out) as scratch:
-            throttle = {
-                "THROTTLE_CLOCK": f"{scratch}/clock",
-                "THROTTLE_BELOW": f"{scratch}/space",
-                # As much slower as there is less to save, and as the program is faster.
-                "THROTTLE_BYTES": PUBLISHED["bandwidth"] / o.part * o.speed,
-                "LD_PRELOAD": self.folder / "throttle.so",
-            }
-            variables = [f"{name}={value}" for name, value in {**settings(way), **throttle}.items()]
-            megabytes = PUBLISHED["mb"] // o.part // 4 * 4
-            seconds = PUBLISHED["seconds"] / o.speed
-            words = [self.folder / "memwrite", f"{scratch}/space", "--mb", megabytes, "--seconds", seconds]
+    def run(self, program, processes, chosen, bandwidth=None):
+        """A job with the settings `chosen`; `bandwidth` in bytes a second, or not throttled."""
+        with tempfile.TemporaryDirectory(prefix="speculation-", dir=self.o.out) as scratch:
+            variables = [f"MAINSTAY_{name}={value}" for name, value in chosen.items()]
+            if bandwidth:
+                throttle = {"CLOCK": f"{scratch}/clock", "BELOW": f"{scratch}/space", "BYTES": bandwidth}
+                variables += [f"THROTTLE_{name}={value}" for name, value in throttle.items()]
+                variables.append(f"LD_PRELOAD={self.folder / 'throttle.so'}")
+            words = [self.folder / program.name, *program.words(f"{scratch}/space")]
             process = mpi.start(processes, ["env", *variables, *words], scratch, subprocess.DEVNULL)
             try:
                 output, _ = process.communicate(timeout=LIMIT_S)
             finally:
                 mpi.end(process)
             mpi.check_ended(process, words)
-        seconds, early, dirty, vain = DONE.search(output).groups()
-        return float(seconds), int(early) / max(1, int(dirty)), int(vain) / max(1, int(dirty))
+        return program.ran(output)
+
+    def case(self, program, processes):
+        ran, predicted = {way: [] for way in self.o.ways}, {name: [] for name in results.PREDICTORS}
+        for _ in range(self.o.rounds):
+            with tempfile.TemporaryDirectory(prefix="traces-", dir=self.folder) as traces:
+                recorded = self.run(program, processes, {"CAPTURE": "whole", "TRACE": traces})
+                bandwidth = program.bandwidth(recorded)
+                for name, part in self.predict(program, processes, bandwidth, traces).items():
+                    predicted[name].append(part)
+                for way in self.o.ways:
+                    ran[way].append(self.run(program, processes, settings(way, traces), bandwidth))
+        return results.case_rows(program.case(processes), ran, predicted)
+
+    def predict(self, program, processes, bandwidth, traces):
+        """What `mainstay oracle` expects to be saved early, of what all processes write."""
+        words = ["--iterations", program.iterations, "--bandwidth", int(bandwidth), "--processes", processes]
+        # Before the first checkpoint nothing is saved early.
+        command = [MAINSTAY, "oracle", "--json", "--learn", 1 + LEARN, *words, *sorted(glob.glob(f"{traces}/*.trace"))]
+        told = subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=LIMIT_S)
+        found = [one for trace in json.loads(told.stdout)["traces"] for one in trace["predictors"]]
+        pages = {name: [one for one in found if one["predictor"] == name] for name in results.PREDICTORS}
+        return {
+            name: sum(one["early_pages"] for one in of) / max(1, sum(one["dirty_pages"] for one in of))
+            for name, of in pages.items()
+        }
 
 
 def main():
     o = options()
     o.out.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.out), flush=True)
-    made, ways = [], (FULL, INCREMENTAL, *PREDICTORS)
+    made = []
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
         bench = Bench(o, folder)
-        for processes in o.processes:
-            case = f"memwrite, {processes} x {PUBLISHED['mb'] // o.part} MB"
-            took = {way: [] for way in ways}
-            shares = {way: [] for way in ways}
-            for _ in range(o.rounds):
-                for way in ways:
-                    seconds, early, vain = bench.run(processes, way)
-                    took[way].append(seconds)
-                    shares[way].append((early, vain))
-            of_case = [rows.floor(case, INCREMENTAL, took[INCREMENTAL], "s")]
-            against = took[INCREMENTAL]
-            for way in ways:
-                if way != INCREMENTAL:
-                    target = 1.0 if way in PREDICTORS else None
-                    of_case.append(rows.row(case, way, took[way], "s", INCREMENTAL, against, target))
-            for way in PREDICTORS:
-                early, vain = (rows.median(share) for share in zip(*shares[way]))
-                print(f"{case}, {way}: {100 * early:.0f}% early, {100 * vain:.0f}% in vain", flush=True)
-            print(rows.table(of_case), flush=True)
-            made += of_case
-            rows.write(o.out / "speculation.json", made)  # what ends it later leaves this
-    rows.tell_missed(made)
+        for program in (program(o) for program in PROGRAMS):
+            for processes in o.processes:
+                if not any(part in program.case(processes) for part in o.only):
+                    continue
+                of_case = bench.case(program, processes)
+                print(rows.table(of_case), flush=True)
+                made += of_case
+                rows.write(o.out / "speculation.json", made)  # what ends it later leaves this
+    rows.end(o.out / "speculation.json", made, plots.draw)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* Five unknowns in a cube that find their steady state, saved by Mainstay.
  *
- * All that has to do with saving is here: open, protect, restore, due, checkpoint, close. The grid is
+ * All that has to do with saving is here: open, protect, restore, due, tick, checkpoint, close. The grid is
  * in slab.c, the equations in model.c, the method in solver.c and line.c. */
 #include <mpi.h>
 #include <stdio.h>
@@ -44,6 +44,32 @@ static void print_cost(mainstay_session *session, saved *last)
            (unsigned long long)last->revision, (unsigned long long)last->step,
            (double)r.t1_unix_ns / 1e9, (double)r.perceived_ns / 1e6, (double)r.durable_ns / 1e6);
     last->revision = 0;
+}
+
+/* Saves what the field was after `step`, if that is due; returns whether it failed. */
+static int save_if_due(mainstay_session *session, const options *o, int rank, uint64_t step, saved *last)
+{
+    int due = 0, failed = 0;
+    must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
+    if (due && !(o->checkpoints && step == o->steps)) {
+        uint64_t revision = 0;
+        failed = tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
+        if (rank == 0)
+            print_cost(session, last); /* if this one had to wait for the last */
+        *last = (saved){revision, step};
+    }
+    if (rank == 0)
+        print_cost(session, last);
+    return failed;
+}
+
+/* Prints what of the blocks that were written between checkpoints had been saved before those asked for them. */
+static void print_early(mainstay_session *session, int rank)
+{
+    mainstay_speculation early = {0};
+    if (rank == 0 && mainstay_speculated(session, &early) == MAINSTAY_OK && early.dirty > 0)
+        printf("early: %llu of %llu blocks, %llu in vain\n", (unsigned long long)early.early,
+               (unsigned long long)early.dirty, (unsigned long long)early.wasted);
 }
 
 /* Opens the space and fills `u` and `step` from it, if there is something to restore. */
@@ -100,32 +126,27 @@ int main(int argc, char **argv)
         slab_write(&s, u, o.first);
 
     while (step < o.steps) {
-        solver_step(&v, u);
+        solver_change(&v, u);
+        if (session && o.late && step > 0)
+            failures += save_if_due(session, &o, rank, step, &last);
+        solver_add(&v, u);
         step++;
         if (step % o.progress == 0) {
             double error = solver_error(&v, u);
             if (rank == 0)
                 printf("step %llu: error %.3e\n", (unsigned long long)step, error);
         }
-
-        int due = 0;
-        if (session)
-            must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
-        if (due && !(o.checkpoints && step == o.steps)) {
-            uint64_t revision = 0;
-            failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
-            if (rank == 0)
-                print_cost(session, &last); /* if this one had to wait for the last */
-            last = (saved){revision, step};
-        }
-        if (session && rank == 0)
-            print_cost(session, &last);
+        if (session && o.late)
+            must(mainstay_tick(session), "tick");
+        else if (session)
+            failures += save_if_due(session, &o, rank, step, &last);
     }
 
     if (session) {
         failures += tried(mainstay_wait(session), "wait", rank);
         if (rank == 0)
             print_cost(session, &last);
+        print_early(session, rank);
         failures += tried(mainstay_close(session), "close", rank);
     }
     if (o.out)

@@ -22,13 +22,15 @@ static const char usage[] =
     "  --space DIR       save the state to this space, and restore it if there is any\n"
     "  --every N         checkpoint every N steps (10)\n"
     "  --checkpoints N   instead: this many, at equal intervals, none at the end\n"
+    "  --late            checkpoint just before the next step writes the field, not just after\n"
+    "                    the last one did: meanwhile it can be saved early\n"
     "  --no-checkpoint   leave --space alone: nothing is restored, nothing saved\n"
     "\n"
     "  --help            print this\n"
     "\n"
     "Mainstay's settings come from MAINSTAY_... variables or mainstay.toml.\n";
 
-enum { NX = 1, NY, NZ, STEPS, OUT, FIRST, PROGRESS, SPACE, EVERY, CHECKPOINTS, NO_CHECKPOINT, HELP };
+enum { NX = 1, NY, NZ, STEPS, OUT, FIRST, PROGRESS, SPACE, EVERY, CHECKPOINTS, LATE, NO_CHECKPOINT, HELP };
 
 static const struct option known[] = {
     {"nx", required_argument, NULL, NX},
@@ -41,6 +43,7 @@ static const struct option known[] = {
     {"space", required_argument, NULL, SPACE},
     {"every", required_argument, NULL, EVERY},
     {"checkpoints", required_argument, NULL, CHECKPOINTS},
+    {"late", no_argument, NULL, LATE},
     {"no-checkpoint", no_argument, NULL, NO_CHECKPOINT},
     {"help", no_argument, NULL, HELP},
     {NULL, 0, NULL, 0},
@@ -90,6 +93,7 @@ int options_parse(options *o, int argc, char **argv, bool speak)
         case SPACE: o->space = optarg; break;
         case EVERY: good = number(optarg, 1, UINT64_MAX, &o->every); break;
         case CHECKPOINTS: good = number(optarg, 1, UINT32_MAX, &o->checkpoints); break;
+        case LATE: o->late = true; break;
         case NO_CHECKPOINT: no_checkpoint = true; break;
         case HELP:
             if (speak)

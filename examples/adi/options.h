@@ -15,6 +15,7 @@ typedef struct options {
     const char *space;    /* where the checkpoints go; NULL: none are made */
     uint64_t every;       /* steps between two checkpoints */
     uint64_t checkpoints; /* how many there are in a run, none of them at its end; 0: as `every` says */
+    bool late;            /* just before the field is written next, instead of just after it was */
 } options;
 
 /* Returns -1 if the program should run, or else the exit status to end with.

@@ -114,7 +114,7 @@ static void sweep_z(const solver *v, const double *u, double *delta)
     slab_turn_back(s, v->delta_turned, delta);
 }
 
-void solver_step(const solver *v, double *u)
+void solver_change(const solver *v, double *u)
 {
     const slab *s = v->s;
     double *delta = v->delta;
@@ -130,9 +130,15 @@ void solver_step(const solver *v, double *u)
     sweep(v, 0, u, delta, (lines){begin + s->row, UNKNOWNS, s->cells[1] - 2, s->row, planes, s->plane});
     sweep(v, 1, u, delta, (lines){begin + UNKNOWNS, s->row, s->cells[0] - 2, UNKNOWNS, planes, s->plane});
     sweep_z(v, u, delta);
+}
 
-    for (size_t i = begin; i < end * s->plane; i++)
-        u[i] += delta[i];
+void solver_add(const solver *v, double *u)
+{
+    const slab *s = v->s;
+    size_t first, end;
+    inner_planes(s, &first, &end);
+    for (size_t i = first * s->plane; i < end * s->plane; i++)
+        u[i] += v->delta[i];
 }
 
 double solver_error(const solver *v, const double *u)

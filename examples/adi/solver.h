@@ -20,8 +20,10 @@ void solver_free(solver *v);
 /* The field that a run begins with, ghosts and walls included. */
 void solver_begin(const solver *v, double *u);
 
-/* One step; fills the ghosts of `u` first, so that they need not be saved. */
-void solver_step(const solver *v, double *u);
+/* A step, in two halves. The first finds by how much the field changes and writes nothing of it but its ghosts, which thus
+ * need not be saved; the second adds that. */
+void solver_change(const solver *v, double *u);
+void solver_add(const solver *v, double *u);
 
 /* How far the field is from the steady state: the root of the mean square, the same on all ranks. */
 double solver_error(const solver *v, const double *u);

@@ -525,6 +525,7 @@ static void run(const char *command) {
     said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &(void *){NULL}));
   else if (IS("free")) said("unprotect", mainstay_free(session, value));
   else if (IS("settled")) said("settled", mainstay_settled(session, value, 0, 1 << 20));
+  else if (IS("settled_last")) said("settled", mainstay_settled(session, value, UINT64_MAX, 2));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
   else if (IS("follow")) follow(value);

@@ -356,6 +356,8 @@ static mainstay_status play(const char *call, char **word)
     else if (IS("output")) snprintf(output, sizeof output, "%s", word[0]), status = mainstay_protect_output(session, output);
     else if (IS("append")) append(NUMBER(0));
     else if (IS("due")) (status = mainstay_due(session, NUMBER(0), &flag)) || (tell("%d", flag), 0);
+    else if (IS("tick")) status = mainstay_tick(session);
+    else if (IS("settled")) status = mainstay_settled(session, word[0], NUMBER(1), NUMBER(2));
     else if (IS("checkpoint")) status = mainstay_checkpoint(session, &revision), number(status, revision);
     else if (IS("begin")) status = mainstay_begin(session, NUMBER(0), &revision), number(status, revision);
     else if (IS("write")) status = write_stream(word[0], NUMBER(1), NUMBER(2), NUMBER(3));

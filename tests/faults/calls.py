@@ -249,6 +249,17 @@ def name_unknown(stage):
 
 
 @scenario
+def settled_unknown(stage):
+    refused_call(stage, "settled:nothing")
+
+
+@scenario
+def settled_outside(stage):
+    # The second range ends below where it begins.
+    refused_call(stage, "settled:step", "settled_last:step", times=2)
+
+
+@scenario
 def memory_allocated_twice(stage):
     refused_call(stage, "alloc:m7", "alloc:m7", "free:m7")
 

@@ -109,6 +109,10 @@ class Generator:
         if settings["stage"] in ("node", "rank"):
             settings["threshold_bytes"] = pick([4096, 65536])
             settings["buffer_bytes"] = pick([4096, 65536])
+        if self.chance(0.35):
+            settings["capture"] = "incremental"
+            settings["predictor"] = pick(["off", "told", "told", "infrequent", "idle", "phase", "count", "auto"])
+            settings["tick_seconds"] = pick([0, 0, 0.001])
         if self.aggregates:
             settings["aggregators"] = pick([1, 1, 2])
         if self.every_steps:
@@ -178,7 +182,18 @@ class Generator:
             steps.append({"call": "note", "words": [self.random.choice(["n0", "n1"]), f"v{self.next_tag()}"]})
         if self.has_output:
             steps.append({"call": "append", "words": [self.random.choice([1, 10, 5000])]})
+        steps += self.ticks()
         return [*steps, {"call": "checkpoint"}, *self.then()]
+
+    def ticks(self):
+        """What the program says of what it has written; that it is settled is true, or not."""
+        steps = [{"call": "tick"}] * self.random.choice([0, 0, 1, 3])
+        if self.chance(0.3):
+            name, part = self.random.choice(["r0", "b", "none"]), self.random.choice([0, 100, 4096, 50000])
+            steps = [*steps, {"call": "settled", "words": [name, self.random.choice([0, 1, 4096]), part]}]
+        if steps and self.chance(0.5):
+            steps = [*steps, {"call": "fill", "words": [self.next_tag()]}]
+        return steps
 
     def then(self):
         """What comes after t2, with the revision on its way."""

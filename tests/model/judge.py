@@ -92,7 +92,7 @@ class JudgedJob(Saves, Returns):
         if self.space.damaged:
             return {"DAMAGED", "IO", "NOT_A_SPACE", "NEWER_VERSION", "OUT_OF_SIGHT", "LINEAGE_CONFLICT", "REVISION_MISSING",
                     "FENCED", "IN_USE", INVALID, SMALL, UNREAD, *REFUSED}  # fmt: skip
-        return {INVALID, SMALL, UNREAD, "REVISION_MISSING", "DUPLICATE_NAME", *REFUSED}
+        return {INVALID, SMALL, UNREAD, "REVISION_MISSING", "DUPLICATE_NAME", "REGION_MISSING", *REFUSED}
 
     def statuses(self):
         return {status for status, _ in self.done.values() if status != "GROUP_FAILED"}
@@ -196,6 +196,16 @@ class JudgedJob(Saves, Returns):
         for rank in self.done:
             name, value = self.words(rank)
             self.notes[rank][name] = str(value)
+
+    def do_tick(self):
+        self.alike(OK)
+
+    def do_settled(self):
+        for rank, (status, _) in self.done.items():
+            name, offset, count = self.words(rank)
+            mine = self.mine[rank].get(name)
+            expected = "REGION_MISSING" if mine is None else OK if offset + count <= mine.bytes else INVALID
+            demand(status in (expected, "PASSED", "GROUP_FAILED") or self.space.damaged, self.told(f"rank {rank}: {expected}"))
 
     def do_output(self):
         self.alike(OK)

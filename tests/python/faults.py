@@ -179,6 +179,12 @@ class Program:
     def do_free(self, name):
         self.said("unprotect", self.session.free, name)
 
+    def do_settled(self, name):
+        self.said("settled", self.session.settled, name, 0, 1 << 20)
+
+    def do_settled_last(self, name):
+        self.said("settled", self.session.settled, name, (1 << 64) - 1, 2)
+
     def do_unprotect(self, name):
         self.said("unprotect", self.session.unprotect, name)
 

@@ -128,6 +128,12 @@ class Player:
     def due(self, step):
         return int(self.session.due(step))
 
+    def tick(self):
+        self.session.tick()
+
+    def settled(self, name, offset, count):
+        self.session.settled(name, offset, count)
+
     def checkpoint(self):
         notes, self.begun = None if self.begun else self.notes, False
         return f"R={self.session.checkpoint(notes or None)}"

@@ -156,7 +156,16 @@ mod tests {
             let (copy, lineage, step, bytes) = (0, 1, None, None);
             Entry {
                 unix_ns,
-                event: Event::Complete(Completion { level, copy, lineage, revision, step, bytes, phases }),
+                event: Event::Complete(Completion {
+                    level,
+                    copy,
+                    lineage,
+                    revision,
+                    step,
+                    bytes,
+                    phases,
+                    saved_early: None,
+                }),
             }
         };
         let restored = Event::Restored { lineage: 1, revision: 1, step: None, took_ns: 50, skipped: Vec::new() };

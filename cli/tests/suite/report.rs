@@ -4,6 +4,7 @@ use crate::support::{RANKS, Ran, Space, field};
 use mainstay_engine::{
     LevelPlace, Session,
     group::ThreadGroup,
+    space::format::{EarlyOff, SavedEarly},
     status::{Event, Journal, Parts, Recovery, Saved},
 };
 use std::{fs, io::Write, thread};
@@ -191,4 +192,26 @@ fn a_page_goes_into_a_file() {
     assert!(fs::read_to_string(&file).unwrap().starts_with("<!DOCTYPE html>"));
     space.mainstay(&["report", "-o", "/gone/run.html"]).refused(4, &["/gone/run.html"]);
     crate::support::mainstay(&["report"], &space.directory.path().join("other")).refused(3, &["no such directory"]);
+}
+
+#[test]
+fn what_was_saved_early_is_told_and_why_it_ended() {
+    let space = Space::new(2);
+    save(&space, 1..=3);
+    assert_eq!(count(&report(&space), "id=\"early\""), 0);
+    let offs = [EarlyOff::No, EarlyOff::InVain, EarlyOff::InVain];
+    let mut entries = journal(&space).entries;
+    let complete = entries.iter_mut().filter_map(|entry| match &mut entry.event {
+        Event::Complete(complete) => Some(complete),
+        _ => None,
+    });
+    for (complete, off) in complete.zip(offs) {
+        complete.saved_early = Some(SavedEarly { dirty: 2560, early: 1280, saved: 1536, wasted: 256, off });
+    }
+    let lines: String = entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
+    fs::write(space.path().join("journal"), lines).unwrap();
+    let page = report(&space);
+    let told = "before 3 of them: 15 MiB of the 30 MiB that had been written between checkpoints; 18 MiB were saved, 3 MiB in vain. \
+                From revision 2 (lineage 1) on nothing was saved early any more: more was saved in vain than it saved.</p>";
+    assert!(page.contains(told), "{page}");
 }

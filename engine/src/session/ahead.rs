@@ -2,7 +2,10 @@
 //! memory that nobody has touched yet, which takes many times as long as the copy.
 
 use super::{copies::swap_sizes, entry::Entry, inner::Inner, room::Sizes};
-use crate::{capture::Size, error::Result};
+use crate::{
+    capture::{Size, size_elsewhere},
+    error::Result,
+};
 
 impl Inner {
     /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
@@ -24,6 +27,8 @@ impl Inner {
         }
         let family = self.levels.families().swap_remove(0);
         self.levels.nearest_mut().have_room(&self.epoch, entry, Sizes::of_owner(&size))?;
+        // As the checkpoint counts copies: else it would make larger portions at once.
+        let size = if self.means.changing.is_some() { size_elsewhere(&size, None) } else { size };
         // Between two ranks, sizes would stand behind what is on its way.
         let is_busy = self.levels.iter().any(|level| level.under_feed.is_some());
         for index in family.skip(1).filter(|_| !is_busy) {

@@ -38,6 +38,8 @@ pub(super) struct Changing {
     way: Way,
     /// What is saved before a checkpoint asks for it.
     pub(super) early: Option<Early>,
+    /// What that came to in the interval before the last checkpoint.
+    pub(super) saved_early: Option<SavedEarly>,
     /// Where that lies, from t1 on until it is decided what of it counts.
     stopped: Option<EarlyPart>,
     /// What the next shard takes at most.
@@ -88,6 +90,7 @@ impl Changing {
         Some(Changing {
             way: Arc::new(Mutex::new(way)),
             early: None,
+            saved_early: None,
             stopped: None,
             whole: Need::ROOT,
             since: None,
@@ -199,9 +202,10 @@ impl Changing {
 
     /// What saving early came to in the interval that has ended, if anything can be saved early. `is_led_to`: the shard leads
     /// to what was.
-    pub(super) fn saved_early(&self, is_led_to: bool) -> Option<SavedEarly> {
-        let last = self.early.as_ref()?.last();
-        Some(SavedEarly { early: if is_led_to { last.early } else { 0 }, ..last })
+    pub(super) fn tell_saved_early(&mut self, is_led_to: bool) -> Option<SavedEarly> {
+        let last = self.early.as_ref().map(Early::last);
+        self.saved_early = last.map(|last| SavedEarly { early: if is_led_to { last.early } else { 0 }, ..last });
+        self.saved_early
     }
 
     /// What the revision `key` has in the current portion.

@@ -182,7 +182,8 @@ impl Inner {
         let leads_to_early = planned.as_ref().is_some_and(|planned| !planned.early.is_empty());
         let (base, plan) = planned.map(|Planned { base, plan, .. }| (base, plan)).unzip();
         let mut size = plan.as_ref().map_or(size, |plan| plan.size.clone());
-        size.annex.saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early(leads_to_early));
+        size.annex.saved_early =
+            self.means.changing.as_mut().and_then(|changing| changing.tell_saved_early(leads_to_early));
         let changed = self.means.changing.is_some().then_some(Changed { base, plan });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.

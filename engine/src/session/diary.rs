@@ -11,6 +11,7 @@ use crate::{
     commit::RevisionKey,
     ground::unix_ns,
     group::host_name,
+    space::format::SavedEarly,
     status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, Writer},
 };
 use std::{
@@ -30,9 +31,16 @@ pub(super) struct Diary {
     is_urgent: bool,
     /// Of a session with one level, once there was something to write.
     writer: Option<Writer>,
-    /// At which step revisions were begun that may become complete.
-    steps: BTreeMap<RevisionKey, u64>,
+    /// Of revisions that may become complete.
+    begun: BTreeMap<RevisionKey, BegunAt>,
     levels: Vec<Noted>,
+}
+
+/// What is known of a revision when it is begun: the step, if the program has said one, and what saving early came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BegunAt {
+    pub(super) step: Option<u64>,
+    pub(super) saved_early: Option<SavedEarly>,
 }
 
 /// What was noted of a level, or of a copy.
@@ -68,7 +76,7 @@ impl Diary {
             entries: Vec::new(),
             is_urgent: false,
             writer: None,
-            steps: BTreeMap::new(),
+            begun: BTreeMap::new(),
             levels: levels.iter().map(Noted::of).collect(),
         };
         let (ranks, nodes, host) = (ranks as u32, nodes as u32, shortened(&host_name()));
@@ -98,9 +106,9 @@ impl Diary {
         }
     }
 
-    /// `key` was begun at `step`.
-    pub(super) fn begun(&mut self, key: RevisionKey, step: u64) {
-        self.steps.insert(key, step);
+    /// `key` was begun.
+    pub(super) fn begun(&mut self, key: RevisionKey, at: BegunAt) {
+        self.begun.insert(key, at);
     }
 
     /// Notes what `levels` have got since, and what they have not.
@@ -116,14 +124,16 @@ impl Diary {
             for key in complete.difference(&noted.complete) {
                 let shard = level.complete.iter().find(|complete| complete.key == *key);
                 let shard = shard.and_then(|complete| level.stored(0, complete));
+                let BegunAt { step, saved_early } = self.begun.get(key).copied().unwrap_or_default();
                 self.note(Event::Complete(Completion {
                     level: kind,
                     copy,
                     lineage: key.lineage.number,
                     revision: key.number,
-                    step: self.steps.get(key).copied(),
+                    step,
                     bytes: shard.as_ref().map(|(_, kept)| kept.entry.bytes),
                     phases: shard.map(|(_, kept)| kept.entry.phases),
+                    saved_early,
                 }));
             }
             noted.complete = complete;
@@ -140,16 +150,16 @@ impl Diary {
         }
         self.levels = noted;
         // Those of which more can be told are kept somewhere, or are still on their way.
-        if let Some(newest) = self.steps.last_key_value().map(|(key, _)| *key) {
+        if let Some(newest) = self.begun.last_key_value().map(|(key, _)| *key) {
             let kept: BTreeSet<RevisionKey> = self.levels.iter().flat_map(|level| &level.complete).copied().collect();
             let under_way: BTreeSet<RevisionKey> = levels.iter().flat_map(Level::keys_under_way).collect();
-            self.steps.retain(|key, _| *key == newest || kept.contains(key) || under_way.contains(key));
+            self.begun.retain(|key, _| *key == newest || kept.contains(key) || under_way.contains(key));
         }
     }
 
     pub(super) fn restored(&mut self, key: RevisionKey, took_ns: u64, skipped: &[String]) {
         let (lineage, revision) = (key.lineage.number, key.number);
-        let step = self.steps.get(&key).copied();
+        let step = self.begun.get(&key).and_then(|at| at.step);
         let skipped = skipped.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
         self.note(Event::Restored { lineage, revision, step, took_ns, skipped });
     }

@@ -1,7 +1,7 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
 use super::{
-    agreement::Agreement, entry::Call, flag::Alike, inner::Inner, program::Program, progress::early,
+    agreement::Agreement, diary::BegunAt, entry::Call, flag::Alike, inner::Inner, program::Program, progress::early,
     requests::Listener, schedule::Schedule,
 };
 use crate::{
@@ -137,6 +137,14 @@ impl Inner {
         Ok(is_due | by_steps)
     }
 
+    /// The time that passes in `work` is left out of a trace.
+    pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
+        let begun = Instant::now();
+        let done = work(self);
+        self.program.tracing.iter().for_each(|tracing| tracing.leave_out(begun));
+        done
+    }
+
     /// Takes a checkpoint by `save`, and tells the schedule and those who asked for one from outside.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
@@ -146,17 +154,21 @@ impl Inner {
         let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
-        let saved = save(self);
+        let saved = self.untraced(save);
         // The time until t3 is learnt later. A checkpoint that failed has its cost too, and the next one waits for its
         // time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
-        if let (Ok(number), 1..) = (&saved, due.step) {
+        if let Ok(number) = &saved {
             let key = RevisionKey::new(self.epoch.lineage, *number);
-            due.saved_at.rotate_left(1);
-            due.saved_at[SAVED_MAX - 1] = Some((key, due.step));
+            let step = Some(due.step).filter(|step| *step > 0);
+            if let Some(step) = step {
+                due.saved_at.rotate_left(1);
+                due.saved_at[SAVED_MAX - 1] = Some((key, step));
+            }
+            let saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early);
             if let (_, Some(diary), _) = self.levels.telling() {
-                diary.begun(key, due.step);
+                diary.begun(key, BegunAt { step, saved_early });
             }
         }
         match (&saved, &mut due.listener) {

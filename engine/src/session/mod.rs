@@ -472,7 +472,7 @@ impl Session {
     /// by `checkpoint`. Then nothing is under way, and `wait` returns `Ok` until the next checkpoint, though the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
-        self.ours()?.wait_for_all(Call::Wait)
+        self.ours()?.untraced(|inner| inner.wait_for_all(Call::Wait))
     }
 
     /// Waits until the last revision that went to the level `level` is complete there on all ranks; levels behind it go on
@@ -481,7 +481,7 @@ impl Session {
     /// same on every rank, means that the level did not get the revision, and is told once. A revision that found the level
     /// busy at its turn did not go there.
     pub fn wait_for(&mut self, level: LevelKind) -> Result<()> {
-        self.ours()?.wait_for(level)
+        self.ours()?.untraced(|inner| inner.wait_for(level))
     }
 
     /// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that

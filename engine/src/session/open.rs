@@ -4,7 +4,7 @@ use super::{
     agreement::LEVELS_MAX,
     changed::Changing,
     copies::Post,
-    diary::Diary,
+    diary::{BegunAt, Diary},
     due::{Due, SignalFlag},
     entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
@@ -123,7 +123,8 @@ impl Inner {
             let (telling, _, levels) = open.levels.telling();
             let nodes = telling.map_or(0, |telling| telling.nodes);
             let mut diary = Diary::begin(path, levels, open.lineage.number, group.size(), nodes);
-            open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, *step));
+            let at = |step: &u64| BegunAt { step: Some(*step), saved_early: None };
+            open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, at(step)));
             open.levels.diary = Some(diary);
         }
         Ok(open)

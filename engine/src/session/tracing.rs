@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     device::HUGE_PAGE,
     error::Error,
-    ground::{lock, processor_us, spawn},
+    ground::{Instant, lock, spawn},
     predict::{Moment, Writer, Written},
     remark::remark,
 };
@@ -52,6 +52,10 @@ struct Recording {
     seen: Vec<(usize, usize)>,
     regions: File,
     has_begun: bool,
+    opened: Instant,
+    /// What of the time since then passed in checkpoints, or waiting for them.
+    left_out: Duration,
+    last_us: u64,
 }
 
 impl Tracing {
@@ -90,6 +94,14 @@ impl Tracing {
             self.at(Moment::Iteration, regions);
         }
         self.at(Moment::Checkpoint, regions);
+    }
+
+    /// The time since `begun` passed in a checkpoint, or in waiting for one: a run with other checkpoints spends another.
+    pub(super) fn leave_out(&self, begun: Instant) {
+        self.shared.with(|recording| {
+            recording.left_out += begun.elapsed();
+            Ok(())
+        });
     }
 }
 
@@ -134,7 +146,18 @@ impl Recording {
             .and_then(|()| Ok((File::create(&path)?, File::create(path.with_extension("regions"))?)));
         let (file, regions) = made.map_err(|error| format!("{}: {error}", path.display()))?;
         let (path, writer) = (path.display().to_string(), Writer::new(file));
-        Ok(Recording { tracker, watched: Vec::new(), writer, path, seen: Vec::new(), regions, has_begun: false })
+        Ok(Recording {
+            tracker,
+            watched: Vec::new(),
+            writer,
+            path,
+            seen: Vec::new(),
+            regions,
+            has_begun: false,
+            opened: Instant::now(),
+            left_out: Duration::ZERO,
+            last_us: 0,
+        })
     }
 
     /// Watches the pages that `regions` lie in, and no others.
@@ -184,7 +207,10 @@ impl Recording {
             let first = range.start / PAGE;
             (first as u64, (range.end.div_ceil(PAGE) - first) as u64)
         });
-        let record = Written { moment, at_us: processor_us(), resident: resident(), stretches: stretches.collect() };
+        // A record by the clock, within what is then left out, may be later than the next.
+        let at_us = self.opened.elapsed().saturating_sub(self.left_out).as_micros() as u64;
+        self.last_us = self.last_us.max(at_us);
+        let record = Written { moment, at_us: self.last_us, resident: resident(), stretches: stretches.collect() };
         self.writer.write(&record).map_err(|error| Error::io("writing", &self.path, error))
     }
 }
@@ -194,4 +220,32 @@ fn resident() -> u64 {
     let told = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * (page_bytes() / PAGE) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ground::sleep, predict::Reader};
+    use std::io::BufReader;
+
+    #[test]
+    fn the_time_of_a_checkpoint_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { trace: Some(folder.path().to_owned()), ..Config::default() };
+        // Elsewhere nothing is traced, which is told.
+        let Some(mut tracing) = Tracing::new(&config, 0) else { return };
+        let begun = Instant::now();
+        tracing.at(Moment::Iteration, &[]);
+        let left_out = Duration::from_millis(20);
+        let from = Instant::now();
+        sleep(left_out);
+        tracing.leave_out(from);
+        tracing.at(Moment::Tick, &[]);
+        let all = begun.elapsed();
+        drop(tracing);
+        let file = File::open(folder.path().join("rank-0.trace")).unwrap();
+        let told: Vec<Written> = Reader::new(BufReader::new(file), "").collect::<Result<_, _>>().unwrap();
+        let took = Duration::from_micros(told[1].at_us - told[0].at_us);
+        assert!(took <= all - left_out, "{took:?} of {all:?}");
+    }
 }

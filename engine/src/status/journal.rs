@@ -10,7 +10,10 @@ use super::{
 use crate::{
     error::{Error, Result},
     printable::{is_seen, printable_path},
-    space::{JOURNAL_FILE, JOURNAL_UNFINISHED, LevelKind, format::PhaseRecord},
+    space::{
+        JOURNAL_FILE, JOURNAL_UNFINISHED, LevelKind,
+        format::{PhaseRecord, SavedEarly},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -85,6 +88,9 @@ pub struct Completion {
     pub bytes: Option<u64>,
     /// `None` where the shard is not in sight of rank 0.
     pub phases: Option<PhaseRecord>,
+    /// What saving early came to before it; `None` without a predictor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved_early: Option<SavedEarly>,
 }
 
 /// A journal, as far as it could be read.
@@ -173,7 +179,8 @@ impl Entry {
                         && skipped.len() <= TEXTS_MAX
                         && skipped.iter().all(is_text)
                 }
-                Event::Complete(Completion { copy, lineage, revision, step, bytes, phases, .. }) => {
+                Event::Complete(Completion { copy, lineage, revision, step, bytes, phases, saved_early, .. }) => {
+                    let blocks = saved_early.iter().flat_map(|told| [told.dirty, told.early, told.saved, told.wasted]);
                     let times = phases.iter().flat_map(|phases| {
                         let PhaseRecord { t1_unix_ns, communication_ns, buffer_wait_ns, copy_ns, .. } = *phases;
                         let PhaseRecord { perceived_ns, durable_ns, written_bytes, resume_ns, .. } = *phases;
@@ -185,7 +192,13 @@ impl Entry {
                         ])
                     });
                     *copy < RANKS_MAX
-                        && [*lineage, *revision].into_iter().chain(*step).chain(*bytes).chain(times).all(is_number)
+                        && [*lineage, *revision]
+                            .into_iter()
+                            .chain(*step)
+                            .chain(*bytes)
+                            .chain(times)
+                            .chain(blocks)
+                            .all(is_number)
                 }
                 Event::Failed { why, .. } => is_text(why),
                 Event::PassedOver { .. } | Event::Closed => true,
@@ -314,6 +327,7 @@ mod tests {
             step: Some(40),
             bytes: Some(7),
             phases: Some(phases),
+            saved_early: Some(SavedEarly { dirty: 8, early: 5, saved: 6, wasted: 1, ..SavedEarly::default() }),
         };
         Entry { unix_ns: revision, event: Event::Complete(completion) }
     }
@@ -391,6 +405,8 @@ mod tests {
             (1, "/skipped", json!(["a\nb"])),
             (2, "/phases/t1_unix_ns", json!(u64::MAX)),
             (2, "/revision", json!(-1)),
+            (2, "/saved_early/dirty", json!(u64::MAX)),
+            (2, "/saved_early/off", json!("Burnt")),
             (3, "/why", json!("x".repeat(TEXT_BYTES_MAX + 1))),
             (5, "/failed", json!([4])),
             (6, "/event", json!("burnt")),

@@ -390,6 +390,11 @@ fn copies_make_no_new_layouts() {
                 let cluster = Cluster { exchange, keep, capture, ..Cluster::new(&PAIRS, 2, true) };
                 let end = Barrier::new(PAIRS.len());
                 let saved = cluster.job(|_, mut program, mut session| {
+                    if waits[0] {
+                        // Memory is made at the restore, for what is protected then.
+                        program.fill(&mut session, Mark { run: 1, step: 0 }, BYTES)?;
+                        session.restore()?;
+                    }
                     for (step, wait) in (1..).zip(waits) {
                         program.fill(&mut session, Mark { run: 1, step }, BYTES)?;
                         session.checkpoint()?;

@@ -10,6 +10,7 @@ use mainstay_engine::{
     device::{Disk, File},
     group::{Group, Solo},
     space::format::{EarlyOff, SavedEarly},
+    status::{Event, Journal},
 };
 use std::{
     io,
@@ -132,6 +133,12 @@ fn what_the_program_calls_settled_is_not_written_at_the_checkpoint() {
     let annex = newest.manifest(&newest.shards[0]).unwrap().unwrap().annex;
     let told = SavedEarly { dirty: 400, early: 290, saved: 300, wasted: 10, off: EarlyOff::No };
     assert_eq!(annex.saved_early, Some(told));
+    let mut noted =
+        Journal::read(folder.path()).unwrap().unwrap().entries.into_iter().filter_map(|entry| match entry.event {
+            Event::Complete(complete) => Some((complete.revision, complete.saved_early)),
+            _ => None,
+        });
+    assert_eq!(noted.next_back(), Some((5, Some(told))));
 
     let saved = memory.all().to_vec();
     memory.all().fill(0);
@@ -273,6 +280,51 @@ fn what_could_not_be_saved_early_is_saved_at_the_checkpoint() {
     holds(&mut session, &mut memory);
     assert_eq!(session.speculation().unwrap().early, 0);
     session.close().unwrap();
+}
+
+/// A space from the time without a predictor is full once it keeps what it is to keep.
+#[test]
+fn where_the_portion_has_too_little_room_that_is_told_and_all_is_saved_at_the_checkpoint() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let mut memory = Pages::new();
+    let without = Config { predictor: Predictor::Off, ..config(Predictor::Off) };
+    let mut session = open(Box::new(Solo), folder.path(), without);
+    memory.protect(&mut session);
+    for _ in 0..4 {
+        memory.write(0..BLOCKS);
+        session.checkpoint().unwrap();
+    }
+    session.close().unwrap();
+    let mut session = open(Box::new(Solo), folder.path(), Config { start: Start::Restored, ..config(Predictor::Told) });
+    memory.protect(&mut session);
+    session.restore().unwrap();
+    memory.write(0..BLOCKS);
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    if !has_pages(&mut session) {
+        return;
+    }
+    memory.write(0..400);
+    session.settled("x", 0, 400 * BLOCK as u64).unwrap();
+    let told = bounded("a word on the room", || {
+        loop {
+            let told = session.speculation().unwrap();
+            if !told.off.is_empty() || told.saved == 400 {
+                return told;
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+    });
+    assert!(told.saved < 400 && told.off.contains("no more room"), "{told:?}");
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    holds(&mut session, &mut memory);
+    session.close().unwrap();
+    let survey = SpaceSurvey::open(folder.path()).unwrap();
+    let newest = survey.newest().unwrap();
+    let annex = newest.manifest(&newest.shards[0]).unwrap().unwrap().annex;
+    let expected = SavedEarly { dirty: 400, early: told.saved, saved: told.saved, wasted: 0, off: EarlyOff::NoRoom };
+    assert_eq!(annex.saved_early, Some(expected));
 }
 
 /// A program that says always what is not true: it stops to be believed.

@@ -6,7 +6,13 @@ use mainstay_engine::{
     group::Solo,
     predict::{Moment, Reader, Written},
 };
-use std::{fs::File, io::BufReader, path::Path, thread, time::Duration};
+use std::{
+    fs::File,
+    io::BufReader,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 use tempfile::TempDir;
 
 const PAGE: usize = 4096;
@@ -106,6 +112,32 @@ fn each_moment_tells_what_was_written_since_the_one_before() {
     }
     let told = records(folder.path());
     assert!(told.is_sorted_by_key(|one| one.at_us) && told.iter().all(|one| one.resident > 0));
+}
+
+/// It was the processor's time once: where a program waits for others, pages seemed to have no time to be saved in.
+#[test]
+fn the_time_of_a_program_passes_while_it_sleeps() {
+    if !needs_pages() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut memory = Pages::new(20);
+    let mut session =
+        Session::open(Box::new(Solo), &folder.path().join("space"), traced(folder.path(), small())).unwrap();
+    session.protect(memory.region("one", 0, 20 * PAGE)).unwrap();
+    let begun = Instant::now();
+    session.restore().unwrap();
+    let sleep = Duration::from_millis(20);
+    for _ in 0..3 {
+        thread::sleep(sleep);
+        session.tick().unwrap();
+        session.checkpoint().unwrap();
+    }
+    let all = begun.elapsed();
+    session.close().unwrap();
+    let told = records(folder.path());
+    let took = Duration::from_micros(told.last().unwrap().at_us - told[0].at_us);
+    assert!((3 * sleep..=all).contains(&took), "{took:?} of {all:?}, of which it slept {:?}", 3 * sleep);
 }
 
 #[test]

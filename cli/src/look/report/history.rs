@@ -2,7 +2,7 @@
 
 use mainstay_engine::{
     LevelKind, Places, Result, SpaceSurvey,
-    space::format::PhaseRecord,
+    space::format::{PhaseRecord, SavedEarly},
     status::{Completion, Event, Journal, Opening, Recovery},
 };
 use std::{
@@ -68,6 +68,8 @@ pub struct Checkpoint {
     pub phases: Option<PhaseRecord>,
     pub bytes: Option<u64>,
     pub step: Option<u64>,
+    /// What saving early came to before it; `None` without a predictor.
+    pub saved_early: Option<SavedEarly>,
 }
 
 pub struct Recovered {
@@ -174,7 +176,7 @@ impl History {
     }
 
     fn add(&mut self, complete: Completion, unix_ns: u64) {
-        let Completion { level, copy, lineage, revision, step, bytes, phases } = complete;
+        let Completion { level, copy, lineage, revision, step, bytes, phases, saved_early } = complete;
         let key = (lineage, revision);
         // Where the shard is out of sight, the level has the time.
         let own = self.rows.iter().find(|row| row.level == level && row.copy == 0);
@@ -184,7 +186,7 @@ impl History {
         let checkpoints = &mut self.row(level, copy).checkpoints;
         // One that was made again is there once.
         checkpoints.retain(|checkpoint| checkpoint.key != key);
-        checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step });
+        checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step, saved_early });
     }
 
     /// Adds what lies in the space and is in no journal, as of a job that was killed before it wrote one.
@@ -195,7 +197,14 @@ impl History {
             let shard = revision.shards.iter().find(|shard| shard.shard == 0);
             if let Some(shard) = shard.filter(|_| row.checkpoints.iter().all(|checkpoint| checkpoint.key != key)) {
                 let (t1_ns, phases) = (shard.phases.t1_unix_ns, Some(shard.phases));
-                row.checkpoints.push(Checkpoint { key, t1_ns, phases, bytes: Some(shard.bytes), step: None });
+                row.checkpoints.push(Checkpoint {
+                    key,
+                    t1_ns,
+                    phases,
+                    bytes: Some(shard.bytes),
+                    step: None,
+                    saved_early: None,
+                });
             }
         }
         self.rows.iter_mut().for_each(|row| row.checkpoints.sort_by_key(|checkpoint| checkpoint.t1_ns));

@@ -6,6 +6,7 @@ use super::{
     timeline::timeline,
 };
 use crate::text;
+use mainstay_engine::space::format::{BLOCK_BYTES, SavedEarly};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeMap;
 
@@ -143,6 +144,7 @@ fn checkpoints_section(history: &History) -> Markup {
     html! {
         h2 { "Checkpoints" }
         p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits for the nearest level alone." }
+        @if let Some(told) = saved_early(&rows) { p #early { (told) } }
         div .grid {
             @for (row, is_nearest) in rows.iter().filter(has_phases).zip([true].into_iter().chain(std::iter::repeat(false))) {
                 figure { h3 { (row.name()) ": how long they took" } (charts::times(history, row, is_nearest)) }
@@ -151,6 +153,41 @@ fn checkpoints_section(history: &History) -> Markup {
             }
         }
     }
+}
+
+/// What was saved before checkpoints asked for it, of the shards of rank 0, over all that is told of; `None` without a predictor.
+fn saved_early(rows: &[&Row]) -> Option<String> {
+    let nearest = rows.iter().find(|row| row.checkpoints.iter().any(|checkpoint| checkpoint.saved_early.is_some()))?;
+    let told: Vec<_> = nearest.checkpoints.iter().filter_map(|one| Some((one.key, one.saved_early?))).collect();
+    let sum = |blocks: fn(&SavedEarly) -> u64| {
+        let all = told.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(blocks(one)));
+        text::bytes(all.saturating_mul(BLOCK_BYTES))
+    };
+    let mut page = format!(
+        "Saved early, by rank 0, before {} of them: {} of the {} that had been written between checkpoints; {} were saved, {} in vain.",
+        told.len(),
+        sum(|one| one.early),
+        sum(|one| one.dirty),
+        sum(|one| one.saved),
+        sum(|one| one.wasted),
+    );
+    let mut why = "";
+    for ((lineage, revision), one) in &told {
+        let now = one.off.why();
+        match (now.is_empty(), now == why) {
+            (_, true) => {}
+            (true, false) => {
+                page += &format!(" From revision {revision} (lineage {lineage}) on pages were saved early again.")
+            }
+            (false, false) => {
+                page += &format!(
+                    " From revision {revision} (lineage {lineage}) on nothing was saved early any more: {now}."
+                );
+            }
+        }
+        why = now;
+    }
+    Some(page)
 }
 
 fn failures_table(history: &History) -> Markup {

@@ -28,7 +28,7 @@ impl Moment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub moment: Moment,
-    /// Processor time of the program.
+    /// The time that the program has had.
     pub at_us: u64,
     /// Pages that the program has in memory; 0 where the trace does not say.
     pub resident: u64,

@@ -95,6 +95,9 @@ struct Live {
     budget: Budget,
     turns: Turns,
     room: Room,
+    /// Whether there was no room in the interval under way, and whether that was told once.
+    is_full: bool,
+    told_full: bool,
     /// Whether a checkpoint has been taken since which it is looked what is written.
     has_begun: bool,
     /// Nothing is written until the next interval begins.
@@ -141,6 +144,8 @@ impl Early {
             budget: Budget::new(),
             turns: Turns::new(rank, ranks, config.stagger == Stagger::On),
             room: Room::None,
+            is_full: false,
+            told_full: false,
             has_begun: false,
             is_stopped: true,
             is_writing: false,
@@ -244,6 +249,7 @@ impl Early {
         live.blocks.begin();
         live.turns.begin();
         live.room = after.map_or(Room::None, Room::After);
+        live.is_full = false;
         (live.has_begun, live.is_stopped) = (true, false);
         drop(live);
         self.shared.changed.notify_all();
@@ -257,9 +263,12 @@ impl Early {
     /// What saving early came to until now.
     pub(super) fn told(&self) -> Speculation {
         let live = lock(&self.shared.live);
-        let shut = "more was saved in vain than it saved";
-        let off =
-            if live.told.off.is_empty() && !live.gate.is_open() { shut.to_owned() } else { live.told.off.clone() };
+        let off = match () {
+            () if !live.told.off.is_empty() => live.told.off.clone(),
+            () if !live.gate.is_open() => EarlyOff::InVain.why().to_owned(),
+            () if live.is_full => EarlyOff::NoRoom.why().to_owned(),
+            () => String::new(),
+        };
         let has_room = !matches!(live.room, Room::None) && !live.is_stopped;
         let waiting = if has_room || live.is_writing { live.blocks.waiting() } else { 0 };
         Speculation { off, waiting, ..live.told.clone() }
@@ -391,6 +400,20 @@ impl Live {
         }
     }
 
+    /// All is saved at the checkpoint; after that there may be room.
+    fn has_no_room(&mut self, rank: usize) {
+        if !std::mem::replace(&mut self.is_full, true) && !std::mem::replace(&mut self.told_full, true) {
+            remark(
+                0,
+                &format!(
+                    "the portion of rank {rank} has too little room, beside the revisions that it keeps, for what could be saved \
+                     early: the checkpoint saves the rest; a space that is made with a predictor, or reserved with a `--keep` \
+                     one higher, has more"
+                ),
+            );
+        }
+    }
+
     /// What was written early is in doubt: it is saved at the checkpoint.
     fn say(&mut self, rank: usize, error: &Error) {
         self.off(rank, EarlyOff::WriteFailed, error.to_string());
@@ -400,7 +423,11 @@ impl Live {
     fn end_interval(&mut self, early: u64, rank: usize) {
         let Blocks { dirty, wasted, .. } = self.blocks;
         let (saved, is_open) = (self.told.saved - self.saved_before, self.gate.is_open());
-        let off = if self.off == EarlyOff::No && !is_open { EarlyOff::InVain } else { self.off };
+        let off = match self.off {
+            EarlyOff::No if !is_open => EarlyOff::InVain,
+            EarlyOff::No if self.is_full => EarlyOff::NoRoom,
+            off => off,
+        };
         (self.last, self.saved_before) = (SavedEarly { dirty, early, saved, wasted, off }, self.told.saved);
         self.told.dirty += dirty;
         self.told.early += early;
@@ -427,7 +454,11 @@ impl Live {
                 // Who asked for the checkpoint is told.
                 Some(Err(_)) => Room::None,
                 Some(Ok(())) => match EarlyPart::find(ledger, *whole) {
-                    Ok(found) => found.map_or(Room::None, Room::Found),
+                    Ok(Some(part)) => Room::Found(part),
+                    Ok(None) => {
+                        self.has_no_room(rank);
+                        Room::None
+                    }
                     Err(error) => {
                         self.say(rank, &error);
                         Room::None
@@ -440,6 +471,9 @@ impl Live {
             Room::None | Room::After(_) => 0,
         };
         if left == 0 {
+            if matches!(self.room, Room::Found(_)) && self.blocks.has_waiting() {
+                self.has_no_room(rank);
+            }
             // They are saved at the checkpoint.
             self.blocks.give_up_waiting();
         }

@@ -27,15 +27,17 @@ pub enum EarlyOff {
     PredictorFailed,
     WriteFailed,
     Recording,
+    NoRoom,
 }
 
 impl EarlyOff {
-    const ALL: [(EarlyOff, &'static str); 5] = [
+    const ALL: [(EarlyOff, &'static str); 6] = [
         (EarlyOff::No, ""),
         (EarlyOff::InVain, "more was saved in vain than it saved"),
         (EarlyOff::PredictorFailed, "its predictor had failed"),
         (EarlyOff::WriteFailed, "an early write had failed"),
         (EarlyOff::Recording, "the recorded run could not be read on"),
+        (EarlyOff::NoRoom, "its portion had no more room for it"),
     ];
 
     /// Empty where saving early went on.

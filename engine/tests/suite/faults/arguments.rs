@@ -92,6 +92,25 @@ pub fn name_unknown(scene: &Scene) {
     scene.comes_back(1, 1);
 }
 
+pub fn settled_unknown(scene: &Scene) {
+    not_settled(scene, "nothing", &[(0, 1)]);
+}
+
+pub fn settled_outside(scene: &Scene) {
+    not_settled(scene, "step", &[(0, 1 << 20), (u64::MAX, 2)]);
+}
+
+/// The job is refused to call these bytes of region `name` settled, and saves and comes back all the same.
+fn not_settled(scene: &Scene, name: &str, ranges: &[(u64, u64)]) {
+    let mut job = scene.open(0, Box::new(Solo));
+    for (offset, bytes) in ranges {
+        scene.check(0, "settled", &job.session.settled(name, *offset, *bytes).unwrap_err());
+    }
+    job.save(1).unwrap();
+    job.session.close().unwrap();
+    scene.comes_back(1, 1);
+}
+
 pub fn shape_overflows(scene: &Scene) {
     refused(scene, ElementType::U64, "big", &[1 << 40, 1 << 40]);
     // More than an address can count, though no product overflows.

@@ -36,7 +36,7 @@ scenarios! {
         layout_file_out_of_sight in_use_by_this_program in_use_by_a_half_dead_job lock_read_by_another layout_of_an_odd_name shm_is_full mark_cleared_away
         io_error_at_open;
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
-        shape_overflows too_many_dimensions box_outside level_unknown;
+        settled_unknown settled_outside shape_overflows too_many_dimensions box_outside level_unknown;
     together: calls_differ closed_beside_a_call not_restored level_not_there levels_differ;
     memory: memory_allocated_twice memory_at_a_taken_address memory_never_allocated writes_untold;
     following: move_unknown move_of_another_type follow_elsewhere pointer_null pointer_null_at_restore

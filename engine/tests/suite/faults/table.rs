@@ -71,6 +71,7 @@ fn rows_are_well_formed() {
         "open",
         "protect",
         "unprotect",
+        "settled",
         "move",
         "follow",
         "checkpoint",

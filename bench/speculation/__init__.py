@@ -1,0 +1,1 @@
+"""What the benchmark `speculation` runs, counts and draws."""

@@ -1,0 +1,91 @@
+"""The programs whose checkpoints are saved early, scaled: how a job of each is started, and what it prints."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+# Of paper 004: MEMWRITE's memory a process, its time, and the bandwidth of the server.
+MEMWRITE_MB, MEMWRITE_SECONDS, BANDWIDTH = 300, 944, 30e6
+CHECKPOINTS = {"memwrite": 8, "adi": 10}
+LEARN = 2  # intervals between checkpoints
+EARLY = re.compile(r"(\d+) of (\d+) blocks(?: early)?, (\d+) in vain")
+IN_ALL = re.compile(r"^checkpoint \d+: (\S+) s in all$", re.M)
+DURABLE = re.compile(r"^checkpoint \d+ of step \d+: t1 (\S+) s, .* t3-t1 (\S+) ms$", re.M)
+
+
+@dataclasses.dataclass
+class Ran:
+    """What a job came to on rank 0. The first checkpoint is left out: it saves everything, however that is saved."""
+
+    seconds: float  # in checkpoints, durable
+    learnt: float  # of that, once the predictor has had LEARN intervals to learn from
+    dirty: int = 0  # blocks that were written between checkpoints
+    early: int = 0
+    vain: int = 0
+    interval: float = 0.0  # seconds from one checkpoint to the next, where the program has no pace of its own
+
+
+def blocks(output):
+    found = EARLY.search(output)
+    return dict(zip(("early", "dirty", "vain"), map(int, found.groups()))) if found else {}
+
+
+class Memwrite:
+    """Scans its memory twice in eight intervals, each of which has one tick half-way; waits for each checkpoint."""
+
+    name, flags = "memwrite", ()
+    sources = [EXAMPLES / "memwrite" / "memwrite.c"]
+    iterations = 1  # of an interval, as a trace has them: the program never calls mainstay_due
+
+    def __init__(self, o):
+        self.seconds = MEMWRITE_SECONDS / o.speed / o.shorter
+        self.megabytes = max(4, MEMWRITE_MB // o.part // 4 * 4)
+        self.rate = BANDWIDTH * (self.megabytes / MEMWRITE_MB) * o.speed
+
+    def case(self, processes):
+        return f"memwrite, {processes} x {self.megabytes} MB"
+
+    def words(self, space):
+        return [space, "--mb", self.megabytes, "--seconds", self.seconds]
+
+    def bandwidth(self, recorded):
+        """In bytes a second, of all processes together."""
+        return self.rate
+
+    def ran(self, output):
+        in_all = [float(seconds) for seconds in IN_ALL.findall(output)]
+        assert len(in_all) == CHECKPOINTS[self.name], output
+        return Ran(in_all[-1] - in_all[0], in_all[-1] - in_all[LEARN], **blocks(output))
+
+
+class Adi:
+    """Checkpoints just before the field is written again: the sweeps of a step are what there is to save it early."""
+
+    name, flags = "adi", ("-O3", "-lm")
+    sources = sorted((EXAMPLES / "adi").glob("*.c"))
+
+    def __init__(self, o):
+        self.side, self.iterations, self.share = o.side, o.every, o.share
+
+    def case(self, processes):
+        return f"adi, {processes} processes, {self.side}³"
+
+    def words(self, space):
+        sides = [word for axis in ("--nx", "--ny", "--nz") for word in (axis, self.side)]
+        # One more: its first half brings the last checkpoint.
+        steps = CHECKPOINTS[self.name] * self.iterations + 1
+        return ["--space", space, "--late", *sides, "--steps", steps, "--every", self.iterations, "--progress", steps]
+
+    def bandwidth(self, recorded):
+        """The field takes a `share` of an interval to save."""
+        return 8 * 5 * self.side**3 / (self.share * recorded.interval)
+
+    def ran(self, output):
+        begun, took = zip(*((float(t1), 1e-3 * float(durable)) for t1, durable in DURABLE.findall(output)))
+        assert len(took) == CHECKPOINTS[self.name], output
+        # What the program did not wait for is in an interval, too.
+        return Ran(sum(took[1:]), sum(took[1 + LEARN :]), **blocks(output), interval=(begun[-1] - begun[0]) / (len(begun) - 1))
+
+
+PROGRAMS = (Memwrite, Adi)

@@ -1,0 +1,42 @@
+"""The rows of the benchmark `speculation`, from what its jobs came to."""
+
+from harness import rows
+
+FULL, INCREMENTAL = "full", "incremental"
+PREDICTORS = ("infrequent", "auto", "oracle")
+APART = "_apart"  # without `stagger`
+WAYS = (FULL, INCREMENTAL, *PREDICTORS, *(f"{name}{APART}" for name in PREDICTORS))
+POINTS = 10  # by how much live and predicted gain may differ
+
+
+def predictor_of(way):
+    return way.removesuffix(APART)
+
+
+def case_rows(case, ran, predicted):
+    """`ran`: for each way its jobs, one a round. `predicted`: for each predictor the part of what was written that is
+    saved early, one a round."""
+    took = {way: [one.seconds for one in jobs] for way, jobs in ran.items()}
+    made = [rows.floor(case, INCREMENTAL, took[INCREMENTAL], "s")]
+    for way in ran:
+        if way != INCREMENTAL:
+            target = 1.0 if way in PREDICTORS else None
+            made.append(rows.row(case, way, took[way], "s", INCREMENTAL, took[INCREMENTAL], target))
+    made.append(rows.floor(case, "points_allowed", [POINTS], "points"))
+    for name in PREDICTORS:
+        left = [100 * (1 - part) for part in predicted[name]]
+        made.append(rows.floor(case, f"{name}_predicted", [max(0.1, rows.median(left))], "%"))
+    for way in (way for way in ran if predictor_of(way) in PREDICTORS):
+        expected = f"{predictor_of(way)}_predicted"
+        against = [row["value"] for row in made if row["metric"] == expected]
+        of_time = [100 * one.learnt / other.learnt for one, other in zip(ran[way], ran[INCREMENTAL])]
+        of_blocks = [100 * (1 - one.early / max(1, one.dirty)) for one in ran[way]]
+        vain = [100 * (1 + one.vain / max(1, one.dirty)) for one in ran[way]]
+        made.append(rows.row(case, f"{way}_left", of_time, "%", expected, against))
+        made.append(rows.row(case, f"{way}_blocks", of_blocks, "%", expected, against))
+        # With those that were saved in vain, to all that were to be saved.
+        made.append(rows.row(case, f"{way}_saved", vain, "%", expected, against))
+        points = [abs(rows.median(of_time) - against[0])]
+        made.append(rows.row(case, f"{way}_points", points, "points", "points_allowed", [POINTS],
+                             target=None if way.endswith(APART) else 1.0))  # fmt: skip
+    return made
