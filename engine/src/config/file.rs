@@ -89,7 +89,9 @@ fn no_table(name: &str, table: &DeTable) -> String {
         Key::named(&joined).or_else(|| Key::named(key)).map(|key| key.name)
     };
     match table.keys().find_map(|key| inner(key.get_ref())) {
-        Some(key) => format!("no such setting, but a table, and settings stand in none: write {key} = … before any [table]"),
+        Some(key) => {
+            format!("no such setting, but a table, and settings stand in none: write {key} = … before any [table]")
+        }
         None => "no such setting, but a table, and settings stand in none; `mainstay config` lists all".to_owned(),
     }
 }
