@@ -266,7 +266,11 @@ def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(l
         node = job.nodes()[left]
         said = job.leave(node)
         assert re.search(r"objects and 1 copies have left node", said.stdout), said
-        now = job.holders()
+        for _ in range(100):  # the status is written every second
+            now = job.holders()
+            if left not in now:
+                break
+            time.sleep(0.1)
         assert left not in now and now[left] not in (left, ward), now
         assert job.leave(node).stdout.startswith("0 objects and 0 copies"), now
         job.job.kill_rank(left)
