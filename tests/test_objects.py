@@ -228,9 +228,14 @@ class Leaving:
     def moved(self, node):
         """How many objects have left it."""
         told = self.leave(node)
-        found = re.fullmatch(rf"(\d+) objects have left node {node}; revision \d+ is complete\n", told.stdout)
+        found = re.fullmatch(rf"(\d+) objects and \d+ copies have left node {node}; revision \d+ is complete\n(\d+ copies stay .*\n)?", told.stdout)
         assert told.returncode == 0 and found, (told, self.job.tail())
         return int(found[1])
+
+    def holders(self):
+        """Who holds the copy of each shard, as the job is told of."""
+        told = mainstay("status", "--json", self.space)
+        return json.loads(told.stdout)["levels"][0]["copies"][0]["holders"]
 
     def refused(self, node, says):
         told = self.leave(node)
@@ -251,6 +256,44 @@ def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy
         job.refused(first, f"all other nodes than {first} were left before")
         asked = mainstay("evacuate", "--json", job.space, last)
         assert json.loads(asked.stdout)["moved"] == 0 and json.loads(asked.stdout)["node"] == last, asked
+
+
+def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(lossy):
+    """Before, a node that was left went on holding copies: they went with it."""
+    ranks = 5
+    with Leaving(lossy, ranks, **SHRINK) as job:
+        left, ward = job.holders()[0], 0
+        node = job.nodes()[left]
+        said = job.leave(node)
+        assert re.search(r"objects and 1 copies have left node", said.stdout), said
+        for _ in range(100):  # the status is written every second
+            now = job.holders()
+            if left not in now:
+                break
+            time.sleep(0.1)
+        assert left not in now and now[left] not in (left, ward), now
+        assert job.leave(node).stdout.startswith("0 objects and 0 copies"), now
+        job.job.kill_rank(left)
+        job.job.kill_rank(ward)
+        job.until(rf"revision [1-9]\d*: .* on {ranks - 2} ranks")
+        job.until(r"step \d+$")
+
+
+def test_a_program_has_copies_leave_with_the_objects_and_come_back(lossy):
+    """The first of the two that fail held a copy of the other, until it was left."""
+    words = ["--evacuate", "2@10", "--crash", "2@15", "--crash", "1@15"]
+    output = lossy.goes_on(*words, ranks=5, **AT_ONCE, **SHRINK)
+    assert re.search(r"revision \d+: step 12, .* on 3 ranks", output), output
+
+
+def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
+    with Leaving(lossy, 2, **SHRINK) as job:
+        said = job.leave(job.nodes()[1])
+        assert said.returncode == 0 and "2 copies stay" not in said.stdout, said
+        assert re.search(r" objects and 0 copies have left node .*\n1 copies stay on nodes that were left", said.stdout), said
+        assert job.holders() == [1, 0]
+        job.job.kill_rank(0)
+        job.until(r"revision [1-9]\d*: .* on 1 rank")
 
 
 def test_the_only_node_is_not_left(lossy):

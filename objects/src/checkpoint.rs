@@ -8,7 +8,7 @@ use crate::{
     objects::Objects,
     tree::{agree, gather},
 };
-use mainstay_engine::{Error, Result, Session};
+use mainstay_engine::{Error, Handed, Result, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -40,17 +40,24 @@ pub(crate) struct Row {
 impl Objects {
     /// Delivers what is in flight, and saves all objects, with what is protected in `session`, as the next revision; returns
     /// its number at t2, as `Session::checkpoint`. Where an object cannot be packed, nothing is saved, and all ranks are told
-    /// which it was. If somebody waits for a node to be left (`mainstay evacuate`), all objects leave it before. Collective.
+    /// which it was. If somebody waits for a node to be left (`mainstay evacuate`), all objects leave it before, and so do the
+    /// copies that it holds. Collective.
     pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
         let node = session.node_to_leave()?;
-        if self.drain(node.is_some())?.is_to_leave {
-            self.leave_node(session, node)?;
+        let left = if self.drain(node.is_some())?.is_to_leave { Some(self.leave_node(session, node)?) } else { None };
+        let mut handed = Handed::default();
+        if self.holders_change {
+            handed = session.hold_copies(!self.is_given_up)?;
+            self.holders_change = false;
+        }
+        if let Some(left) = left.filter(|_| self.rank() == 0) {
+            session.has_left(left.map(|objects| (objects, handed)))?;
         }
         self.save(session)
     }
 
-    /// All objects leave the node that rank 0 knows; whoever waits is told what came of it. Collective.
-    fn leave_node(&mut self, session: &mut Session, node: Option<String>) -> Result<()> {
+    /// All objects leave the node that rank 0 knows. Returns how many, or why they stay. Collective.
+    fn leave_node(&mut self, session: &mut Session, node: Option<String>) -> Result<std::result::Result<u64, String>> {
         let told = gather(&*self.wire, &(node, session.node()?, self.is_given_up))?;
         let node = told.first().and_then(|(node, ..)| node.clone()).unwrap_or_default();
         let is_on = |name: &str, host: &str, lowest: usize| {
@@ -67,7 +74,7 @@ impl Objects {
             // Those of nodes that were left before have none either.
             ranks.extend((leaves || *is_given_up).then_some(rank));
         }
-        let came = match on_node {
+        Ok(match on_node {
             0 => {
                 let names: BTreeSet<&str> = told.iter().map(|(_, (name, ..), _)| name.as_str()).collect();
                 let names = names.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
@@ -84,8 +91,7 @@ impl Objects {
                 Err(error) => Err(error.to_string()),
                 Ok(_) => Ok(leaving),
             },
-        };
-        if self.rank() == 0 { session.has_left(came) } else { Ok(()) }
+        })
     }
 
     pub(crate) fn save(&mut self, session: &mut Session) -> Result<u64> {

@@ -53,7 +53,7 @@ impl Objects {
 
     /// Moves all objects off the ranks that are `given_up` on any rank, and balances the others by `Refine`: for a node that
     /// is about to fail. These ranks have no objects from then on, until they are given up no more: none given up, all may
-    /// have objects again. Save afterwards, so that copies leave that node, too. Collective.
+    /// have objects again. Save afterwards: from that checkpoint on they hold no copies of others either. Collective.
     pub fn evacuate(&mut self, given_up: &[usize]) -> Result<Balanced> {
         let told = gather(&*self.wire, &given_up.to_vec())?.concat();
         if let Some(rank) = told.iter().find(|rank| **rank >= self.ranks()) {
@@ -64,6 +64,7 @@ impl Objects {
             return Err(Error::argument("evacuate", "no rank would be left to have objects; name fewer ranks"));
         }
         self.is_given_up = told.contains(&self.rank());
+        self.holders_change = true;
         self.balance(Strategy::Refine)
     }
 
@@ -76,7 +77,7 @@ impl Objects {
         if !open.contains(&true) {
             // All others have failed.
             open.fill(true);
-            self.is_given_up = false;
+            (self.is_given_up, self.holders_change) = (false, true);
         }
         let mut all: Vec<(Key, Weighed)> = Vec::new();
         for (rank, (_, objects)) in told.into_iter().enumerate() {

@@ -55,6 +55,8 @@ pub struct Objects {
     pub(crate) rank_before: Option<u32>,
     /// This rank is to have no objects (`evacuate`).
     pub(crate) is_given_up: bool,
+    /// Who is given up has changed since the last checkpoint: the same on all ranks.
+    pub(crate) holders_change: bool,
     mark: Box<u64>,
 }
 
@@ -105,6 +107,7 @@ impl Objects {
             since_failure: None,
             rank_before: None,
             is_given_up: false,
+            holders_change: false,
             mark: Box::new(VERSION),
         }
     }

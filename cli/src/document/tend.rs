@@ -17,6 +17,10 @@ pub struct Evacuated<'a> {
     pub node: &'a str,
     /// Objects that were there, and are not now.
     pub moved: u64,
+    /// Copies of shards that were there, and are on other nodes with this revision.
+    pub copies: u64,
+    /// Copies that stay on nodes that were left, as the others are too few.
+    pub copies_stay: u64,
     /// The first one that has them where they are now; it is complete.
     pub revision: u64,
 }

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use mainstay_engine::{
     SpaceSurvey, printable_path,
     space::format::{CheckpointAnswer, Emptied},
-    status::{Saved, Standing},
+    status::{LevelStanding, Saved, Standing},
     tend::Request,
 };
 use std::{
@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Asking {
     space: PathBuf,
     request: Request,
+    /// Whether the revision is to be complete in its copies, too.
+    with_copies: bool,
     /// The last one: that to another request may lie over it later.
     answer: RefCell<Option<CheckpointAnswer>>,
 }
@@ -38,12 +40,16 @@ pub enum Progress {
 
 impl Asking {
     pub fn begin(space: &Path) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), request: Request::send(space)?, answer: RefCell::default() })
+        Ok(Asking::of(space, Request::send(space)?, false))
     }
 
-    /// Has all objects leave `node` before.
+    /// Has all objects, and the copies that are there, leave `node` before.
     pub fn begin_to_leave(space: &Path, node: &str) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), request: Request::evacuate(space, node)?, answer: RefCell::default() })
+        Ok(Asking::of(space, Request::evacuate(space, node)?, true))
+    }
+
+    fn of(space: &Path, request: Request, with_copies: bool) -> Asking {
+        Asking { space: space.to_owned(), request, with_copies, answer: RefCell::default() }
     }
 
     /// Waits until the revision that was asked for is complete, and returns its number and what came of the wish to leave a
@@ -97,7 +103,11 @@ impl Asking {
         let is_it = |saved: &Saved| saved.lineage == answer.lineage.number && saved.revision >= answer.number;
         // What cannot be read this moment may be the next.
         let standing = Standing::of(&self.space);
-        let complete = standing.is_ok_and(|now| now.levels.iter().any(|level| level.complete.iter().any(is_it)));
+        let has_it = |saved: &[Saved]| saved.iter().any(is_it);
+        let is_whole = |level: &LevelStanding| {
+            has_it(&level.complete) && (!self.with_copies || level.copies.iter().all(|copy| has_it(copy)))
+        };
+        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole));
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
     }
 

@@ -1,4 +1,4 @@
-//! `mainstay evacuate`: has all objects of a running job leave a node.
+//! `mainstay evacuate`: has all objects of a running job, and the copies that it holds, leave a node.
 
 use super::checkpoint::check_is_open;
 use crate::{
@@ -14,8 +14,8 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
     check_is_open(&wanted.space.path, "whose objects could leave a node")?;
     let asking = Asking::begin_to_leave(&wanted.space.path, &wanted.node)?;
     let (revision, emptied) = asking.until_complete(wanted.timeout)?;
-    let moved = match emptied {
-        Emptied::Moved(moved) => moved,
+    let (moved, copies, copies_stay) = match emptied {
+        Emptied::Moved { objects, copies, copies_stay } => (objects, copies, copies_stay),
         Emptied::Refused(why) => return Err(Failure::refused(format!("nothing has moved: {}", printable(&why)))),
         Emptied::No => {
             return Err(Failure::refused(format!(
@@ -25,9 +25,23 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
         }
     };
     if wanted.space.json {
-        output::json(&document::Evacuated { space: &space.to_string(), node: node.as_ref(), moved, revision })?;
+        output::json(&document::Evacuated {
+            space: &space.to_string(),
+            node: node.as_ref(),
+            moved,
+            copies,
+            copies_stay,
+            revision,
+        })?;
     } else {
-        output::text(&format!("{moved} objects have left node {node}; revision {revision} is complete\n"))?;
+        let mut said =
+            format!("{moved} objects and {copies} copies have left node {node}; revision {revision} is complete\n");
+        if copies_stay > 0 {
+            said += &format!(
+                "{copies_stay} copies stay on nodes that were left: the others are fewer than a shard has copies\n"
+            );
+        }
+        output::text(&said)?;
     }
     Ok(Exit::Good)
 }

@@ -56,6 +56,7 @@ pub(super) enum Call {
     Restore,
     Get,
     GetBytes,
+    HoldCopies,
     Due,
     Close,
 }
@@ -73,6 +74,7 @@ impl Call {
             Call::Restore => "restore",
             Call::Get => "get",
             Call::GetBytes => "get_bytes",
+            Call::HoldCopies => "hold_copies",
             Call::Due => "due",
             Call::Close => "close",
         }

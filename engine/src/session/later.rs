@@ -56,7 +56,8 @@ impl Inner {
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
         later.remains.locks.clear();
         let known = self.levels.iter().flat_map(Level::keys).max();
-        let mut looked = Looked::at_all(group, &later.plans, later.from..later.plans.len(), config)?;
+        let mut looked =
+            Looked::at_all(group, &later.plans, later.from..later.plans.len(), config, self.program.holds_copies)?;
         Looked::check_all(&mut looked, config, known)?;
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;

@@ -262,6 +262,13 @@ impl Levels {
         Err(Error::argument("level", why))
     }
 
+    /// Puts what `open` makes of the level of this index in its place. After an error there is none.
+    pub(super) fn replace(&mut self, index: usize, open: impl FnOnce(Level) -> Result<Level>) -> Result<()> {
+        let opened = open(self.levels.remove(index))?;
+        self.levels.insert(index, opened);
+        Ok(())
+    }
+
     /// Adds farther levels.
     pub(super) fn extend(&mut self, levels: Vec<Level>) {
         self.levels.extend(levels);

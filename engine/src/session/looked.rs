@@ -127,12 +127,14 @@ impl Wanted {
 }
 
 impl Looked {
-    /// Looks at `plans`, those of the range `which`, each with its copies. Collective.
+    /// Looks at `plans`, those of the range `which`, each with its copies. `holds`: whether this rank holds copies of others.
+    /// Collective.
     pub(super) fn at_all(
         group: &dyn Group,
         plans: &[LevelPlan],
         which: Range<usize>,
         config: &Config,
+        holds: bool,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         // What has to be kept for them until they have it.
@@ -146,10 +148,10 @@ impl Looked {
             let grows = plan.kind == LevelKind::Memory || plans.len() > 1;
             let at = |device: &Arc<dyn Device>, writers, feeds| {
                 let wanted = Wanted { kind: plan.kind, writers, every, grows, feeds, device: device.clone() };
-                Looked::at(group, wanted, config.clone(), id)
+                Looked::at(group, wanted, config.clone(), id, None)
             };
             let level = at(&plan.device, Writers::Owners, feeds)?;
-            let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1)?;
+            let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1, holds, &[])?;
             looked.push(level);
             for (holders, device) in holders.into_iter().zip(&plan.copies) {
                 looked.push(at(device, Writers::Holders(holders), 0)?);
@@ -163,6 +165,21 @@ impl Looked {
         }
         note_joint(&mut looked)?;
         Ok(looked)
+    }
+
+    /// Opens a level's copy `old` anew, for other holders: what nobody writes to any longer is read, until newer revisions
+    /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
+    pub(super) fn with_holders(group: &dyn Group, old: Level, holders: Vec<usize>, lineage: Lineage) -> Result<Level> {
+        let id = same_id(group)?;
+        let Level { kind, every, grows, feeds, device, config, joint, passed_over, failing, remarked, .. } = old;
+        let locks = (old.locks, old.locks_work);
+        // Others write these portions from now on.
+        drop((old.current, old.others, old.fetched, old.told_of));
+        let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device };
+        let mut looked = Looked::at(group, wanted, config, id, Some(locks))?;
+        std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
+        looked.joint = joint;
+        Ok(Level { passed_over, failing, remarked, ..looked.take_over(group, lineage)? })
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
@@ -185,12 +202,21 @@ impl Looked {
         self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
     }
 
-    /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
-    /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, wanted: Wanted, config: Config, id: [u8; 16]) -> Result<Looked> {
+    /// Locks the space on `device`, unless this rank has its `locks` already, completes what a killed job left, and looks at
+    /// what is there. Refused while something cannot be completed now, and could be another time. Collective.
+    fn at(
+        group: &dyn Group,
+        wanted: Wanted,
+        config: Config,
+        id: [u8; 16],
+        locks: Option<(Locks, bool)>,
+    ) -> Result<Looked> {
         let Wanted { ref writers, ref device, .. } = wanted;
         let domain = Domain::find(group, &**device, id)?;
-        let (locks, locks_work) = take_locks(group, &**device, &domain)?;
+        let (locks, locks_work) = match locks {
+            Some(locked) => locked,
+            None => take_locks(group, &**device, &domain)?,
+        };
 
         // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
         // lineage while something can be completed, now or another time: a new lineage would end the claim.

@@ -21,6 +21,7 @@ mod epoch;
 mod flag;
 mod flaws;
 mod held;
+mod holders;
 mod inner;
 mod later;
 mod layout;
@@ -50,6 +51,7 @@ mod tracing;
 
 pub use buffer::Got;
 pub use early::Speculation;
+pub use holders::Handed;
 pub use level::{LevelKind, LevelPlan};
 pub use record::Record;
 pub use recover::Recovered;
@@ -390,6 +392,15 @@ impl Session {
         Ok((name, host, lowest))
     }
 
+    /// Whether this rank is to hold copies of other ranks' shards, as all do at first: not on a node that is about to fail.
+    /// Waits for the last revision, and chooses the holders of all copies anew; what former ones hold counts until the next
+    /// revision is complete, which goes to the new ones. It stays so through recoveries. Ranks that are to hold none hold on
+    /// where the others are on fewer nodes than a shard has copies. An error of the last revision is told as by `wait`, and
+    /// has changed nothing; after another one the session is over. Collective, with what each rank wants.
+    pub fn hold_copies(&mut self, holds: bool) -> Result<Handed> {
+        self.ours()?.hold_copies(holds)
+    }
+
     /// The node that all objects are to leave before the next checkpoint, if somebody waits for that
     /// (`mainstay evacuate`); known on rank 0 alone, from a `due` that returned true to the checkpoint. Local.
     pub fn node_to_leave(&mut self) -> Result<Option<String>> {
@@ -397,12 +408,12 @@ impl Session {
         Ok(listener.as_ref().and_then(|listener| listener.node_to_leave()).map(str::to_owned))
     }
 
-    /// Has the next checkpoint tell whoever waits what came of `node_to_leave`: how many objects have left it, or why they
-    /// stay. On rank 0. Local.
-    pub fn has_left(&mut self, came: std::result::Result<u64, String>) -> Result<()> {
+    /// Has the next checkpoint tell whoever waits what came of `node_to_leave`: how many objects have left it, with what
+    /// became of the copies there, or why they stay. On rank 0. Local.
+    pub fn has_left(&mut self, came: std::result::Result<(u64, Handed), String>) -> Result<()> {
         if let Some(listener) = &mut self.ours()?.program.due.listener {
             listener.has_emptied(match came {
-                Ok(objects) => Emptied::Moved(objects),
+                Ok((objects, Handed { left, stay })) => Emptied::Moved { objects, copies: left, copies_stay: stay },
                 Err(why) => Emptied::Refused(why),
             });
         }

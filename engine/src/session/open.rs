@@ -143,7 +143,7 @@ impl Inner {
             config::Recovery::Off => GoingOn::default(),
             _ => GoingOn::find(group, remains.before, config.spares)?,
         };
-        let begun = Instant::now();
+        let (begun, holds) = (Instant::now(), !remains.holds_none);
         agree(group, check_plans(&plans, &config))?;
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
@@ -151,10 +151,10 @@ impl Inner {
         if now == plans.len() {
             remains.locks.clear();
         }
-        let mut looked = Looked::at_all(group, &plans, 0..now, &config)?;
+        let mut looked = Looked::at_all(group, &plans, 0..now, &config, holds)?;
         if now < plans.len() && looked[0].newest() < going_on.newest {
             remains.locks.clear();
-            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config)?);
+            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config, holds)?);
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
@@ -176,10 +176,10 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            let before = remains.before;
+            let (before, holds_none) = (remains.before, remains.holds_none);
             later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
-            // Should this opening fail, the next one needs it.
-            remains.before = before;
+            // Should this opening fail, the next one needs them.
+            (remains.before, remains.holds_none) = (before, holds_none);
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
@@ -215,6 +215,7 @@ impl Inner {
             due,
             tracing: Tracing::new(&config, group.rank()),
             divided: Divided::Unknown,
+            holds_copies: holds,
             reading: Reading::default(),
             shards: Default::default(),
             passed_over: Vec::new(),

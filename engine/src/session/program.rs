@@ -22,6 +22,8 @@ pub(super) struct Program {
     pub(super) tracing: Option<Tracing>,
     /// By what the revision is divided that this session has begun or restored last.
     pub(super) divided: Divided,
+    /// Whether this rank is to hold copies of other ranks' shards.
+    pub(super) holds_copies: bool,
     pub(super) reading: Reading,
     /// Shards that the program may read until the next checkpoint begins; none before a restore.
     pub(super) shards: Shards,

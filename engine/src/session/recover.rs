@@ -66,6 +66,8 @@ pub(super) struct Remains {
     pub(super) locks: Vec<Locks>,
     /// What rank 0 has told.
     pub(super) past: Option<Past>,
+    /// This rank is to hold no copies of others.
+    pub(super) holds_none: bool,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
@@ -185,7 +187,12 @@ impl Inner {
         let nearest = levels.nearest().kind;
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
-        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
+        let mut session = Inner::open(
+            group,
+            &whence,
+            &program.config,
+            Remains { before, locks, past, holds_none: !program.holds_copies },
+        )?;
         let lineage = session.epoch.lineage;
         if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
             let listener = session.program.due.listener.insert(listener);

@@ -128,10 +128,10 @@ impl Whereabouts {
 
     fn job(&self, levels: &Levels) -> Job {
         let nodes = self.nodes();
+        let holders = holders_of(levels);
         let place = |(index, family): (usize, Range<usize>)| {
             let level = levels.at(family.start);
             let leader = |rank: &Whereabout| rank.levels.get(index).map(|(_, leader, _)| *leader);
-            let made = family.skip(1).filter(|copy| !levels.at(*copy).is_former());
             let is_one = self.0.iter().all(|rank| leader(rank) == leader(&self.0[0]));
             PlaceOfLevel {
                 level: level.kind,
@@ -148,12 +148,30 @@ impl Whereabouts {
                     LevelKind::Disk => is_one && nodes.len() > 1,
                     LevelKind::Pfs => is_one || nodes.len() == 1,
                 },
-                holders: made.map(|copy| levels.at(copy).holders()).collect(),
+                holders: holders.get(index).cloned().unwrap_or_default(),
             }
         };
         let places = levels.families().into_iter().enumerate().map(place).collect();
         let (host, ranks) = (shortened(&self.0[0].host), self.0.len() as u32);
         Job { host, pid: process::id(), opened_unix_ns: unix_ns(), ranks, nodes, places }
+    }
+}
+
+/// Who holds the copies of each level.
+fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
+    let of = |family: Range<usize>| {
+        let made = family.skip(1).filter(|copy| !levels.at(*copy).is_former());
+        made.map(|copy| levels.at(copy).holders()).collect()
+    };
+    levels.families().into_iter().map(of).collect()
+}
+
+impl Levels {
+    /// Has it told from now on who holds the copies.
+    pub(super) fn tell_holders(&self) {
+        if let Some(telling) = &self.telling {
+            telling.writer.holders(holders_of(self));
+        }
     }
 }
 

@@ -40,6 +40,8 @@ struct Desk {
 struct Waiting {
     /// The newest alone counts.
     told: Option<Told>,
+    /// Who holds the copies from now on, of each level of the job.
+    holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
     entries: Vec<Entry>,
     over: bool,
@@ -56,7 +58,7 @@ impl Writer {
     pub(crate) fn start(directories: Vec<PathBuf>, job: Job) -> Result<Writer> {
         let desk = Arc::new(Desk::default());
         let of_thread = desk.clone();
-        let thread = spawn("mainstay-status".to_owned(), move || of_thread.write_all(&directories, &job))?;
+        let thread = spawn("mainstay-status".to_owned(), move || of_thread.write_all(&directories, job))?;
         Ok(Writer { desk, thread: Some(thread) })
     }
 
@@ -64,6 +66,11 @@ impl Writer {
     pub(crate) fn tell(&self, told: Told) {
         lock(&self.desk.waiting).told = Some(told);
         self.desk.changed.notify_all();
+    }
+
+    /// Has what is told from now on say that these hold the copies: of each level of the job, as `PlaceOfLevel` has it.
+    pub(crate) fn holders(&self, holders: Vec<Vec<Vec<u32>>>) {
+        lock(&self.desk.waiting).holders = Some(holders);
     }
 
     /// Writes nothing more, but for what is being written now: somebody else does from now on. Returns what was noted and is not
@@ -96,11 +103,13 @@ impl Drop for Writer {
 }
 
 impl Desk {
-    fn write_all(&self, directories: &[PathBuf], job: &Job) {
+    fn write_all(&self, directories: &[PathBuf], mut job: Job) {
         let mut pen = Pen::new(directories.to_vec());
         while let Some((told, entries)) = self.next() {
             if let Some(told) = told {
-                let bytes = Status::bytes(job, &told);
+                let holders = lock(&self.waiting).holders.take();
+                job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
+                let bytes = Status::bytes(&job, &told);
                 // Where no directory takes it, there is nobody to tell but the program, which did not ask.
                 let _ = directories.iter().any(|directory| replace(directory, &bytes).is_ok());
             }

@@ -10,6 +10,8 @@ pub struct Seat<'a> {
     /// The failure domain of the node, by any name. If only some ranks of a node know it, the lowest of those counts;
     /// if none does, the node alone is the domain.
     pub domain: Option<&'a str>,
+    /// Whether the rank is to hold copies of others: not on a node that is about to be left.
+    pub holds: bool,
 }
 
 /// The ranks grouped by domain, by node, and each alone: the number of its group for each rank, from 0 in the order of

@@ -7,9 +7,12 @@
 //! - a rank holds as many copies as it gives. Only if a domain has more than its part of the ranks do the other ranks
 //!   hold more, evenly, since the domain's copies cannot all go elsewhere;
 //! - the copies of a node's ranks lie on several other nodes: when the node fails, several help at once;
-//! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that.
+//! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that;
+//! - ranks that are to hold no copies hold none, while the others are on as many nodes as a shard has copies; else they
+//!   hold on, as copies on a node that is about to be left are better than none.
 
 mod columns;
+mod leaving;
 mod map;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,11 @@ impl Buddies {
     /// each rank, those that have held its copies until now, in today's numbers; empty at first. The same on all ranks
     /// if these arguments are.
     pub fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
+        leaving::choose(seats, copies, before).unwrap_or_else(|| Buddies::among(seats, copies, before))
+    }
+
+    /// The same where all ranks hold copies.
+    fn among(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
         let map = Map::of(seats);
         let mut of = vec![Vec::new(); seats.len()];
         // Copies that cannot be in domains of their own are on nodes of their own, or else on ranks of their own.

@@ -33,7 +33,7 @@ impl Job {
     }
 
     fn seats(&self) -> Vec<Seat<'_>> {
-        self.seats.iter().map(|(node, domain)| Seat { node: *node, domain: domain.as_deref() }).collect()
+        self.seats.iter().map(|(node, domain)| Seat { node: *node, domain: domain.as_deref(), holds: true }).collect()
     }
 
     fn chosen(&self) -> Buddies {
@@ -229,4 +229,43 @@ fn sorted(of: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut of = of.to_vec();
     of.iter_mut().for_each(|buddies| buddies.sort_unstable());
     of
+}
+
+#[test]
+fn ranks_of_a_node_that_is_left_hold_nothing_and_the_others_keep_what_they_held() {
+    let (mut seen, mut all) = (0, (0, 0));
+    for (seed, job) in jobs().enumerate() {
+        let (map, before) = (job.map(), job.chosen());
+        let left = map.nodes[job.seats.len() / 2];
+        let mut seats = job.seats();
+        seats.iter_mut().zip(&map.nodes).for_each(|(seat, node)| seat.holds = *node != left);
+        let after = Buddies::choose(&seats, job.copies, &before.of);
+        let nodes = count(&map.nodes);
+        if nodes <= job.copies {
+            let as_before = Buddies::choose(&job.seats(), job.copies, &before.of);
+            assert_eq!(sorted(&after.of), sorted(&as_before.of), "job {seed}: there are too few other nodes");
+            continue;
+        }
+        seen += 1;
+        for rank in 0..seats.len() {
+            assert!(after.of(rank).iter().all(|buddy| map.nodes[*buddy] != left), "job {seed}, rank {rank}");
+            assert_eq!(lies_in(&map.nodes, rank, &after), job.copies, "job {seed}, rank {rank}");
+            assert_eq!(after.of(rank).len() + 1, job.copies, "job {seed}, rank {rank}");
+            let stays = |buddy: &&usize| map.nodes[**buddy] != left;
+            let had = before.of(rank).iter().filter(stays);
+            all.0 += had.clone().filter(|old| after.of(rank).contains(old)).count();
+            all.1 += had.count();
+        }
+        // Those of the node are spread out.
+        let most = job.held(&after).into_iter().max().unwrap_or(0);
+        let others = map.nodes.iter().filter(|node| **node != left).count();
+        let each = (job.copies - 1) * seats.len() / others;
+        if job.can_be_even(&map.nodes) && count(&map.domains) == nodes {
+            assert!(most <= 2 * each + job.copies, "job {seed}: {most} of {each}");
+        }
+        seats.iter_mut().for_each(|seat| seat.holds = true);
+        assert_eq!(sorted(&Buddies::choose(&seats, job.copies, &before.of).of), sorted(&before.of), "job {seed}");
+    }
+    assert!(seen > 50, "{seen}");
+    assert!(all.0 * 100 >= all.1 * 80, "{all:?}");
 }

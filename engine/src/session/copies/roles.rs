@@ -14,13 +14,15 @@ static SHARED: Remark = Remark::new();
 static MISSING: Remark = Remark::new();
 
 /// For each copy of a level, the holders in the order of the shards. `copies`: how many of each shard, the one of its own
-/// rank included; fewer where there are fewer ranks. `domain`: the ranks that share a node's files of this level.
-/// Collective.
+/// rank included; fewer where there are fewer ranks. `domain`: the ranks that share a node's files of this level. `holds`:
+/// whether this rank is to hold any. `before`: what this returned before, for these ranks; else nothing. Collective.
 pub(in crate::session) fn holders(
     group: &dyn Group,
     kind: LevelKind,
     domain: &Domain,
     copies: usize,
+    holds: bool,
+    before: &[&[usize]],
 ) -> Result<Vec<Vec<usize>>> {
     if copies < 2 || group.size() < 2 {
         return Ok(Vec::new());
@@ -33,11 +35,16 @@ pub(in crate::session) fn holders(
         return Ok(Vec::new());
     }
     let rack = agree(group, failure_domain(|name| std::env::var_os(name), &host_name()))?;
-    let told: Vec<(usize, Option<String>)> = gather(group, &(domain.leader(), rack))?;
-    let seats: Vec<Seat> = told.iter().map(|(node, domain)| Seat { node: *node, domain: domain.as_deref() }).collect();
-    let buddies = Buddies::choose(&seats, copies, &[]);
+    let told: Vec<(usize, Option<String>, bool)> = gather(group, &(domain.leader(), rack, holds))?;
+    let seats: Vec<Seat> = told
+        .iter()
+        .map(|(node, domain, holds)| Seat { node: *node, domain: domain.as_deref(), holds: *holds })
+        .collect();
+    let of = |rank: usize| before.iter().filter_map(|holders| holders.get(rank).copied()).collect();
+    let before: Vec<Vec<usize>> = (0..told.len()).map(of).collect();
+    let buddies = Buddies::choose(&seats, copies, &before);
     if buddies.apart() == Apart::Ranks {
-        let nodes = told.iter().map(|(node, _)| node).collect::<BTreeSet<_>>().len();
+        let nodes = told.iter().map(|(node, ..)| node).collect::<BTreeSet<_>>().len();
         let level = kind.name();
         let (s, them) = if nodes == 1 { ("", "they share its fate") } else { ("s", "some share the fate of one") };
         let told = format!("{copies} copies on the level {level}, and {nodes} node{s}: {them}");

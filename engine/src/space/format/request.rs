@@ -52,7 +52,9 @@ struct AnswerRecord {
     emptied: U32,
     why_bytes: U32,
     why: [u8; WHY_BYTES_MAX],
-    reserved: [u8; 2976],
+    copies: U64,
+    copies_stay: U64,
+    reserved: [u8; 2960],
     hash: [u8; 16],
 }
 
@@ -72,8 +74,14 @@ pub enum Emptied {
     /// Nobody wished it, or the program has no objects that could.
     #[default]
     No,
-    /// So many have left it.
-    Moved(u64),
+    /// They have left it.
+    Moved {
+        objects: u64,
+        /// Copies of shards, which go to other nodes with the revision.
+        copies: u64,
+        /// Copies that go on there, as the other nodes are too few to hold them.
+        copies_stay: u64,
+    },
     /// They stay where they are, for this reason.
     Refused(String),
 }
@@ -116,10 +124,10 @@ impl CheckpointRequest {
 
 impl CheckpointAnswer {
     pub fn build(&self) -> [u8; BLOCK] {
-        let (emptied, moved, why) = match &self.emptied {
-            Emptied::No => (0, 0, ""),
-            Emptied::Moved(objects) => (MOVED, *objects, ""),
-            Emptied::Refused(why) => (REFUSED, 0, why.as_str()),
+        let (emptied, [moved, copies, copies_stay], why) = match &self.emptied {
+            Emptied::No => (0, [0; 3], ""),
+            Emptied::Moved { objects, copies, copies_stay } => (MOVED, [*objects, *copies, *copies_stay], ""),
+            Emptied::Refused(why) => (REFUSED, [0; 3], why.as_str()),
         };
         let (why_bytes, why) = text_field(why);
         let record = AnswerRecord {
@@ -134,7 +142,9 @@ impl CheckpointAnswer {
             emptied: emptied.into(),
             why_bytes: why_bytes.into(),
             why,
-            reserved: [0; 2976],
+            copies: copies.into(),
+            copies_stay: copies_stay.into(),
+            reserved: [0; 2960],
             hash: [0; 16],
         };
         sealed(zerocopy::transmute!(record))
@@ -147,7 +157,11 @@ impl CheckpointAnswer {
         let number = record.number.get();
         let possible = lineage.number <= NUMBER_MAX && number <= NUMBER_MAX;
         let emptied = match record.emptied.get() {
-            MOVED => Emptied::Moved(record.moved.get()),
+            MOVED => Emptied::Moved {
+                objects: record.moved.get(),
+                copies: record.copies.get(),
+                copies_stay: record.copies_stay.get(),
+            },
             REFUSED => Emptied::Refused(text_of(record.why_bytes.get(), &record.why)?),
             _ => Emptied::No,
         };
@@ -190,7 +204,11 @@ mod tests {
         }
         let lineage = Lineage { number: 3, id: [4; 16] };
         let answer = CheckpointAnswer { ticket: [7; 16], lineage, number: 9, emptied: Emptied::No };
-        for emptied in [Emptied::No, Emptied::Moved(12), Emptied::Refused("it is the only node".to_owned())] {
+        for emptied in [
+            Emptied::No,
+            Emptied::Moved { objects: 12, copies: 3, copies_stay: 1 },
+            Emptied::Refused("it is the only node".to_owned()),
+        ] {
             let answer = CheckpointAnswer { emptied, ..answer.clone() };
             assert_eq!(CheckpointAnswer::parse(&answer.build()), Some(answer));
         }

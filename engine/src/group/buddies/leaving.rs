@@ -1,0 +1,41 @@
+//! Copies where some ranks are to hold none: the others hold each other's as ever, and those of the ranks that hold none
+//! beside them.
+
+use super::{Apart, Buddies, Seat, map::Map};
+use std::collections::BTreeSet;
+
+/// `None`: all ranks hold copies, or the others are on fewer nodes than a shard has copies.
+pub(super) fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Option<Buddies> {
+    let (hold, leave): (Vec<usize>, Vec<usize>) = (0..seats.len()).partition(|rank| seats[*rank].holds);
+    let nodes: BTreeSet<usize> = hold.iter().map(|rank| seats[*rank].node).collect();
+    if leave.is_empty() || nodes.len() < copies {
+        return None;
+    }
+    let now = |old: &usize| hold.binary_search(old).ok();
+    let kept: Vec<Seat<'_>> = hold.iter().map(|rank| seats[*rank]).collect();
+    let of_kept = |rank: &usize| before.get(*rank).map_or_else(Vec::new, |had| had.iter().filter_map(now).collect());
+    let among = Buddies::among(&kept, copies, &hold.iter().map(of_kept).collect::<Vec<_>>());
+    let mut of = vec![Vec::new(); seats.len()];
+    for (rank, buddies) in hold.iter().zip(&among.of) {
+        of[*rank] = buddies.iter().map(|buddy| hold[*buddy]).collect();
+    }
+    let map = Map::of(seats);
+    let mut apart = among.apart;
+    for rank in leave {
+        let had = before.get(rank).map_or(&[][..], Vec::as_slice);
+        for _ in 1..copies {
+            let used: Vec<usize> = of[rank].iter().copied().chain([rank]).collect();
+            let shares = |column_of: &[usize], one: usize| used.iter().any(|other| column_of[*other] == column_of[one]);
+            let held = |one: usize| of.iter().flatten().filter(|buddy| **buddy == one).count();
+            let next = hold.iter().copied().min_by_key(|one| {
+                let beyond = (one + seats.len() - rank) % seats.len();
+                (shares(&map.nodes, *one), shares(&map.domains, *one), !had.contains(one), held(*one), beyond)
+            })?;
+            if shares(&map.domains, next) {
+                apart = apart.min(Apart::Nodes);
+            }
+            of[rank].push(next);
+        }
+    }
+    Some(Buddies { of, apart })
+}
