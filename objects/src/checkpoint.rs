@@ -44,7 +44,9 @@ impl Objects {
     /// copies that it holds. Collective.
     pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
         let node = session.node_to_leave()?;
-        let left = if self.drain(node.is_some())?.is_to_leave { Some(self.leave_node(session, node)?) } else { None };
+        let drained = self.drain(node.is_some())?;
+        self.holders_change = drained.holders_change;
+        let left = if drained.is_to_leave { Some(self.leave_node(session, node)?) } else { None };
         let mut handed = Handed::default();
         if self.holders_change {
             handed = session.hold_copies(!self.is_given_up)?;

@@ -25,6 +25,8 @@ const FRESH: u64 = 4;
 const PARTS: u64 = 8;
 /// Somebody outside asks to have a node left: rank 0 alone knows.
 const LEAVE: u64 = 16;
+/// Which ranks are to hold copies has changed since the last checkpoint: a rank that has taken a lost one's place does not know.
+const HOLDERS: u64 = 32;
 
 /// Bytes in front of those of a message: kind, method, index, length, root of a tree or `ONE`.
 const HEAD: usize = 28;
@@ -37,6 +39,8 @@ pub(crate) struct Drained {
     pub(crate) has_parts: bool,
     /// A node is to be left.
     pub(crate) is_to_leave: bool,
+    /// Other ranks are to hold copies.
+    pub(crate) holders_change: bool,
 }
 
 impl Objects {
@@ -79,7 +83,8 @@ impl Objects {
                 continue;
             }
             if all & BUSY == 0 {
-                return Ok(Drained { has_parts: all & PARTS != 0, is_to_leave: all & LEAVE != 0 });
+                let has = |state| all & state != 0;
+                return Ok(Drained { has_parts: has(PARTS), is_to_leave: has(LEAVE), holders_change: has(HOLDERS) });
             }
             failed = unknown.and(self.round(&from)?);
         }
@@ -89,8 +94,13 @@ impl Objects {
     fn state(&self, failed: &Result<()>) -> u64 {
         let busy =
             !self.queue.is_empty() || !self.parked.is_empty() || self.leaving.iter().any(|bytes| !bytes.is_empty());
-        let states =
-            [(busy, BUSY), (failed.is_err(), FAILED), (!self.fresh.is_empty(), FRESH), (self.post.has_parts(), PARTS)];
+        let states = [
+            (busy, BUSY),
+            (failed.is_err(), FAILED),
+            (!self.fresh.is_empty(), FRESH),
+            (self.post.has_parts(), PARTS),
+            (self.holders_change, HOLDERS),
+        ];
         states.into_iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, state)| all | state)
     }
 

@@ -55,7 +55,7 @@ pub struct Objects {
     pub(crate) rank_before: Option<u32>,
     /// This rank is to have no objects (`evacuate`).
     pub(crate) is_given_up: bool,
-    /// Who is given up has changed since the last checkpoint: the same on all ranks.
+    /// Who is given up has changed since the last checkpoint.
     pub(crate) holders_change: bool,
     mark: Box<u64>,
 }
