@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 from command import LIMIT_S, MAINSTAY
@@ -50,7 +51,8 @@ def says_itself(space):
 def kill(job):
     """All ranks at once."""
     for pidfd in OPENMPI.ranks(job.process.pid).values():
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # ended by the launcher, as another one is gone
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         os.close(pidfd)
 
 
