@@ -1,7 +1,11 @@
 //! Copies where some ranks are to hold none: the others hold each other's as ever, and those of the ranks that hold none
 //! beside them.
 
-use super::{Apart, Buddies, Seat, map::Map};
+use super::{
+    choice::{Apart, Buddies},
+    everywhere,
+    map::{Map, Seat},
+};
 use std::collections::BTreeSet;
 
 /// `None`: all ranks hold copies, or the others are on fewer nodes than a shard has copies.
@@ -14,7 +18,7 @@ pub(super) fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -
     let now = |old: &usize| hold.binary_search(old).ok();
     let kept: Vec<Seat<'_>> = hold.iter().map(|rank| seats[*rank]).collect();
     let of_kept = |rank: &usize| before.get(*rank).map_or_else(Vec::new, |had| had.iter().filter_map(now).collect());
-    let among = Buddies::among(&kept, copies, &hold.iter().map(of_kept).collect::<Vec<_>>());
+    let among = everywhere::choose(&kept, copies, &hold.iter().map(of_kept).collect::<Vec<_>>());
     let mut of = vec![Vec::new(); seats.len()];
     for (rank, buddies) in hold.iter().zip(&among.of) {
         of[*rank] = buddies.iter().map(|buddy| hold[*buddy]).collect();

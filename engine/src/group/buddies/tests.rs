@@ -1,4 +1,7 @@
-use super::*;
+use super::{
+    map::{Map, count},
+    *,
+};
 use std::{collections::BTreeSet, iter::zip};
 
 /// A job by seed: its ranks on nodes, as a launcher places them, and the domains of the nodes.

@@ -1,0 +1,23 @@
+//! Copies where all ranks hold some.
+
+use super::{
+    choice::{Apart, Buddies},
+    columns::Columns,
+    map::{Map, Seat, count},
+};
+
+pub(super) fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
+    let map = Map::of(seats);
+    let mut of = vec![Vec::new(); seats.len()];
+    // Copies that cannot be in domains of their own are on nodes of their own, or else on ranks of their own.
+    for column_of in [&map.domains, &map.nodes, &map.ranks] {
+        Columns::new(&map, column_of, &of, copies).fill(&mut of, before);
+    }
+    let are = |column_of: &[usize]| count(column_of) >= copies;
+    let apart = match () {
+        () if are(&map.domains) && map.all_known => Apart::Domains,
+        () if are(&map.nodes) => Apart::Nodes,
+        () => Apart::Ranks,
+    };
+    Buddies { of, apart }
+}
