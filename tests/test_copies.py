@@ -193,9 +193,10 @@ def tells(said, hurt, shard, damage):
     return str(hurt) in said.skipped or f"shard {shard}: " in said.skipped or damage is of_the_job_before
 
 
-def saved(nodes, node, revision):
-    """Whether the copies that a node holds have come to this revision."""
-    return any(found["revision"] >= revision for found in told_by("ls", nodes.copies_of(node))["revisions"])
+def saved(nodes, node, revision, shards):
+    """Whether the copies that a node holds, of so many shards, have all come to this revision."""
+    revisions = told_by("ls", nodes.copies_of(node))["revisions"]
+    return any(found["revision"] >= revision and found["shards_found"] == shards for found in revisions)
 
 
 @pytest.mark.parametrize("call", ["progress", "poll", "due"])
@@ -206,7 +207,7 @@ def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
             if line == "stays":
                 break
         deadline = time.monotonic() + WATCH_S
-        while not all(saved(nodes, node, 2) for node in "01"):
+        while not all(saved(nodes, node, 2, PAIRS.count(other)) for node, other in ("01", "10")):
             assert time.monotonic() < deadline, job.tail()
             time.sleep(0.02)
         for rank in range(len(PAIRS)):
