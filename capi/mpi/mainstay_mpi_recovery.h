@@ -34,6 +34,7 @@ struct mainstay_mpi_job {
   int survives, workers, size, rank; /* size and rank: those of the world */
   int has_lost;                      /* ranks have failed, as far as was heard since */
   MPI_Comm world, program;           /* the program's: of no spare */
+  int agreements;                    /* that the world has begun */
   mainstay_mpi_process *processes;   /* by rank of the world */
   MPI_Comm *adopted;                 /* those that the program has made */
   size_t adopted_count;
@@ -42,8 +43,8 @@ struct mainstay_mpi_job {
   unsigned seen;     /* errors that the program was told of before the last regrouping */
   int regroupings;
   int launches;      /* how often processes were started */
+  int vote;          /* lent to MPI until all have voted, where none survives another */
   char mark[64];     /* a variable that they have */
-  int vote;          /* lent to MPI until all have voted */
   const char *why;   /* of the last regrouping that failed; NULL: MPI knows */
 };
 
@@ -99,40 +100,94 @@ MAINSTAY_SHIM void mainstay_mpi_free(MPI_Comm *comm) {
   if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
 }
 
-/* Whether `is_so` on all of the world, none of which has failed. */
-MAINSTAY_SHIM int mainstay_mpi_all(MPI_Comm world, int is_so) {
 #ifdef MAINSTAY_MPI_SURVIVES
+/* Tells all others the outcome of an agreement in which ranks were lost: see mainstay_mpi_hears. */
+MAINSTAY_SHIM void mainstay_mpi_tell(MPI_Comm world, int number, const int *outcome) {
+  int size = 0, mine = 0, rank;
+  MPI_Comm_size(world, &size);
+  MPI_Comm_rank(world, &mine);
+  for (rank = 0; rank < size; rank++) {
+    MPI_Request request;
+    if (rank != mine && MPI_Isend(outcome, 1, MPI_INT, rank, number, world, &request) == MPI_SUCCESS)
+      MPI_Request_free(&request);
+  }
+}
+
+/* Whether another rank tells the outcome of an agreement. In Open MPI 5.0.11 one that waits for it can wait for ever, where
+ * the others have it: the rank through which it was to come has failed meanwhile. */
+MAINSTAY_SHIM int mainstay_mpi_hears(MPI_Comm world, int number, int *outcome) {
+  int size = 0, rank, is_told;
+  MPI_Comm_size(world, &size);
+  for (rank = 0; rank < size; rank++)
+    if (MPI_Iprobe(rank, number, world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
+        MPI_Recv(outcome, 1, MPI_INT, rank, number, world, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+      return 1;
+  return 0;
+}
+
+/* All that live in the world have `flag` become what all of these have in common, bit by bit. An error, of all, tells that
+ * ranks are lost, and `flag` counts; MAINSTAY_MPI_NOT_YET: some have not come within `limit_s`. */
+MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pause_s_max, double limit_s) {
+  const double listen_s = 0.5, since = MPI_Wtime();
+  const int number = job->agreements++ & 0x7fff; /* a tag, of which MPI has as many */
+  int *lent = (int *)malloc(sizeof *lent), code;
   MPI_Request request;
-  if (mainstay_mpi_survives())
-    return MPIX_Comm_iagree(world, &is_so, &request) == MPI_SUCCESS &&
-           mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6) == MPI_SUCCESS && is_so;
+  if (lent) *lent = *flag;
+  *flag = 0;
+  code = lent ? MPIX_Comm_iagree(job->world, lent, &request) : MPI_ERR_NO_MEM;
+  if (code != MPI_SUCCESS) return code;
+  for (;;) {
+    const double left_s = limit_s - (MPI_Wtime() - since);
+    const int is_last = limit_s >= 0 && left_s < listen_s;
+    code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, !is_last ? listen_s : left_s > 0 ? left_s : 0);
+    if (code != MAINSTAY_MPI_NOT_YET) break;
+    /* What was lent stays MPI's. */
+    if (mainstay_mpi_hears(job->world, number, flag)) return MPI_ERR_OTHER;
+    if (is_last) return code;
+  }
+  *flag = *lent;
+  if (code == MPI_SUCCESS) free(lent);
+  else mainstay_mpi_tell(job->world, number, lent); /* which is lent again */
+  return code;
+}
 #endif
-  return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, world) == MPI_SUCCESS && is_so;
+
+/* Whether `is_so` on all of the world, none of which has failed. */
+MAINSTAY_SHIM int mainstay_mpi_all(mainstay_mpi_job *job, int is_so) {
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (mainstay_mpi_survives())
+    return mainstay_mpi_agree(job, &is_so, 500e-6, -1) == MPI_SUCCESS && is_so;
+#endif
+  return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, job->world) == MPI_SUCCESS && is_so;
 }
 
 /* What all that live have in common, who come when they come: MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
  * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within
  * `limit_s`. */
 MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t divided, double pause_s_max, double limit_s) {
-  MPI_Request request;
   int code;
-  job->vote = vote | (divided == MAINSTAY_DIVIDED_UNKNOWN ? MAINSTAY_MPI_NO_STATE : 0) |
-              (divided == MAINSTAY_DIVIDED_INTO_BOXES ? 0 : MAINSTAY_MPI_NO_BOXES);
+  vote |= (divided == MAINSTAY_DIVIDED_UNKNOWN ? MAINSTAY_MPI_NO_STATE : 0) |
+          (divided == MAINSTAY_DIVIDED_INTO_BOXES ? 0 : MAINSTAY_MPI_NO_BOXES);
 #ifdef MAINSTAY_MPI_SURVIVES
-  code = job->survives ? MPIX_Comm_iagree(job->world, &job->vote, &request)
-                       : MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
-#else
-  code = MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
+  if (job->survives) {
+    code = mainstay_mpi_agree(job, &vote, pause_s_max, limit_s);
+  } else
 #endif
-  if (code != MPI_SUCCESS) return 0;
-  code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, limit_s);
+  {
+    MPI_Request request;
+    job->vote = vote;
+    code = MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
+    if (code != MPI_SUCCESS) return 0;
+    code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, limit_s);
+    vote = job->vote;
+  }
   if (code == MAINSTAY_MPI_NOT_YET) return code;
   if (code != MPI_SUCCESS) job->has_lost = 1;
   /* An error tells of the dead, and the vote counts. */
-  job->divided = !(job->vote & MAINSTAY_MPI_NO_BOXES)  ? MAINSTAY_DIVIDED_INTO_BOXES
-                 : job->vote & MAINSTAY_MPI_NO_STATE ? MAINSTAY_DIVIDED_UNKNOWN
-                                                     : MAINSTAY_DIVIDED_BY_RANKS;
-  return job->vote & MAINSTAY_MPI_EITHER;
+  job->divided = !(vote & MAINSTAY_MPI_NO_BOXES)  ? MAINSTAY_DIVIDED_INTO_BOXES
+                 : vote & MAINSTAY_MPI_NO_STATE ? MAINSTAY_DIVIDED_UNKNOWN
+                                                : MAINSTAY_DIVIDED_BY_RANKS;
+  return vote & MAINSTAY_MPI_EITHER;
 }
 
 /* Whether this rank is the first of the world on its machine. */
@@ -170,9 +225,9 @@ MAINSTAY_SHIM int mainstay_mpi_introduce(mainstay_mpi_job *job) {
 }
 
 /* The same error on all of the world, or none. One that fails in a step leaves the others waiting in it: they come out. */
-MAINSTAY_SHIM int mainstay_mpi_agreed(MPI_Comm world, int code) {
-  if (code != MPI_SUCCESS) mainstay_mpi_revoke(world);
-  return mainstay_mpi_all(world, code == MPI_SUCCESS) ? MPI_SUCCESS : code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+MAINSTAY_SHIM int mainstay_mpi_agreed(mainstay_mpi_job *job, int code) {
+  if (code != MPI_SUCCESS) mainstay_mpi_revoke(job->world);
+  return mainstay_mpi_all(job, code == MPI_SUCCESS) ? MPI_SUCCESS : code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
 }
 
 /* MPI's errors in `comm` are returned until they are handled by `theirs` again. */
@@ -188,14 +243,15 @@ MAINSTAY_SHIM void mainstay_mpi_unhush(MPI_Comm comm, MPI_Errhandler *theirs) {
 
 #ifdef MAINSTAY_MPI_SURVIVES
 /* A world of those of the old one that have not failed, in its place, which all of them have. */
-MAINSTAY_SHIM int mainstay_mpi_shrink_world(MPI_Comm *world) {
-  MPI_Comm left;
-  const int code = MPIX_Comm_shrink(*world, &left);
+MAINSTAY_SHIM int mainstay_mpi_shrink_world(mainstay_mpi_job *job) {
+  MPI_Comm left, before = job->world;
+  const int code = MPIX_Comm_shrink(before, &left);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
-  mainstay_mpi_all(left, 1); /* whether one has failed again is seen in the next step */
-  MPI_Comm_free(world);
-  *world = left;
+  job->world = left;
+  job->agreements = 0;
+  mainstay_mpi_all(job, 1); /* whether one has failed again is seen in the next step */
+  MPI_Comm_free(&before);
   return MPI_SUCCESS;
 }
 
@@ -210,8 +266,8 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   if (code == MPI_SUCCESS) {
     /* Twice, so that the world has a lower number in Open MPI 5.0.11 than what is made of it: that never makes a communicator
      * out of one of a higher number than the last one out of which it failed to. */
-    code = mainstay_mpi_shrink_world(&job->world);
-    if (code == MPI_SUCCESS) code = mainstay_mpi_shrink_world(&job->world);
+    code = mainstay_mpi_shrink_world(job);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_shrink_world(job);
   }
   if (code == MPI_SUCCESS) {
     MPI_Comm_size(job->world, &count);
@@ -316,7 +372,7 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   code = job->rank == 0 ? mainstay_mpi_launch(job, empty, &started, port) : MPI_SUCCESS;
   /* A rank that fails while the two meet can leave the others waiting for ever in Open MPI 5.0.11: that is short, and nobody
    * begins before all have come. */
-  if (!mainstay_mpi_all(job->world, code == MPI_SUCCESS)) {
+  if (!mainstay_mpi_all(job, code == MPI_SUCCESS)) {
     mainstay_mpi_free(&started);
     return MPI_ERR_SPAWN;
   }
@@ -326,7 +382,7 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 0, &world);
   if (job->rank == 0) MPI_Close_port(port);
   mainstay_process_unwatch(watch);
-  code = mainstay_mpi_agreed(job->world, code);
+  code = mainstay_mpi_agreed(job, code);
   mainstay_mpi_free(&started);
   if (code != MPI_SUCCESS) {
     mainstay_mpi_revoke(world);
@@ -342,12 +398,13 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
     }
   MPI_Comm_free(&job->world);
   job->world = world;
+  job->agreements = 0;
   told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = job->divided;
   code = holders ? MPI_Bcast(told, 4, MPI_UINT64_T, 0, world) : MPI_ERR_NO_MEM;
   free(holders);
   if (code == MPI_SUCCESS) code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, world);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
-  return mainstay_mpi_agreed(world, code);
+  return mainstay_mpi_agreed(job, code);
 }
 
 /* This process was started to take a place: joins the world. An error is no other's business. */
@@ -375,7 +432,7 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   if (!job->processes) return MPI_ERR_NO_MEM;
   code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
-  return mainstay_mpi_agreed(job->world, code);
+  return mainstay_mpi_agreed(job, code);
 }
 #endif
 
@@ -397,7 +454,7 @@ MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
   const int64_t place = job->processes[job->rank].place;
   /* Out of the world and not of one another: see mainstay_mpi_leave_out. */
   const int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, made);
-  const int agreed = mainstay_mpi_agreed(job->world, code);
+  const int agreed = mainstay_mpi_agreed(job, code);
   if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left anything there */
   if (agreed != MPI_SUCCESS) mainstay_mpi_free(made);
   return agreed;
@@ -563,16 +620,17 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
   code = MPI_Comm_dup(comm, &job->world);
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives()) {
+    int has_met = code == MPI_SUCCESS;
     /* One that has failed leaves the others waiting in it: they come out, if all are to go on. */
     if (code != MPI_SUCCESS && asked) mainstay_mpi_revoke(comm);
-    if (!mainstay_mpi_all(comm, code == MPI_SUCCESS)) {
+    if (MPIX_Comm_agree(comm, &has_met) != MPI_SUCCESS || !has_met) {
       if (code == MPI_SUCCESS) MPI_Comm_free(&job->world);
       job->world = MPI_COMM_NULL;
       if (!asked) return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
       code = MPIX_Comm_shrink(comm, &job->world);
       if (code != MPI_SUCCESS) return code;
       MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
-      mainstay_mpi_all(job->world, 1);
+      mainstay_mpi_all(job, 1);
     }
   }
 #endif
@@ -593,9 +651,9 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
     }
     if (!mainstay_mpi_survives()) return code;
 #ifdef MAINSTAY_MPI_SURVIVES
-    code = mainstay_mpi_agreed(job->world, code);
+    code = mainstay_mpi_agreed(job, code);
     if (code == MPI_SUCCESS || code == MPI_ERR_NO_MEM || !asked) return code;
-    code = mainstay_mpi_shrink_world(&job->world);
+    code = mainstay_mpi_shrink_world(job);
 #endif
   }
   (void)asked;

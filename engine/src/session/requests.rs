@@ -34,9 +34,11 @@ impl Listener {
         if group.rank() == 0 { Self::new(device, lineage) } else { None }
     }
 
-    /// Goes on listening under another lineage, which the next look tells.
+    /// Goes on listening under another lineage, which the next look tells. What was on its way is asked for again there: the
+    /// objects that were to leave a node may be on it.
     pub(super) fn renew(&mut self, lineage: Lineage) {
         (self.lineage, self.announced) = (lineage, false);
+        (self.pending, self.emptied) = (None, Emptied::No);
     }
 
     fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {

@@ -11,6 +11,7 @@ use mainstay_engine::{
     device::{Device, Disk, FileSystem},
     group::{Group, ThreadGroup},
     space::format::{ElementType, PlaceInWhole},
+    tend::Request,
 };
 use std::{
     collections::BTreeMap,
@@ -279,6 +280,52 @@ fn ranks_that_were_at_different_steps_save_together_once_they_are_back() {
             });
             ranks.into_iter().for_each(|rank| rank.join().unwrap());
             spare.join().unwrap();
+        });
+    });
+}
+
+/// A rank fails between the safe point at which somebody was heard and the checkpoint: what is saved before the next safe point
+/// does not answer. Before, `mainstay evacuate` was told of a revision before which nothing had left the node.
+#[test]
+fn who_asked_before_a_failure_is_answered_at_the_next_safe_point_after_it() {
+    let cluster = Cluster::new(2, Recovery::Replace);
+    let saves = |session: &mut Session| {
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    };
+    let is_due = |session: &mut Session| (2..).any(|step| session.due(step).unwrap());
+    let live = |group: ThreadGroup, is_new: bool| {
+        let (rank, node) = (group.rank(), cluster.node());
+        let mut session = cluster.open(Box::new(group), &node).unwrap();
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        let mut asked = None;
+        if !is_new {
+            program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+            saves(&mut session);
+            asked = (rank == 0).then(|| Request::send(cluster.pfs.path()).unwrap());
+            assert!(is_due(&mut session));
+            if rank == 1 {
+                return;
+            }
+            session.recover().unwrap();
+        }
+        assert_eq!(program.restore(&mut session).unwrap(), Some(Mark { run: 1, step: 1 }));
+        saves(&mut session);
+        assert_eq!(asked.as_ref().and_then(Request::answer), None);
+        assert!(is_due(&mut session));
+        saves(&mut session);
+        assert!(asked.is_none_or(|asked| asked.answer().is_some()));
+        session.close().unwrap();
+    };
+    bounded("a job that goes on", || {
+        thread::scope(|scope| {
+            let (groups, spares) = ThreadGroup::with_spares(3, 1);
+            groups.into_iter().for_each(|group| drop(scope.spawn(|| live(group, false))));
+            for spare in spares {
+                let live = &live;
+                scope.spawn(move || live(spare.recv().unwrap(), true));
+            }
         });
     });
 }
