@@ -33,13 +33,17 @@ def slurm():
         yield made
 
 
-def until(path, pattern):
-    """What the job has printed, once a line matches."""
+def until(told, pattern):
+    """What is `told`, once a line of it matches."""
     deadline = time.monotonic() + LIMIT_S
-    while not re.search(pattern, output := path.read_text(errors="replace") if path.exists() else "", re.M):
+    while not re.search(pattern, output := told(), re.M):
         assert time.monotonic() < deadline, output
         time.sleep(0.05)
     return output
+
+
+def printed(path):
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def test_a_job_goes_on_when_a_node_of_its_allocation_fails(slurm, scratch):
@@ -57,10 +61,10 @@ def test_a_job_goes_on_when_a_node_of_its_allocation_fails(slurm, scratch):
         ocean.chmod(0o755)
         slurm.call("env", *more, "sbatch", *size, f"--output={output}", f"--chdir={scratch}", scratch / "script")
         for step, node in (25, "n2"), (45, "n3"):
-            until(output, f"^waiting at step {step}$")
+            until(lambda: printed(output), f"^waiting at step {step}$")
             slurm.lose(node)
             (scratch / f"gate.{step}").touch()
-        told = until(output, "^ended with")
+        told = until(lambda: printed(output), "^ended with")
         status, calm = run(RANKS, [program, scratch / "calm", STEPS, "-"], scratch, mpi=MPICH)
     assert told.endswith("ended with 0\n"), told
     assert places(told, 1) == ["n1", "n1", "n2", "n2"] and places(told, 2) == ["n1", "n1", "n3", "n3"], told
@@ -87,14 +91,16 @@ def test_a_job_that_is_cut_off_is_queued_again_and_goes_on(slurm, scratch):
         size = ["--nodes=1", "--ntasks-per-node=2"]
         told = slurm.call("env", *more, "sbatch", *size, f"--output={output}", f"--chdir={scratch}", scratch / "script")
         (number,) = re.findall(r"Submitted batch job (\d+)", told)
-        until(output, "^waiting at step 25$")
+        until(lambda: printed(output), "^waiting at step 25$")
         slurm.call("scancel", "--batch", "--signal=TERM", number)
-        until(output, "^ended with 75$")
+        until(lambda: printed(output), "^ended with 75$")
         for step in 25, 45:
             (scratch / f"gate.{step}").touch()
-        # A job that was queued again is begun after a while; an administrator, or this test, can have it begin now.
+        # A job that was queued again is begun after a while; an administrator, or this test, can have it begin now. What is
+        # said while Slurm still ends it is forgotten.
+        until(lambda: slurm.call("squeue", "--noheader", f"--jobs={number}", "--format=%T"), "^PENDING$")
         slurm.call("scontrol", "update", f"jobid={number}", "starttime=now")
-        told = until(output, "^ended with 0$")
+        told = until(lambda: printed(output), "^ended with 0$")
         status, calm = run(RANKS, [program, scratch / "calm", STEPS, "-"], scratch, mpi=MPICH)
     assert re.findall(r"^from step (\d+)$", told, re.M) == ["0", "20"], told
     assert status == 0 and hashes(told)[-1:] == hashes(calm), calm
