@@ -44,8 +44,9 @@ pub mod tend;
 pub use capture::{Allocated, OwnMemory, Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery,
-    Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable, Value,
+    Capture, Choice, Compress, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor,
+    Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable,
+    Value,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;

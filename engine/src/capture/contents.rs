@@ -69,7 +69,7 @@ impl Contents {
 
     /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
     pub(crate) fn of(manifest: Manifest) -> Contents {
-        let Manifest { runs, items, annex } = manifest;
+        let Manifest { runs, items, annex, .. } = manifest;
         let log = LogPlaces::of(&runs);
         let in_log = |item: Item| {
             let mut extents = Vec::with_capacity(item.extents.len());
@@ -95,14 +95,14 @@ impl Contents {
         };
         let runs = [run(0..self.blocks, 0), run(self.shared.clone(), SHARED)];
         let runs = runs.into_iter().filter(|run| run.blocks > 0).collect();
-        Manifest { runs, items: self.items.clone(), annex: self.annex.clone() }.build()
+        Manifest { runs, items: self.items.clone(), annex: self.annex.clone(), frames: Vec::new() }.build()
     }
 
     /// `None` if `told` contradicts itself, or is of a log of more than `blocks_max` blocks.
     pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
         // Zeros have no blocks in the log.
         let (bytes_max, zeros_max) = (blocks_max.saturating_mul(BLOCK_BYTES), i64::MAX as u64);
-        let Manifest { runs, items, annex } = Manifest::parse_with_zeros(told, bytes_max, zeros_max).ok()?;
+        let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(told, bytes_max, zeros_max).ok()?;
         let (own, shared) = match runs[..] {
             [shared @ Run { hashes_at: SHARED, .. }] => (None, Some(shared)),
             [own] => (Some(own), None),
@@ -210,7 +210,7 @@ mod tests {
             hashes_hash: [0; 16],
         };
         let manifest =
-            Manifest { runs: lies.iter().map(run).collect(), items: contents.laid(&lies), annex: Annex::default() };
+            Manifest { runs: lies.iter().map(run).collect(), items: contents.laid(&lies), ..Manifest::default() };
         assert_eq!(Contents::of(manifest), contents);
     }
 }

@@ -8,7 +8,10 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         Aligned, Portion,
-        format::{BLOCK_BYTES, Catalogue, Entry, HASH_BYTES, Hash, Lineage, Manifest, PhaseRecord, Run, blocks_for},
+        format::{
+            BLOCK_BYTES, Catalogue, Codec, Entry, FRAME_BLOCKS, Frame, HASH_BYTES, Hash, Lineage, Manifest,
+            PhaseRecord, Run, blocks_for, list_bytes,
+        },
         free::{Blocks, FreeMap, united},
     },
 };
@@ -21,22 +24,58 @@ pub(crate) struct Need {
     pub(crate) data: u64,
     /// Blocks for hashes and manifest, in one stretch.
     pub(crate) meta: u64,
+    /// `None`: all is stored as it is.
+    pub(crate) packing: Option<Packing>,
 }
+
+/// How a shard is compressed, and how many frames its manifest has room for: what comes after them is stored as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Packing {
+    pub(crate) codec: Codec,
+    pub(crate) frames_max: u64,
+}
+
+impl Packing {
+    /// Room for frames that are half as long as they can be, and for some more: parts of the log may end anywhere.
+    fn of(codec: Codec, blocks: u64) -> Packing {
+        Packing { codec, frames_max: 2 * blocks.div_ceil(FRAME_BLOCKS) + FRAMES_FEW }
+    }
+
+    fn list_bytes(&self) -> u64 {
+        list_bytes(self.frames_max)
+    }
+}
+
+const FRAMES_FEW: u64 = 16;
 
 impl Need {
     /// The need of a root alone.
-    pub(crate) const ROOT: Need = Need { data: 0, meta: 0 };
+    pub(crate) const ROOT: Need = Need { data: 0, meta: 0, packing: None };
 
     /// The need of a shard of this `size` whose data lies in at most `runs` runs.
     pub(crate) fn of(size: &Size, runs: usize) -> Need {
-        Need { data: size.blocks(), meta: size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs)) }
+        let meta = size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs));
+        Need { data: size.blocks(), meta, packing: None }
+    }
+
+    /// The same of a shard that is compressed by `codec`, if by any.
+    pub(crate) fn packed(self, codec: Option<Codec>) -> Need {
+        let Some(packing) = codec.map(|codec| Packing::of(codec, self.data)) else { return self };
+        let meta = self.meta.saturating_add(blocks_for(packing.list_bytes()));
+        Need { meta, packing: Some(packing), ..self }
+    }
+
+    /// The same of a shard that leads to so many frames of older ones.
+    pub(super) fn leading_to(self, frames: usize) -> Need {
+        let more = if frames > 0 { blocks_for(list_bytes(frames as u64)) } else { 0 };
+        Need { meta: self.meta + more, ..self }
     }
 
     /// The need of a shard like `kept`.
     pub(super) fn again(kept: &Kept) -> Need {
         // The rows of a shard that shares blocks with others lie apart.
         let (meta, rows) = (kept.entry.meta_bytes / BLOCK_BYTES, blocks_for(kept.data * HASH_BYTES as u64));
-        Need { data: kept.data, meta: meta.max(rows + blocks_for(kept.entry.manifest_bytes)) }
+        Need { data: kept.data, meta: meta.max(rows + blocks_for(kept.entry.manifest_bytes)), packing: None }
     }
 
     pub(super) fn blocks(self) -> u64 {
@@ -58,22 +97,29 @@ pub(crate) struct Allocation {
     pub(crate) shared: Vec<Run>,
     /// The blocks of those that were saved early, with their rows of hashes: no root leads to them yet.
     pub(crate) early: Vec<Blocks>,
+    /// Frames that hold blocks of `shared`, ascending.
+    pub(crate) frames: Vec<Frame>,
+    /// How what is written is compressed; `None`: not at all.
+    pub(crate) packing: Option<Packing>,
 }
 
 impl Allocation {
-    /// The same for a revision that shares these runs with older ones, but for those in `early`.
-    pub(crate) fn sharing(self, shared: &[Run], early: &[Blocks]) -> Allocation {
-        Allocation { shared: shared.to_vec(), early: early.to_vec(), ..self }
+    /// The same for a revision that shares these runs with older ones, but for those in `early`; `frames`: those that hold
+    /// blocks of them.
+    pub(crate) fn sharing(self, shared: &[Run], early: &[Blocks], frames: Vec<Frame>) -> Allocation {
+        Allocation { shared: shared.to_vec(), early: early.to_vec(), frames, ..self }
     }
 
-    /// The part of it that a shard with `contents` takes, which leads to these runs; `None` if its metadata has no room.
-    pub(crate) fn leading(&self, contents: &Contents, shared: &[Run]) -> Option<Allocation> {
+    /// The part of it that a shard with `contents` takes, which leads to these runs, with blocks in `frames`; `None` if its
+    /// metadata has no room.
+    pub(crate) fn leading(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks);
-        let whole = Allocation { data, ..self.clone() }.sharing(shared, &[]);
+        let packing = self.packing.map(|packing| Packing::of(packing.codec, contents.blocks));
+        let whole = Allocation { data, packing, ..self.clone() }.sharing(shared, &[], frames);
         let manifest = whole.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64;
         let rows = blocks_for(contents.blocks * HASH_BYTES as u64);
         // The end of it, so that what is left goes on with what is free before.
-        let count = rows + blocks_for(manifest);
+        let count = rows + blocks_for(manifest + packing.map_or(0, |packing| packing.list_bytes()));
         let first = self.meta.end().checked_sub(count).filter(|first| *first >= self.meta.first)?;
         whole.fits(contents).then_some(Allocation { meta: Blocks { first, count }, ..whole })
     }
@@ -87,6 +133,7 @@ impl Allocation {
     /// A shard that would lie here, newer than any that is there.
     pub(super) fn imagined(&self, number: u64) -> Kept {
         let shared = self.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
+        let shared = shared.chain(self.frames.iter().map(Frame::room));
         let entry = Entry {
             lineage: Lineage { number: u64::MAX, id: [0; 16] },
             number,
@@ -101,7 +148,7 @@ impl Allocation {
             phases: PhaseRecord::default(),
         };
         let blocks = united(self.data.iter().copied().chain([self.meta]).chain(shared).collect());
-        Kept { entry, blocks, data: self.log_blocks() }
+        Kept { entry, blocks, data: self.log_blocks(), frames: Vec::new() }
     }
 
     /// How many blocks the log can have, those of older revisions with them.
@@ -126,7 +173,7 @@ impl Allocation {
     }
 
     /// The manifest of `contents`, with the log laid into the blocks for data. `hash_of`: the hash of these bytes of
-    /// the metadata, which begins with the rows of hashes.
+    /// the metadata, which begins with the rows of hashes. Whoever has written frames adds them.
     pub(crate) fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
         let mut from = 0;
         let runs = first_blocks(&self.data, contents.blocks).into_iter().map(|blocks| {
@@ -141,7 +188,8 @@ impl Allocation {
         }
         runs.sort_unstable_by_key(|run| run.first_block);
         let lies: Vec<Blocks> = self.data.iter().copied().chain(self.shared.iter().map(Run::stretch)).collect();
-        Manifest { runs, items: contents.laid(&lies), annex: contents.annex.clone() }
+        let frames = if contents.shared.is_empty() { Vec::new() } else { self.frames.clone() };
+        Manifest { runs, items: contents.laid(&lies), annex: contents.annex.clone(), frames }
     }
 
     /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note` is told of each write how
@@ -163,6 +211,11 @@ impl Allocation {
         }
         debug_assert!(rest.is_empty(), "the log is no longer than its runs");
         Ok(())
+    }
+
+    /// Where in the portion `bytes` bytes of the log lie, from `offset` on.
+    pub(crate) fn places_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
+        pieces(&self.data, offset, bytes)
     }
 
     /// Where in the portion `bytes` bytes of the log lie, from `offset` on, or as many of them as lie together.
@@ -292,7 +345,8 @@ pub(super) fn allocate<'a>(
         let has_blocks = need.blocks() < free.count();
         let placed = has_blocks.then(|| place(free.clone(), slots, newest, retained, need)).flatten();
         if let Some((catalogue, meta, data)) = placed {
-            return Some(Allocation { freeing, catalogue, meta, data, shared: Vec::new(), early: Vec::new() });
+            let (shared, early, frames) = Default::default();
+            return Some(Allocation { freeing, catalogue, meta, data, shared, early, frames, packing: need.packing });
         }
         if freed == 2 {
             return None;
@@ -368,7 +422,8 @@ mod tests {
         {
             let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
             // What the slots lead to lies at the front.
-            let fits = |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], &[], Need { data, meta: 2 });
+            let fits =
+                |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], &[], Need { data, meta: 2, packing: None });
             let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);
             let most = 20 - taken - aside - 3;
             let room = fits(most).unwrap();

@@ -91,8 +91,10 @@ impl Ledger {
             return None;
         }
         let maps = &mut self.free_maps();
+        let frames = self.frames_of(shared);
+        let need = need.leading_to(frames.len());
         let allocation = self.allocate_beside(maps, need, &self.retained(complete), early, keep).ok()?;
-        let allocation = allocation.sharing(shared, early);
+        let allocation = allocation.sharing(shared, early, frames);
         let lasts = self.rehearse(maps, Some(&allocation), [need, whole], complete, keep);
         lasts.then_some(allocation)
     }
@@ -108,6 +110,7 @@ impl Ledger {
         let need = |allocation: &Allocation| Need {
             data: allocation.data.iter().map(|blocks| blocks.count).sum(),
             meta: allocation.meta.count,
+            packing: allocation.packing,
         };
         self.rehearse(&mut self.free_maps(), Some(leading), [need(leading), need(whole)], retained, keep)
     }

@@ -10,7 +10,7 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Run, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, Frame, Lineage, PhaseRecord, Run, Slot, blocks_for, frames_in, hash},
         free::{Blocks, FreeMap},
     },
 };
@@ -243,7 +243,7 @@ impl Ledger {
     pub(super) fn room_for_root(&self, kept: &[Arc<Kept>]) -> Result<Blocks> {
         let (from, to) = self.portion.data_blocks();
         let used = self.referred().into_iter().flat_map(|slot| slot.blocks().collect::<Vec<_>>());
-        let need = Need { data: 0, meta: catalogue_blocks(kept.len()) };
+        let need = Need { data: 0, meta: catalogue_blocks(kept.len()), packing: None };
         FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0, kept.len()))
     }
 
@@ -310,12 +310,25 @@ impl Ledger {
 
     /// Checks that the newest root keeps all that a shard shares with older ones: until it is published, nothing else does.
     fn check_shared(&mut self, allocation: &Allocation) -> Result<()> {
-        check_shared(self.kept(), &allocation.shared, &allocation.early).map_err(|error| self.stop(error))
+        check_shared(self.kept(), &allocation.shared, &allocation.early, &allocation.frames)
+            .map_err(|error| self.stop(error))
     }
 
     /// Whether the newest root keeps these runs, with their rows, but for those in `early`.
     pub(crate) fn keeps(&self, shared: &[Run], early: &[Blocks]) -> bool {
-        check_shared(self.kept(), shared, early).is_ok()
+        check_shared(self.kept(), shared, early, &[]).is_ok()
+    }
+
+    /// The frames that hold blocks of these runs, which the newest root keeps.
+    pub(crate) fn frames_of(&self, shared: &[Run]) -> Vec<Frame> {
+        let of_run = |run: &Run| {
+            let stretch = run.stretch();
+            self.kept().iter().flat_map(move |kept| frames_in(&kept.frames, stretch))
+        };
+        let mut frames: Vec<Frame> = shared.iter().flat_map(of_run).copied().collect();
+        frames.sort_unstable_by_key(|frame| frame.first_block);
+        frames.dedup();
+        frames
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {

@@ -18,7 +18,7 @@ mod publication;
 mod revision;
 mod staying;
 
-pub(crate) use allocation::{Allocation, Need};
+pub(crate) use allocation::{Allocation, Need, Packing};
 pub(crate) use early::EarlyRoom;
 pub(crate) use handing::Handed;
 pub(crate) use lasting::{Stays, lacking};

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     mutant,
     space::{
-        format::Run,
+        format::{Frame, Run},
         free::{Blocks, FreeMap, is_among, united},
     },
 };
@@ -25,8 +25,8 @@ pub(super) fn check_unreferred(
 }
 
 /// Refuses runs that none of those `kept` has, and that were not saved `early` for this revision: their blocks may have been
-/// written for something else.
-pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks]) -> Result<()> {
+/// written for something else. What is stored of their `frames` must be kept, too.
+pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks], frames: &[Frame]) -> Result<()> {
     if shared.is_empty() {
         return Ok(());
     }
@@ -34,7 +34,10 @@ pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks])
     let early = united(early.to_vec());
     let has = |of: &[Blocks], run: &Run| is_among(of, run.stretch()) && is_among(of, run.row_blocks());
     let lost = shared.iter().find(|run| !has(&all, run) && !has(&early, run));
-    check(lost.is_none(), || format!("blocks {lost:?} were to be shared, and are not kept"))
+    let lost_frame = frames.iter().find(|frame| !is_among(&all, frame.room()));
+    check(lost.is_none() && lost_frame.is_none(), || {
+        format!("blocks {lost:?}, and the frame {lost_frame:?}, were to be shared, and are not kept")
+    })
 }
 
 /// Refuses to write in `allocation` before the roots are durable that free its blocks. `newest`: the catalogue that the
@@ -94,6 +97,8 @@ mod tests {
             data: Vec::new(),
             shared: Vec::new(),
             early: Vec::new(),
+            frames: Vec::new(),
+            packing: None,
         };
         // A catalogue that was read from the medium may be shorter than what was set aside for it.
         for (freeing, newest) in [

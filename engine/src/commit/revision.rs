@@ -3,7 +3,7 @@
 use crate::{
     mutant::{self, Mutant},
     space::{
-        format::{BLOCK_BYTES, Entry, Lineage, Manifest},
+        format::{BLOCK_BYTES, Entry, Frame, Lineage, Manifest},
         free::{Blocks, united},
     },
 };
@@ -45,6 +45,8 @@ pub(crate) struct Kept {
     pub(crate) blocks: Vec<Blocks>,
     /// How many of them hold items.
     pub(crate) data: u64,
+    /// Those of its frames, ascending.
+    pub(crate) frames: Vec<Frame>,
 }
 
 impl Kept {
@@ -60,8 +62,11 @@ impl Kept {
                 blocks.push(run.row_blocks());
             }
         }
+        // Who needs one block of a frame needs what is stored of it, and keeps its room: no other bytes have its places.
+        blocks.extend(manifest.frames.iter().map(Frame::room));
         blocks.push(Blocks { first: own.start / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
-        Kept { entry, blocks: united(blocks), data: manifest.runs.iter().map(|run| run.blocks).sum() }
+        let data = manifest.runs.iter().map(|run| run.blocks).sum();
+        Kept { entry, blocks: united(blocks), data, frames: manifest.frames.clone() }
     }
 
     pub(crate) fn key(&self) -> RevisionKey {

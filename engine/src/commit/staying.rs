@@ -78,7 +78,7 @@ impl Ledger {
         let catalogue =
             if staying.len() == newest.kept.len() { newest.catalogue } else { Some(self.room_for_root(&staying)?) };
         slots[lower] = Referred { sequence: newest.sequence + 1, kept: &staying, catalogue };
-        let need = Need { data: 0, meta: catalogue_blocks(retained.len()) };
+        let need = Need { data: 0, meta: catalogue_blocks(retained.len()), packing: None };
         let room = allocate(&mut self.free_maps(), slots, &retained, &[], Need::ROOT);
         room.map(drop).ok_or_else(|| self.too_small(need, &retained, 0, retained.len()))
     }

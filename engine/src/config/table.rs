@@ -5,8 +5,8 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal, Stage, Stagger,
-    Start, Track, Value,
+    Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal,
+    Stage, Stagger, Start, Track, Value,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
@@ -119,6 +119,15 @@ settings! {
         default: Capture::default(),
         given_as: word,
         takes: "whole, incremental, snapshot or incremental-snapshot",
+        in_range: any,
+        alike: true,
+    }
+    /// how what goes to a disk or a parallel file system is compressed, by those who write it there: lz4 is fast, zstd makes
+    /// it shorter; memory has it as it is
+    compress: Compress {
+        default: Compress::default(),
+        given_as: word,
+        takes: "off, lz4 or zstd",
         in_range: any,
         alike: true,
     }

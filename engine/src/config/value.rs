@@ -1,8 +1,8 @@
 //! Values as places give them, read for what a key takes.
 
 use super::{
-    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage, Stagger, Start,
-    Track,
+    Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage,
+    Stagger, Start, Track,
 };
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
@@ -177,6 +177,11 @@ impl Word for Capture {
         ("snapshot", Capture::Snapshot),
         ("incremental-snapshot", Capture::IncrementalSnapshot),
     ];
+}
+
+impl Word for Compress {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("off", Compress::Off), ("lz4", Compress::Lz4), ("zstd", Compress::Zstd)];
 }
 
 impl Word for Track {

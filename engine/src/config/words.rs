@@ -37,6 +37,17 @@ impl Capture {
     }
 }
 
+/// How what goes to a disk or a parallel file system is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compress {
+    #[default]
+    Off,
+    /// By LZ4: fast, and good for much that is alike.
+    Lz4,
+    /// By Zstandard: shorter, and slower.
+    Zstd,
+}
+
 /// How it is found out what changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Track {

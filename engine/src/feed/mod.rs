@@ -63,7 +63,7 @@ impl Source {
         match self {
             Source::UnderWay(shard) => Ok(shard.size().clone()),
             Source::Published(portion, kept) => {
-                let Manifest { runs, items, annex } = portion.read_manifest(&kept.entry)?;
+                let Manifest { runs, items, annex, .. } = portion.read_manifest(&kept.entry)?;
                 let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
                 Ok(Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES))
             }
@@ -204,7 +204,7 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
         Some((carried, led)) => {
             let wanted = log.in_portion(&carried);
             let rows = &mut HashRows::new(manifest.runs.len());
-            pour_blocks(&portion, &manifest.runs, rows, &wanted, &|at, bytes| {
+            pour_blocks(&portion, &manifest, rows, &wanted, &|at, bytes| {
                 each_together(&led, log.of_byte(at), bytes, carry);
             })?;
             led.contents

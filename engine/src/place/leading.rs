@@ -29,7 +29,8 @@ impl Shard {
     pub(crate) fn lead(&self, led: &Led, lasts: bool) -> Result<bool> {
         let [target] = self.targets() else { return Ok(false) };
         let Site { ledger, allocation, retained, keep, .. } = &target.site;
-        let Some(leading) = allocation.leading(&led.contents, &led.shared) else { return Ok(false) };
+        let frames = lock(ledger).frames_of(&led.shared);
+        let Some(leading) = allocation.leading(&led.contents, &led.shared, frames) else { return Ok(false) };
         let has_room = {
             let ledger = lock(ledger);
             ledger.keeps(&led.shared, &[])

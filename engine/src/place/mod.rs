@@ -16,6 +16,7 @@ mod leading;
 mod load;
 mod order;
 mod pacing;
+mod packed;
 mod shard;
 mod site;
 mod sizing;

@@ -3,7 +3,7 @@
 use crate::{
     capture::Size,
     commit::Need,
-    space::format::{Catalogue, blocks_for},
+    space::format::{Catalogue, Codec, blocks_for},
 };
 
 /// Stretches that a shard's data may fall into before its manifest needs more room.
@@ -11,9 +11,10 @@ pub(crate) const RUNS: usize = 64;
 /// Room in each manifest for notes and output files that come after the first checkpoint.
 const ANNEX_BLOCKS: u64 = 1;
 
-/// Blocks that a portion needs, beside its slots, to have room for so many `shards` of `size` at once.
-pub(crate) fn portion_blocks(size: &Size, shards: u32) -> u64 {
-    let (need, revisions) = (Need::of(size, RUNS), u64::from(shards));
+/// Blocks that a portion needs, beside its slots, to have room for so many `shards` of `size` at once, compressed by `codec`
+/// if by any.
+pub(crate) fn portion_blocks(size: &Size, codec: Option<Codec>, shards: u32) -> u64 {
+    let (need, revisions) = (Need::of(size, RUNS).packed(codec), u64::from(shards));
     // Each root has a catalogue of its own: two in the slots, two on the way.
     let catalogues = 4 * blocks_for(Catalogue::bytes_for(shards as usize));
     let shard = need.data.saturating_add(need.meta).saturating_add(ANNEX_BLOCKS);

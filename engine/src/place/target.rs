@@ -1,6 +1,6 @@
 //! A target that this rank writes: on its I/O threads, by the ledger of the portion.
 
-use super::{Intent, Shard, Site, ending::Ending};
+use super::{Intent, Shard, Site, ending::Ending, packed::Packed};
 use crate::{
     capture::Piece,
     commit::{Allocation, Publication},
@@ -25,13 +25,14 @@ pub(super) struct Target {
     /// ends the last one commits.
     parts: AtomicU64,
     writes: Mutex<Histogram>,
+    packed: Packed,
     pub(super) ending: Ending,
 }
 
 impl Target {
     pub(super) fn new(site: Site) -> Target {
-        let (leading, prepared, writes, ending) = Default::default();
-        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, ending }
+        let (leading, prepared, writes, packed, ending) = Default::default();
+        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, packed, ending }
     }
 
     /// The shard leads to older ones.
@@ -44,7 +45,7 @@ impl Target {
     }
 
     pub(super) fn takes_processor(&self) -> bool {
-        self.site.portion.takes_processor()
+        self.allocation().packing.is_some() || self.site.portion.takes_processor()
     }
 
     pub(super) fn add_parts(&self, count: u64) {
@@ -66,7 +67,11 @@ impl Target {
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.prepare()?;
         let (portion, allocation) = (&self.site.portion, self.allocation());
-        allocation.write(portion, offset, bytes, |bytes, took| lock(&self.writes).note(bytes, took))
+        let note = |bytes, took| lock(&self.writes).note(bytes, took);
+        match allocation.packing {
+            None => allocation.write(portion, offset, bytes, note),
+            Some(packing) => self.packed.write(portion, allocation, packing, (offset, bytes), note),
+        }
     }
 
     /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled, or of as many of them as lie together; an
@@ -97,6 +102,7 @@ impl Target {
         };
         let mut described = shard.hashes.read(rows, |rows| {
             let mut manifest = allocation.manifest(contents, |row| hash(&rows[row]));
+            self.packed.add_to(&mut manifest);
             if let Some(profile) = &mut manifest.annex.profile {
                 profile.writes = writes;
             }

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     space::{
-        Aligned, Checked, Portion,
-        format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Hashing, Run},
+        Aligned, Checked, FrameReader, Portion,
+        format::{BLOCK, BLOCK_BYTES, Extent, Frame, HASH_BYTES, Hash, Hashing, Manifest, Run},
     },
 };
 
@@ -27,6 +27,8 @@ const STRETCHES: usize = 3;
 pub(crate) struct BlockReader {
     portion: Portion,
     runs: Vec<Run>,
+    frames: Vec<Frame>,
+    reader: FrameReader,
     rows: HashRows,
     /// The part of a row of hashes that was read last: the index of its run, that of the part, and the hashes.
     last_row: Option<(usize, u64, Checked)>,
@@ -43,9 +45,11 @@ struct Stretch {
 
 impl BlockReader {
     /// The blocks of the shard of a `manifest` that was checked.
-    pub(crate) fn new(portion: Portion, runs: Vec<Run>) -> BlockReader {
+    pub(crate) fn new(portion: Portion, manifest: &Manifest) -> BlockReader {
+        let (runs, frames) = (manifest.runs.clone(), manifest.frames.clone());
         let rows = HashRows::new(runs.len());
-        BlockReader { portion, runs, rows, last_row: None, stretches: Vec::new() }
+        let (reader, stretches) = Default::default();
+        BlockReader { portion, runs, frames, reader, rows, last_row: None, stretches }
     }
 
     /// Fills `into` with the bytes from offset `at` of the portion on.
@@ -113,7 +117,7 @@ impl BlockReader {
         let count = (run.blocks - first).min(STRETCH_BLOCKS);
         let (at, bytes) = ((run.first_block + first) * BLOCK_BYTES, count * BLOCK_BYTES);
         let mut blocks = self.buffer()?;
-        self.portion.read_into(at, &mut blocks[..bytes as usize])?;
+        self.reader.read(&self.portion, &self.frames, at, &mut blocks[..bytes as usize])?;
         let row = self.row(index, &run, first / PART_BLOCKS)?;
         let hashes = row[(first % PART_BLOCKS) as usize * HASH_BYTES..][..count as usize * HASH_BYTES].to_vec();
         verify(&self.portion, at, &blocks[..bytes as usize], &hashes)?;
@@ -158,7 +162,7 @@ mod tests {
     use std::sync::{Arc, atomic::Ordering};
 
     fn blocks(memory: &Arc<Memory>, runs: &[Run]) -> BlockReader {
-        BlockReader::new(in_memory::portion(memory), runs.to_vec())
+        BlockReader::new(in_memory::portion(memory), &Manifest { runs: runs.to_vec(), ..Manifest::default() })
     }
 
     #[test]

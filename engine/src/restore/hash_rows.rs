@@ -132,7 +132,7 @@ mod tests {
             in_memory::{self, AT, Memory},
             pour::pour_blocks,
         },
-        space::format::BLOCK_BYTES,
+        space::format::{BLOCK_BYTES, Manifest},
     };
     use std::{
         collections::BTreeSet,
@@ -143,7 +143,8 @@ mod tests {
     /// The blocks of `wanted`, verified.
     fn poured(memory: &Arc<Memory>, runs: &[Run], rows: &mut HashRows, wanted: &[Range<u64>]) -> Result<Vec<u8>> {
         let found = Mutex::new(vec![0; memory.bytes.len()]);
-        pour_blocks(&in_memory::portion(memory), runs, rows, wanted, &|at, bytes| {
+        let manifest = Manifest { runs: runs.to_vec(), ..Manifest::default() };
+        pour_blocks(&in_memory::portion(memory), &manifest, rows, wanted, &|at, bytes| {
             found.lock().unwrap()[(AT + at) as usize..][..bytes.len()].copy_from_slice(bytes);
         })?;
         Ok(found.into_inner().unwrap())

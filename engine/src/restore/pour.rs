@@ -6,8 +6,8 @@ use crate::{
     error::{Error, Result},
     ground::spawn_scoped,
     space::{
-        Portion,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, Run, hash},
+        FrameReader, Portion,
+        format::{BLOCK, BLOCK_BYTES, Frame, HASH_BYTES, Manifest, Refusal, Run, hash},
     },
 };
 use memmap2::{Advice, MmapMut};
@@ -66,13 +66,14 @@ impl<'a> Part<'a> {
 /// in any order, from several threads.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let all: Vec<Range<u64>> = manifest.runs.iter().map(blocks_of).collect();
-    pour_blocks(portion, &manifest.runs, &mut HashRows::new(manifest.runs.len()), &all, sink)
+    pour_blocks(portion, manifest, &mut HashRows::new(manifest.runs.len()), &all, sink)
 }
 
-/// As `pour`, for the blocks in `wanted` alone, which ascend and do not overlap. `rows`: the rows of hashes of the runs.
+/// As `pour`, for the blocks in `wanted` alone, which ascend and do not overlap. `rows`: the rows of hashes of the
+/// manifest's runs.
 pub(crate) fn pour_blocks(
     portion: &Portion,
-    runs: &[Run],
+    Manifest { runs, frames, .. }: &Manifest,
     rows: &mut HashRows,
     wanted: &[Range<u64>],
     sink: &(dyn Fn(u64, &[u8]) + Sync),
@@ -122,17 +123,18 @@ pub(crate) fn pour_blocks(
         let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
         // A huge page is one piece for the device, where small pages are 512. Small ones do where there are no huge ones.
         let _ = buffer.advise(Advice::HugePage);
+        let mut reader = FrameReader::default();
         while failure.get().is_none()
             && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            read_part(portion, part, &mut buffer, sink)?;
+            read_part(portion, (frames, &mut reader), part, &mut buffer, sink)?;
         }
         Ok(())
     };
     let work = || drop(work().map_err(|error: Error| failure.set(error)));
     thread::scope(|scope| {
         // A single read needs no thread of its own.
-        let wanted = if parts.len() > 1 { threads_for(&parts).min(parts.len()) } else { 0 };
+        let wanted = if parts.len() > 1 { threads_for(&parts, frames).min(parts.len()) } else { 0 };
         let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
         if begun == 0 {
             // Without a further thread the restore is slower, and succeeds all the same.
@@ -142,21 +144,28 @@ pub(crate) fn pour_blocks(
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-fn threads_for(parts: &[Part<'_>]) -> usize {
+/// Frames are short reads, too.
+fn threads_for(parts: &[Part<'_>], frames: &[Frame]) -> usize {
     let bytes: u64 = parts.iter().map(|part| part.bytes as u64).sum();
-    if bytes / parts.len() as u64 <= SHORT_BYTES { THREADS_OF_SHORT } else { THREADS }
+    if bytes / parts.len() as u64 <= SHORT_BYTES || !frames.is_empty() { THREADS_OF_SHORT } else { THREADS }
 }
 
-fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
+fn read_part(
+    portion: &Portion,
+    (frames, reader): (&[Frame], &mut FrameReader),
+    part: &Part<'_>,
+    buffer: &mut [u8],
+    sink: &(dyn Fn(u64, &[u8]) + Sync),
+) -> Result<()> {
     let bytes = &mut buffer[..part.bytes];
-    if let Err(error) = portion.read_into(part.at, bytes) {
+    if let Err(error) = reader.read(portion, frames, part.at, bytes) {
         // What lies between the runs may be unreadable, and is not needed: each run is read alone.
         if part.stretches.len() == 1 {
             return Err(error);
         }
         for (begins, hashes) in &part.stretches {
             let end = begins + hashes.len() / HASH_BYTES * BLOCK;
-            portion.read_into(part.at + *begins as u64, &mut bytes[*begins..end])?;
+            reader.read(portion, frames, part.at + *begins as u64, &mut bytes[*begins..end])?;
         }
     }
     for (begins, hashes) in &part.stretches {

@@ -1,6 +1,9 @@
 //! Completing one shard from its record, in one of its targets.
 
-use super::claim::{Claim, Standing, examine, sync_outputs};
+use super::{
+    claim::{Claim, Standing, examine, sync_outputs},
+    frames::frames_of,
+};
 use crate::{
     capture::Contents,
     commit::Publication,
@@ -12,6 +15,7 @@ use crate::{
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, hash, hash_blocks},
     },
 };
+use std::ops::Range;
 
 /// What became of a sealed shard that was owed to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,11 +75,16 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
         }
     }
 
+    let mut manifest = allocation.manifest(&contents, |row| hash(&rows[row]));
+    if allocation.packing.is_some() {
+        manifest.frames.extend(frames_of(&portion, &allocation, &rows, &done(owed, contents.blocks))?);
+        manifest.frames.sort_unstable_by_key(|frame| frame.first_block);
+    }
     let writes = written.total();
     let publication = Publication {
         key: plan.key,
         shards: plan.shards,
-        manifest: allocation.manifest(&contents, |row| hash(&rows[row])),
+        manifest,
         allocation: &allocation,
         retained,
         phases: PhaseRecord { writes: writes.count, written_bytes: writes.bytes, ..plan.phases },
@@ -84,6 +93,22 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
     described.write(&portion)?;
     described.publish(&mut ledger)?;
     Ok(Completion::Completed)
+}
+
+/// The stretches of a log of so many blocks that its own process has written, ascending.
+fn done(owed: Owed<'_>, blocks: u64) -> Vec<Range<u64>> {
+    let left = owed.left().map(|segment| &owed.shard.segments[segment as usize]);
+    let mut left: Vec<_> = left.map(|of| of.offset / BLOCK_BYTES..(of.offset + of.bytes) / BLOCK_BYTES).collect();
+    left.sort_unstable_by_key(|range| range.start);
+    let mut from = 0;
+    let mut done = Vec::new();
+    for range in left.into_iter().chain([blocks..blocks]) {
+        if from < range.start {
+            done.push(from..range.start);
+        }
+        from = from.max(range.end);
+    }
+    done
 }
 
 /// What `complete` would return now, `Completed` included. Changes nothing.

@@ -8,6 +8,7 @@
 mod claim;
 mod complete;
 mod dead;
+mod frames;
 mod opening;
 mod waiting;
 

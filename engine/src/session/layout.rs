@@ -11,15 +11,15 @@ use super::{
 use crate::{
     capture::{OWN_RUNS_MAX, Size},
     commit::{Allocation, Complete, Ledger, Need, RevisionKey},
-    config::Predictor,
+    config::{Compress, Predictor},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
     place::{RUNS, portion_blocks},
     space::{
-        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, layout_name, open_layout, probe_name,
-        remove_layout, remove_layouts_of,
+        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, format::Codec, layout_name, open_layout,
+        probe_name, remove_layout, remove_layouts_of,
     },
 };
 use std::sync::{Arc, Mutex};
@@ -147,7 +147,7 @@ impl Level {
         let mut numbers = [number, agree(group, stripe)?];
         group.all_max(&mut numbers)?;
         let blocks = match self.config.portion_bytes {
-            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.shards_at_once()),
+            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
             configured => blocks_in(configured),
         };
         let layout_id = same_id(group)?;
@@ -229,7 +229,10 @@ impl Level {
             ledger.check_lasting(Need::of(size, runs), retained, keep)?;
         }
         loop {
-            let allocation = ledger.allocate_lasting(Need::of(size, runs), retained, keep)?;
+            let need = Need::of(size, runs);
+            // A portion that was made before, for shards as they are, may have no room for more metadata.
+            let packed = self.packed(need).and_then(|need| ledger.allocate_lasting(need, retained, keep).ok());
+            let allocation = packed.map_or_else(|| ledger.allocate_lasting(need, retained, keep), Ok)?;
             if allocation.data.len() <= runs {
                 return Ok(allocation);
             }
@@ -249,13 +252,28 @@ impl Level {
         let (whole, mut runs) = (Need::of(whole, RUNS), RUNS);
         while runs <= OWN_RUNS_MAX {
             let need = Need::of(&plan.size, runs);
-            let allocation = ledger.allocate_sharing(need, (&plan.shared, early), whole, retained, self.keep())?;
+            let found = |need| ledger.allocate_sharing(need, (&plan.shared, early), whole, retained, self.keep());
+            let allocation = self.packed(need).and_then(found).or_else(|| found(need))?;
             if allocation.data.len() <= runs {
                 return Some(allocation);
             }
             runs = 2 * allocation.data.len();
         }
         None
+    }
+
+    /// How what is written here is compressed. Memory has it as it is: there it is copied once, and mapped.
+    fn codec(&self) -> Option<Codec> {
+        match self.config.compress {
+            Compress::Lz4 if self.kind != LevelKind::Memory => Some(Codec::Lz4),
+            Compress::Zstd if self.kind != LevelKind::Memory => Some(Codec::Zstd),
+            _ => None,
+        }
+    }
+
+    /// The same `need` of a shard that is compressed, if any is here.
+    fn packed(&self, need: Need) -> Option<Need> {
+        self.codec().map(|codec| need.packed(Some(codec)))
     }
 
     /// Whether shards of these `sizes` go on finding room here beside the held revisions.

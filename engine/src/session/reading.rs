@@ -39,9 +39,10 @@ struct Stream {
 impl Reading {
     /// The streams of this rank's shard, whose manifest was checked.
     pub(super) fn of(revision: u64, portion: Portion, manifest: Manifest) -> Reading {
+        let blocks = BlockReader::new(portion, &manifest);
         let streams = manifest.items.into_iter().filter(|item| item.kind == ItemKind::Stream);
         let list = streams.map(|item| Stream { stored: Stored::of(&item), name: item.name }).collect();
-        Reading::Restored(Box::new(Streams { revision, list, blocks: BlockReader::new(portion, manifest.runs) }))
+        Reading::Restored(Box::new(Streams { revision, list, blocks }))
     }
 
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {

@@ -158,7 +158,7 @@ fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempte
     let mine = || -> Result<Vec<((u32, String), Hash)>> {
         let mut hashes = Vec::new();
         for own in own {
-            let mut blocks = BlockReader::new(own.portion.clone(), own.manifest.runs.clone());
+            let mut blocks = BlockReader::new(own.portion.clone(), &own.manifest);
             for item in own.manifest.items.iter().filter(|item| is_common(&item.name, item.bytes)) {
                 let hash = blocks.hash(&item.extents)?;
                 hashes.push(((own.saved.entry.shard, item.name.clone()), hash));

@@ -88,7 +88,7 @@ impl Shards {
                 Error::argument(format!("shard {shard}"), why)
             })?;
             let manifest = portion.read_manifest(entry)?;
-            let blocks = BlockReader::new(portion.clone(), manifest.runs);
+            let blocks = BlockReader::new(portion.clone(), &manifest);
             self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
         }
         let revision = self.of.map_or(0, |(_, key)| key.number);

@@ -10,12 +10,14 @@ mod anonymous;
 mod arrangement;
 mod directory;
 pub mod format;
+mod framed;
 pub(crate) mod free;
 mod hold_blocks;
 mod id;
 mod layout_file;
 mod levels;
 mod locks;
+mod packed;
 mod portion;
 mod requests;
 
@@ -29,11 +31,13 @@ pub(crate) use directory::{
     clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name, layout_pattern, layouts,
     layouts_and_strays, list, names_layout, open_layout, probe_name, remove_layout, remove_layouts_of,
 };
+pub(crate) use framed::FrameReader;
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
 pub(crate) use layout_file::LayoutFile;
 pub use levels::LevelKind;
 pub(crate) use levels::{LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory, space_of_level, without_copy};
 pub(crate) use locks::Locks;
+pub(crate) use packed::{Packer, head_of, unpack};
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};
 pub(crate) use requests::RequestBlocks;

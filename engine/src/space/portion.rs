@@ -133,7 +133,9 @@ impl Portion {
     /// Reads a manifest, and checks that it leads only to data of this portion.
     pub(crate) fn parse_manifest(&self, bytes: &[u8], of: &str) -> Result<Manifest> {
         let manifest = Manifest::parse(bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
-        manifest.runs.iter().try_for_each(|run| self.check_data(run.first_block * BLOCK_BYTES, of))?;
+        let firsts = manifest.runs.iter().map(|run| run.first_block);
+        let mut firsts = firsts.chain(manifest.frames.iter().map(|frame| frame.first_block));
+        firsts.try_for_each(|first| self.check_data(first * BLOCK_BYTES, of))?;
         Ok(manifest)
     }
 

@@ -65,6 +65,6 @@ fn next(ledger: &Ledger) -> Option<u64> {
     let data = newest.map_or(1, |kept| kept.count().saturating_sub(meta).max(1));
     let from = kept.len().saturating_sub(1).min(1);
     let retained: Vec<RevisionKey> = kept[from..].iter().map(|kept| kept.key()).collect();
-    let allocation = ledger.allocate(Need { data, meta }, &retained).ok()?;
+    let allocation = ledger.allocate(Need { data, meta, packing: None }, &retained).ok()?;
     allocation.data.first().map(|blocks| blocks.first * BLOCK_BYTES)
 }

@@ -118,7 +118,7 @@ impl ShardSurvey {
 
     /// Reads the shard's blocks, by the `manifest` that was read.
     pub(crate) fn blocks_of(&self, manifest: &Manifest) -> BlockReader {
-        BlockReader::new(self.portion.clone(), manifest.runs.clone())
+        BlockReader::new(self.portion.clone(), manifest)
     }
 
     pub(crate) fn entry(&self) -> &Entry {

@@ -50,6 +50,6 @@ impl ShardSize {
 
     /// How many blocks a portion takes that has room for keep+2 such shards.
     pub(super) fn portion_blocks(&self, keep: u32) -> u64 {
-        portion_blocks(&self.0, keep + 2)
+        portion_blocks(&self.0, None, keep + 2)
     }
 }

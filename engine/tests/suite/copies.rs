@@ -7,7 +7,7 @@ use crate::support::{
     program::{Mark, Program},
     recording::{Checked, Trouble},
     spread::Spread,
-    ways::capture_of,
+    ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
     Capture, Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
@@ -118,6 +118,7 @@ impl Cluster {
                 memory_after: MemoryAfter::Kept,
                 exchange: self.exchange,
                 capture: self.capture,
+                compress: compress_of(self.seats.len()),
                 ..Config::default()
             };
             work(rank, Session::open_levels(group, plans, config)?)

@@ -5,6 +5,7 @@
 use crate::support::{
     between::{Between, Watched},
     bounded, run,
+    ways::compress_of,
 };
 use fastrand::Rng;
 use mainstay_engine::{
@@ -89,12 +90,17 @@ impl State {
     /// Writes here and there.
     fn change(&mut self, random: &mut Rng) {
         for memory in self.memory.values_mut() {
-            match random.u8(0..9) {
+            match random.u8(0..11) {
                 0..3 => {}
                 3 => random.fill(memory),
                 4 => {
                     let at = random.usize(0..memory.len());
                     memory[at..].fill(0);
+                }
+                5..7 => {
+                    // What can be compressed.
+                    let (at, value) = (random.usize(0..memory.len()), random.u8(..));
+                    memory[at..].iter_mut().enumerate().for_each(|(index, byte)| *byte = value ^ (index >> 7) as u8);
                 }
                 _ => {
                     for _ in 0..random.usize(1..6) {
@@ -305,6 +311,7 @@ fn random_jobs(seed: u64) {
     let predictor = PREDICTORS[random.usize(0..PREDICTORS.len())];
     let config = Config {
         capture,
+        compress: compress_of(random.usize(0..3)),
         // All that can be is in a snapshot.
         snapshot_bytes: Some(0),
         pool_bytes,
@@ -523,6 +530,7 @@ fn random_nodes(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let kind = [LevelKind::Memory, LevelKind::Disk][random.usize(0..2)];
     let config = Config {
+        compress: compress_of(seed as usize),
         stage: [Stage::Pool, Stage::Direct, Stage::Rank][random.usize(0..3)],
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
         exchange: [Exchange::Background, Exchange::Blocking][random.usize(0..2)],

@@ -6,7 +6,7 @@ use crate::support::{
     faulty::{Failure, Faulty, Gate, Loss, Medium, View},
     program::{Mark, Program},
     recording::{Checked, Trouble},
-    ways::capture_of,
+    ways::{capture_of, compress_of},
     whole,
 };
 use mainstay_engine::{
@@ -59,6 +59,7 @@ impl Levels {
                 start: Start::Fresh,
                 memory_after: MemoryAfter::Kept,
                 capture: capture_of(self.ranks + self.media.len()),
+                compress: compress_of(self.ranks),
                 ..Config::default()
             };
             let mut session = Session::open_levels(group, plans, config)?;

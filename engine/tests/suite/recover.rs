@@ -4,7 +4,7 @@ use crate::support::{
     bounded,
     counting::counting,
     program::{Mark, Program, Restoring},
-    ways::capture_of,
+    ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
@@ -92,6 +92,7 @@ impl Cluster {
             memory_after: MemoryAfter::Kept,
             recovery: self.recovery,
             capture: capture_of(self.copies + self.pfs_every as usize + self.keep as usize),
+            compress: compress_of(self.copies),
             ..Config::default()
         };
         Session::open_levels(group, plans, config)

@@ -232,11 +232,11 @@ fn zeros_that_cannot_be_are_damage() {
         );
     }
     let mut newer = manifest.build();
-    newer[8] = 3;
+    newer[8] = 4;
     let mut layout = whole;
     layout.forge_manifest(0, 1, &newer);
     layout.write();
     let error = Reader::open(folder.path(), None, "test").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NewerVersion);
-    assert!(error.to_string().contains('3') && error.to_string().contains('2'), "{error}");
+    assert!(error.to_string().contains('4') && error.to_string().contains('3'), "{error}");
 }

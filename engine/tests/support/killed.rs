@@ -8,7 +8,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Capture, Config, Session, Stage,
+    Capture, Compress, Config, Session, Stage,
     group::{Group, ThreadGroup},
 };
 use nix::fcntl::{FcntlArg, fcntl};
@@ -36,10 +36,18 @@ pub struct Shape {
     pub pool_bytes: u64,
     pub way: Way,
     pub capture: Capture,
+    pub compress: Compress,
 }
 
-pub const SHAPE: Shape =
-    Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10, way: ONE_FILE, capture: Capture::Whole };
+pub const SHAPE: Shape = Shape {
+    ranks: 3,
+    keep: 1,
+    bytes: BYTES,
+    pool_bytes: 256 << 10,
+    way: ONE_FILE,
+    capture: Capture::Whole,
+    compress: Compress::Off,
+};
 pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
 
 impl Shape {
@@ -53,9 +61,11 @@ impl Shape {
         Config {
             keep: self.keep,
             capture: self.capture,
+            compress: self.compress,
             per: self.way.per,
             pool_bytes: Some(self.pool_bytes),
-            chunk_bytes: Some(4 << 10),
+            // Of a single block nothing is compressed.
+            chunk_bytes: Some(if self.compress == Compress::Off { 4 << 10 } else { 24 << 10 }),
             io_threads: 2,
             pool_directory: pools.into(),
             ..Config::default()

@@ -6,7 +6,7 @@ use super::{
     faulty::{Durable, Faulty, Journal, Loss, Medium, Operation},
     program::{Mark, Program},
     recording::{Checked, Count, Trouble, expect},
-    ways::capture_of,
+    ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
     Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
@@ -239,6 +239,7 @@ fn job(
             memory_after: MemoryAfter::Kept,
             exchange: shape.exchange,
             capture: capture_of(shape.seats.len() + shape.copies + shape.keep as usize),
+            compress: compress_of(shape.seats.len()),
             ..Config::default()
         };
         let mut session = Session::open_levels(group, plans, config)?;

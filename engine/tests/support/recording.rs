@@ -6,7 +6,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Capture, Config, Error, ErrorKind, Predictor, Session, Stage, Start,
+    Capture, Compress, Config, Error, ErrorKind, Predictor, Session, Stage, Start,
     group::{Group, Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
 };
@@ -30,6 +30,7 @@ pub struct Shape {
     pub capture: Capture,
     /// By what pages are saved early.
     pub predictor: Predictor,
+    pub compress: Compress,
 }
 
 impl Shape {
@@ -41,6 +42,7 @@ impl Shape {
         aggregators: 0,
         capture: Capture::Whole,
         predictor: Predictor::Off,
+        compress: Compress::Off,
     };
 
     pub const ALL: [Shape; 8] = {
@@ -66,6 +68,7 @@ impl Shape {
             aggregators: self.aggregators,
             capture: self.capture,
             predictor: self.predictor,
+            compress: self.compress,
             // The jobs go on writing over what those before have left.
             start: Start::Fresh,
             // Those that keep two have a file for each rank.

@@ -5,7 +5,7 @@ use super::{
     faulty::{Failure, Faulty, Gate, Loss, Medium, Mortal, View},
     program::{Mark, Program, Restoring},
     recording::Checked,
-    ways::capture_of,
+    ways::{capture_of, compress_of},
     whole,
 };
 use fastrand::Rng;
@@ -63,6 +63,7 @@ pub fn run(seed: u64) -> Checked<Tally> {
         io_threads: 1,
         portion_bytes: 1 << 20,
         capture: capture_of((seed / 3) as usize),
+        compress: compress_of((seed / 9) as usize),
         ..Config::default()
     };
     let mut space = Space { medium: Medium::new(has_locks), zombies: Vec::new(), floor: None, run: 0 };

@@ -1,6 +1,6 @@
 //! The ways in which a job can be spread: over the files of its layout, and over nodes.
 
-use mainstay_engine::{Capture, space::Per};
+use mainstay_engine::{Capture, Compress, space::Per};
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
@@ -32,6 +32,11 @@ pub fn capture_of(number: usize) -> Capture {
 /// Those on one node, whose pool all ranks share.
 pub fn on_one_node() -> impl Iterator<Item = Way> + Clone {
     WAYS.into_iter().filter(|way| way.nodes == 1)
+}
+
+/// How what is saved is compressed, by the number of a case.
+pub fn compress_of(number: usize) -> Compress {
+    [Compress::Lz4, Compress::Off, Compress::Zstd][number % 3]
 }
 
 impl Way {

@@ -2,7 +2,9 @@
 //! that whatever a valid slot leads to is whole.
 
 use super::faulty::Files;
-use mainstay_engine::space::format::{BLOCK, BLOCK_BYTES, Catalogue, Header, Manifest, PortionPlace, Slot, hash};
+use mainstay_engine::space::format::{
+    BLOCK, BLOCK_BYTES, Catalogue, Frame, Header, Manifest, PortionPlace, Slot, hash,
+};
 use std::collections::BTreeSet;
 
 const HASH_BYTES: u64 = 16;
@@ -69,8 +71,20 @@ pub fn referred(
                 return why(&format!("the manifest of revision {} is not whole", entry.number));
             }
             let Ok(manifest) = Manifest::parse(&manifest, place.bytes) else { return why("no manifest") };
+            let mut frames = Vec::new();
+            for frame in &manifest.frames {
+                let room = read(frame.first_block * BLOCK_BYTES, frame.blocks * BLOCK_BYTES);
+                frames.push((frame, if verify { unpacked(frame, &room)? } else { room }));
+            }
             for run in &manifest.runs {
-                let data = read(run.first_block * BLOCK_BYTES, run.blocks * BLOCK_BYTES);
+                let mut data = read(run.first_block * BLOCK_BYTES, run.blocks * BLOCK_BYTES);
+                for (frame, blocks) in &frames {
+                    for (block, bytes) in (frame.first_block..).zip(blocks.chunks(BLOCK)) {
+                        if (run.first_block..run.first_block + run.blocks).contains(&block) {
+                            data[(block - run.first_block) as usize * BLOCK..][..BLOCK].copy_from_slice(bytes);
+                        }
+                    }
+                }
                 let row = read(run.hashes_at, run.blocks * HASH_BYTES);
                 let same = |(block, sum): (&[u8], &[u8])| hash(block) == *sum;
                 if verify && !data.chunks(BLOCK).zip(row.chunks(HASH_BYTES as usize)).all(same) {
@@ -80,6 +94,21 @@ pub fn referred(
         }
     }
     Ok(valid.then_some(blocks))
+}
+
+/// The blocks of a frame, of what lies in its `room`.
+fn unpacked(frame: &Frame, room: &[u8]) -> Result<Vec<u8>, String> {
+    let stored = &room[..frame.stored_blocks as usize * BLOCK];
+    let blocks = u16::from_le_bytes([stored[10], stored[11]]) as usize;
+    let bytes = u32::from_le_bytes([stored[12], stored[13], stored[14], stored[15]]) as usize;
+    if !stored.starts_with(b"MSTYFRAM") || blocks != frame.blocks as usize || 16 + bytes > stored.len() {
+        return Err(format!("{frame:?} is not whole"));
+    }
+    let unpacked = match stored[8] {
+        1 => lz4_flex::block::decompress(&stored[16..16 + bytes], blocks * BLOCK).map_err(|error| error.to_string()),
+        _ => zstd::bulk::decompress(&stored[16..16 + bytes], blocks * BLOCK).map_err(|error| error.to_string()),
+    };
+    unpacked.map_err(|why| format!("{frame:?}: {why}"))
 }
 
 fn bytes(files: &Files, file: usize, at: u64, length: u64) -> Vec<u8> {

@@ -197,7 +197,7 @@ mod tests {
                 runs.push(Run { first_block: *block, blocks: 1, hashes_at: at, hashes_hash: [0; HASH_BYTES] });
                 at += HASH_BYTES as u64;
             }
-            let manifest = Manifest { runs, items: vec![old_item], annex: Annex::default() };
+            let manifest = Manifest { runs, items: vec![old_item], ..Manifest::default() };
             let old = Base::new(&manifest, rows).unwrap();
             // The new one, in its log, with an end that shares a block with another item.
             let mut log: Vec<u64> = (0..=count).collect();

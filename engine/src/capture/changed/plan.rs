@@ -284,7 +284,7 @@ fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{Annex, ElementType, Extent, Item, ItemKind};
+    use crate::space::format::{ElementType, Extent, Item, ItemKind};
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
         // SAFETY: the memory outlives the region, of which nothing is touched.
@@ -317,7 +317,7 @@ mod tests {
             Item { name: format!("r{index}"), kind, element, bytes: *bytes, shape: vec![*bytes], place: None, extents }
         };
         let items = sizes.iter().enumerate().map(item).collect();
-        Base::new(&Manifest { runs, items, annex: Annex::default() }, rows).unwrap()
+        Base::new(&Manifest { runs, items, ..Manifest::default() }, rows).unwrap()
     }
 
     /// Whatever is clean, all bytes are staged or shared, in order, and what is shared is led to by runs and rows of the

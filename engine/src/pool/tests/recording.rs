@@ -44,6 +44,8 @@ pub(super) fn plan() -> SealedPlan {
             meta: blocks(5),
             data: vec![blocks(7), blocks(11)],
             shared: Vec::new(),
+            frames: Vec::new(),
+            packing: None,
             early: vec![blocks(15)],
         },
         retained: vec![RevisionKey { lineage, number: 7 }],

@@ -82,7 +82,7 @@ impl<'a> Redistribution<'a> {
             });
         };
         scatter.fill_zeros(put);
-        pour_blocks(portion, &manifest.runs, rows, &united(wanted), &|at, bytes| scatter.fill(at, bytes, put))
+        pour_blocks(portion, manifest, rows, &united(wanted), &|at, bytes| scatter.fill(at, bytes, put))
     }
 }
 

@@ -185,7 +185,7 @@ impl Held {
 /// A place for a shard with these `contents`, in memory of its own.
 fn in_memory(device: &dyn Device, key: RevisionKey, shard: (u32, u32), contents: &Contents) -> Result<Site> {
     let size = Size::of_items(contents.items.clone(), contents.annex.clone()).at_least(contents.blocks * BLOCK_BYTES);
-    let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, 1))?;
+    let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, None, 1))?;
     let slot = Ledger::first_slot(portion.layout_id(), shard.0, key.lineage);
     portion.write_slot(0, &slot)?;
     let ledger = Ledger::fresh(portion, slot);

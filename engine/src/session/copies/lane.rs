@@ -14,8 +14,9 @@ use crate::{
     group::Group,
     restore::joined_rows,
     space::{
-        Aligned, Portion,
-        format::{BLOCK_BYTES, hash},
+        Aligned, FrameReader, Portion,
+        format::{BLOCK_BYTES, Frame, frames_in, hash},
+        free,
     },
 };
 use std::{ops::Range, sync::Arc};
@@ -132,7 +133,7 @@ pub(super) fn announce(
         }
         None => (manifest.runs.iter().map(|run| run.first_block..run.stretch().end()).collect(), None),
     };
-    let (pieces, stretches) = cut(&portion, &wanted)?;
+    let (pieces, stretches) = cut(&portion, &manifest.frames, &wanted)?;
     let contents = contents.encode();
     let sent = Base::new(&manifest, rows);
     Ok((Announced { level, key, shards, contents, hash, phases, carried, pieces }, stretches, sent))
@@ -140,7 +141,7 @@ pub(super) fn announce(
 
 /// These blocks of the portion as pieces, short ones together, and where each belongs in the log that they are.
 #[allow(clippy::type_complexity)]
-fn cut(portion: &Portion, blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec<Stretch>)> {
+fn cut(portion: &Portion, frames: &[Frame], blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec<Stretch>)> {
     let (mut pieces, mut stretches, mut from) = (Vec::new(), Vec::new(), 0);
     let mut add = |stretch: Stretch| {
         let bytes = stretch.bytes.len() as u64;
@@ -148,11 +149,11 @@ fn cut(portion: &Portion, blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec
         stretches.push(stretch);
         from += bytes;
     };
-    let mut rest = blocks;
+    let (mut rest, mut reader) = (blocks, FrameReader::default());
     while let Some(first) = rest.first() {
         let bytes = (first.end - first.start) * BLOCK_BYTES;
         if bytes >= SHORT_BYTES {
-            let blocks = Arc::new(blocks_of(portion, first)?);
+            let blocks = Arc::new(blocks_of(portion, frames, first)?);
             for begin in (0..bytes).step_by(PIECE_BYTES as usize) {
                 let end = bytes.min(begin + PIECE_BYTES);
                 add(Stretch { of: blocks.clone(), bytes: begin as usize..end as usize });
@@ -172,7 +173,7 @@ fn cut(portion: &Portion, blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec
         let mut into = &mut read[..total as usize];
         for range in together {
             let (now, later) = into.split_at_mut(((range.end - range.start) * BLOCK_BYTES) as usize);
-            portion.read_into(range.start * BLOCK_BYTES, now)?;
+            reader.read(portion, frames, range.start * BLOCK_BYTES, now)?;
             into = later;
         }
         add(Stretch { of: Arc::new(Blocks::Read(read)), bytes: 0..total as usize });
@@ -181,12 +182,14 @@ fn cut(portion: &Portion, blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec
     Ok((pieces, stretches))
 }
 
-fn blocks_of(portion: &Portion, blocks: &Range<u64>) -> Result<Blocks> {
-    let (at, bytes) = (blocks.start * BLOCK_BYTES, (blocks.end - blocks.start) * BLOCK_BYTES);
-    if let Ok(mapped) = portion.map(at, bytes) {
+fn blocks_of(portion: &Portion, frames: &[Frame], blocks: &Range<u64>) -> Result<Blocks> {
+    let count = blocks.end - blocks.start;
+    let (at, bytes) = (blocks.start * BLOCK_BYTES, count * BLOCK_BYTES);
+    let is_plain = frames_in(frames, free::Blocks { first: blocks.start, count }).is_empty();
+    if is_plain && let Ok(mapped) = portion.map(at, bytes) {
         return Ok(Blocks::Mapped(mapped));
     }
     let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
-    portion.read_into(at, &mut read[..bytes as usize])?;
+    FrameReader::default().read(portion, frames, at, &mut read[..bytes as usize])?;
     Ok(Blocks::Read(read))
 }

@@ -3,7 +3,10 @@
 //! A run may have been written for an older revision: nothing says which, and no reader needs to know.
 
 use super::{
-    Annex, BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part,
+    Annex, BLOCK_BYTES, Frame, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged,
+    frame::{build_list, parse_list},
+    sections::Sections,
+    sections::part,
 };
 use crate::space::free::Blocks;
 use serde::{Deserialize, Serialize};
@@ -19,8 +22,11 @@ pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
 const PROFILED: u32 = 1;
 const SAVED_EARLY: u32 = 2;
-/// The version of a manifest with stretches of zeros, and the newest that this build reads; others are of `VERSION`.
+const FRAMED: u32 = 4;
+/// The version of a manifest with stretches of zeros; others are of `VERSION`.
 const VERSION_WITH_ZEROS: u32 = 2;
+/// That of one with frames, and the newest that this build reads.
+const VERSION_WITH_FRAMES: u32 = 3;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -255,6 +261,8 @@ pub struct Manifest {
     pub runs: Vec<Run>,
     pub items: Vec<Item>,
     pub annex: Annex,
+    /// In ascending order, not overlapping: those that hold blocks of the runs.
+    pub frames: Vec<Frame>,
 }
 
 impl Manifest {
@@ -296,9 +304,15 @@ impl Manifest {
         }
         let flags = if self.annex.profile.is_some() { PROFILED } else { 0 };
         let flags = flags | if self.annex.saved_early.is_some() { SAVED_EARLY } else { 0 };
+        let flags = flags | if self.frames.is_empty() { 0 } else { FRAMED };
+        let version = match self.has_zeros() {
+            _ if !self.frames.is_empty() => VERSION_WITH_FRAMES,
+            true => VERSION_WITH_ZEROS,
+            false => VERSION,
+        };
         let head = ManifestRecord {
             magic: MAGIC,
-            version: if self.has_zeros() { VERSION_WITH_ZEROS } else { VERSION }.into(),
+            version: version.into(),
             flags: flags.into(),
             runs: (self.runs.len() as u64).into(),
             items: (self.items.len() as u64).into(),
@@ -324,6 +338,9 @@ impl Manifest {
         bytes.extend_from_slice(dimensions.as_bytes());
         bytes.extend_from_slice(&names);
         bytes.extend_from_slice(&self.annex.build());
+        if !self.frames.is_empty() {
+            bytes.extend_from_slice(&build_list(&self.frames));
+        }
         bytes
     }
 
@@ -367,7 +384,7 @@ impl Manifest {
         if head.magic != MAGIC {
             return damaged("the manifest does not begin as one");
         }
-        let (found, known) = (head.version.get(), VERSION_WITH_ZEROS);
+        let (found, known) = (head.version.get(), VERSION_WITH_FRAMES);
         if found > known {
             return Err(Refusal::Newer { found, known, hint: "use a newer Mainstay".into() });
         }
@@ -379,11 +396,13 @@ impl Manifest {
         let names = sections.table::<u8>(head.name_bytes.get())?;
         let has = [PROFILED, SAVED_EARLY].map(|flag| head.flags.get() & flag != 0);
         let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), has)?;
+        let is_framed = found >= VERSION_WITH_FRAMES && head.flags.get() & FRAMED != 0;
+        let frames = if is_framed { parse_list(&mut sections, portion_bytes)? } else { Vec::new() };
 
         let runs = check_runs(runs, portion_bytes)?;
         let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3], zeros_left };
         let items = items.iter().map(|record| Item::check(record, &mut tables)).collect::<Result<_, _>>()?;
-        Ok(Manifest { runs, items, annex })
+        Ok(Manifest { runs, items, annex, frames })
     }
 }
 

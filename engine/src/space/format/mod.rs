@@ -5,6 +5,7 @@
 
 mod annex;
 mod catalogue;
+mod frame;
 mod hash;
 mod header;
 mod hold;
@@ -18,6 +19,7 @@ mod slot;
 
 pub use annex::{Annex, Note, OutputLength};
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
+pub use frame::{Codec, Frame};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
 pub use hold::{HOLDS, Hold, HoldAnswer, HoldAnswers, HoldBlock, NOTE_BYTES_MAX, is_note};
@@ -28,6 +30,7 @@ pub use request::{CheckpointAnswer, CheckpointRequest, Emptied, NODE_BYTES_MAX, 
 pub use saved_early::{EarlyOff, SavedEarly};
 pub use slot::{Lineage, Slot};
 
+pub(crate) use frame::{FRAME_BLOCKS, FRAME_BYTES, FrameHead, frames_in, list_bytes};
 pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};
 
 /// Everything in a portion is allocated, hashed and verified in blocks of this size.
