@@ -68,7 +68,7 @@ KINDS = [
     f"mainstay_{kind}"
     for kind in (
         *("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "exchange"),
-        *("recovery", "capture", "track", "alloc_flag"),
+        *("recovery", "capture", "compress", "track", "alloc_flag"),
     )
 ]
 

@@ -172,6 +172,11 @@ module mainstay
   integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_SNAPSHOT = 3
   integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT = 4
 
+  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_DEFAULT = 0
+  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_OFF = 1
+  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_LZ4 = 2
+  integer(c_int64_t), parameter, public :: MAINSTAY_COMPRESS_ZSTD = 3
+
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_PLAIN = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2
@@ -226,6 +231,7 @@ module mainstay
     integer(c_int32_t) :: track = MAINSTAY_TRACK_DEFAULT
     integer(c_int32_t) :: audit = 0
     integer(c_int64_t) :: snapshot_bytes = 0
+    integer(c_int64_t) :: compress = MAINSTAY_COMPRESS_DEFAULT
   end type
 
   ! What saving early came to on this rank, in blocks of 4 KiB; as in mainstay.h.

@@ -139,6 +139,21 @@ pub enum CaptureCode {
     IncrementalSnapshot,
 }
 
+/// How what goes to a disk or a parallel file system is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum CompressCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_COMPRESS_OFF.
+    Default = 0,
+    /// Not at all.
+    Off,
+    /// By LZ4, which is fast.
+    Lz4,
+    /// By Zstandard, which makes it shorter.
+    Zstd,
+}
+
 /// How it is found out what changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
@@ -251,10 +266,12 @@ pub struct Options {
     /// With snapshots: from how many bytes on that are to be copied one is taken, and not a plain copy; where the program
     /// then waits for less time. 1: always.
     pub snapshot_bytes: u64,
+    /// A mainstay_compress: how what goes to a disk or a parallel file system is compressed; MAINSTAY_COMPRESS_OFF.
+    pub compress: u64,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 11] = [
+const SIZES: [usize; 12] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
@@ -265,6 +282,7 @@ const SIZES: [usize; 11] = [
     offset_of!(Options, recovery),
     offset_of!(Options, capture),
     offset_of!(Options, snapshot_bytes),
+    offset_of!(Options, compress),
     size_of::<Options>(),
 ];
 
@@ -335,7 +353,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 35] {
+    fn given(&self) -> [(&'static str, Given); 36] {
         let Options {
             size: _,
             hints: _,
@@ -376,6 +394,7 @@ impl Options {
             track,
             audit,
             snapshot_bytes,
+            compress,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -413,6 +432,7 @@ impl Options {
             ("track", Given::Code(track.into(), &["auto", "pages", "hashes"])),
             ("audit", Given::Number(audit.into())),
             ("snapshot_bytes", Given::Number(snapshot_bytes)),
+            ("compress", Given::Code(compress, &["off", "lz4", "zstd"])),
         ]
     }
 }

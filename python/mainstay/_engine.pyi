@@ -68,6 +68,7 @@ def open(
     *,
     keep: int | None = None,
     capture: Literal["whole", "incremental", "snapshot", "incremental-snapshot"] | None = None,
+    compress: Literal["off", "lz4", "zstd"] | None = None,
     track: Literal["auto", "pages", "hashes"] | None = None,
     audit: int | None = None,
     predictor: Literal["off", "auto", "infrequent", "idle", "phase", "count", "told", "oracle"] | None = None,

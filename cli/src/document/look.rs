@@ -197,6 +197,14 @@ pub struct ShownRevision {
     pub shares: Vec<Shares>,
     /// Bytes of the items that are zeros, and lie nowhere.
     pub zero_bytes: u64,
+    pub compressed: Compressed,
+}
+
+/// Bytes of the blocks that are stored compressed, and of those that they are stored in.
+#[derive(Serialize, Default)]
+pub struct Compressed {
+    pub plain_bytes: u64,
+    pub stored_bytes: u64,
 }
 
 /// Bytes of the blocks that two revisions share.
@@ -245,6 +253,8 @@ pub struct ShownItem {
 pub struct Extent {
     pub at: Option<u64>,
     pub bytes: u64,
+    /// Whether some of these bytes do not lie there as they are.
+    pub compressed: bool,
 }
 
 #[derive(Serialize)]
@@ -386,7 +396,7 @@ impl ShownShard {
             phases: Phases::of(&shard.phases),
             profile: manifest.annex.profile.as_ref().map(Profile::of),
             saved_early: manifest.annex.saved_early.as_ref().map(SavedEarly::of),
-            items: manifest.items.into_iter().map(ShownItem::of).collect(),
+            items: manifest.items.iter().map(|item| ShownItem::of(item, &manifest)).collect(),
             notes: manifest.annex.notes.into_iter().map(|note| (note.name, note.value)).collect(),
             outputs: outputs
                 .map(|o| Output { path: String::from_utf8_lossy(&o.name).into_owned(), bytes: o.bytes })
@@ -395,21 +405,33 @@ impl ShownShard {
     }
 }
 
+impl Compressed {
+    pub fn add(&mut self, manifest: &Manifest) {
+        let (plain, stored) = manifest.compressed_bytes();
+        self.plain_bytes += plain;
+        self.stored_bytes += stored;
+    }
+}
+
 impl ShownItem {
-    fn of(item: Item) -> ShownItem {
-        let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
+    fn of(item: &Item, manifest: &Manifest) -> ShownItem {
+        let (global_shape, offset) = item.place.clone().map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
-            name: item.name,
+            name: item.name.clone(),
             kind: item_kind(item.kind),
             element_type: item.element.name(),
-            shape: item.shape,
+            shape: item.shape.clone(),
             global_shape,
             offset,
             bytes: item.bytes,
             extents: item
                 .extents
                 .iter()
-                .map(|e| Extent { at: (!e.is_zeros()).then_some(e.at), bytes: e.bytes })
+                .map(|e| Extent {
+                    at: (!e.is_zeros()).then_some(e.at),
+                    bytes: e.bytes,
+                    compressed: manifest.is_compressed(e),
+                })
                 .collect(),
         }
     }

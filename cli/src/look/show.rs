@@ -4,7 +4,8 @@ use super::phases;
 use crate::{
     arguments,
     document::{
-        self, Layout, Lies, ListedHold, Node, Revision, SavedEarly, Shares, ShownRevision, ShownShard, TableRow,
+        self, Compressed, Layout, Lies, ListedHold, Node, Revision, SavedEarly, Shares, ShownRevision, ShownShard,
+        TableRow,
         nodes::{Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -64,17 +65,18 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
 
 /// `None` if the revision was let go meanwhile.
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
-    let (mut list, mut parts, mut zero_bytes) = (Vec::new(), Vec::new(), 0);
+    let (mut list, mut parts, mut zero_bytes, mut compressed) = (Vec::new(), Vec::new(), 0, Compressed::default());
     for shard in &revision.shards {
         let Some(manifest) = revision.manifest(shard)? else { return Ok(None) };
         parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
         let extents = manifest.items.iter().flat_map(|item| &item.extents);
         zero_bytes += extents.filter(|extent| extent.is_zeros()).map(|extent| extent.bytes).sum::<u64>();
+        compressed.add(&manifest);
         list.push(ShownShard::of(shard, manifest));
     }
     let shares = shares(survey, revision)?;
     let nodes = (!parts.is_empty()).then(|| nodes(parts).iter().map(Node::of).collect());
-    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares, zero_bytes }))
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares, zero_bytes, compressed }))
 }
 
 /// What a revision shares with older ones.
@@ -194,7 +196,8 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
 fn changed(shown: &ShownRevision) -> String {
     let profiles = shown.list.iter().filter_map(|shard| shard.profile.as_ref());
     let found_by: BTreeSet<_> = profiles.map(|profile| profile.found_by).filter(|name| !name.is_empty()).collect();
-    if found_by.is_empty() && shown.shares.is_empty() && shown.zero_bytes == 0 {
+    let Compressed { plain_bytes, stored_bytes } = shown.compressed;
+    if found_by.is_empty() && shown.shares.is_empty() && shown.zero_bytes == 0 && plain_bytes == 0 {
         return String::new();
     }
     let written = shown.list.iter().map(|shard| shard.phases.written_bytes).sum();
@@ -207,6 +210,9 @@ fn changed(shown: &ShownRevision) -> String {
     }
     if shown.zero_bytes > 0 {
         line += &format!("; {} are zeros, which take no room", text::bytes(shown.zero_bytes));
+    }
+    if plain_bytes > 0 {
+        line += &format!("; {} are compressed into {}", text::bytes(plain_bytes), text::bytes(stored_bytes));
     }
     line + "\n\n"
 }

@@ -60,7 +60,7 @@ pub(super) fn likeness(name: &str, other: &str) -> f64 {
 /// another program calls its own (root, prefix, install, share, port), and below what slips of the pen make of
 /// settings.
 pub(super) fn is_meant(name: &str, other: &str) -> bool {
-    likeness(name, other) >= 0.865
+    likeness(name, other) >= 0.867
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::support::{
     program::{Mark, Program},
     recording::{Recording, Shape, fail_at, job, late_writer},
 };
-use mainstay_engine::{Capture, ErrorKind, Exchange, LevelKind, Predictor, Session, SpaceSurvey, Stage};
+use mainstay_engine::{Capture, Compress, ErrorKind, Exchange, LevelKind, Predictor, Session, SpaceSurvey, Stage};
 
 const SEEDS: u64 = 3;
 
@@ -30,6 +30,17 @@ fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
         everywhere(shape, 1);
     }
     twice(INCREMENTAL, 60);
+}
+
+/// What is written compressed, among what is written as it is.
+#[test]
+fn a_crash_of_a_job_that_compresses_loses_nothing_acknowledged() {
+    let lz4 = Shape { compress: Compress::Lz4, ..Shape::ALONE };
+    let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, compress: Compress::Zstd, ..INCREMENTAL };
+    for shape in [lz4, two, Shape { ranks: 2, aggregators: 1, ..lz4 }] {
+        everywhere(shape, 1);
+    }
+    twice(lz4, 60);
 }
 
 /// Pages that are saved before the checkpoint asks for them, of which some are written after all.
@@ -92,7 +103,8 @@ fn twice(shape: Shape, stride: usize) {
 #[test]
 fn a_failure_of_any_operation_loses_nothing_acknowledged() {
     let shapes = [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }, INCREMENTAL];
-    let shapes = shapes.into_iter().chain([Shape { predictor: Predictor::Told, ..INCREMENTAL }]);
+    let early = Shape { predictor: Predictor::Told, ..INCREMENTAL };
+    let shapes = shapes.into_iter().chain([early, Shape { compress: Compress::Lz4, ..INCREMENTAL }]);
     for shape in shapes {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {

@@ -12,7 +12,7 @@ use crate::support::{
     ways::{WAYS, Way, on_one_node},
 };
 use mainstay_engine::{
-    Capture, Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
+    Capture, Compress, Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
     device::{Device, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::Per,
@@ -80,7 +80,8 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     let [one, two] = [Way { per: Per::Rank, nodes: 2 }, Way { per: Per::Node, nodes: 1 }];
     let changed = Shape { ranks: 2, way: two, capture: Capture::Incremental, ..LARGER };
     let whole = [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })];
-    for (operations, shape) in whole.into_iter().chain([(0, changed)]) {
+    let compressed = Shape { ranks: 2, compress: Compress::Zstd, ..LARGER };
+    for (operations, shape) in whole.into_iter().chain([(0, changed), (6, compressed)]) {
         everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
     }
 }
@@ -89,7 +90,8 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
 #[test]
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
     let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, LARGER, SHAPE];
-    for ((shape, way), index) in shapes.into_iter().zip(WAYS).zip(0..) {
+    let compressed = [Compress::Lz4, Compress::Zstd].map(|compress| Shape { compress, ..LARGER });
+    for ((shape, way), index) in shapes.into_iter().chain(compressed).zip(WAYS.into_iter().cycle()).zip(0..) {
         let capture = if index % 2 == 0 { Capture::Incremental } else { Capture::Whole };
         let shape = Shape { capture, way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
         let killed = (0..100).map_while(|operations| Killed::after(shape, Some(operations)));
@@ -103,9 +105,11 @@ fn whatever_was_done_before_the_kill_is_gone_on_with() {
 #[test]
 fn a_shard_larger_than_the_pool_is_completed_from_both() {
     let shape = Shape { pool_bytes: 48 << 10, way: Way { per: Per::Rank, nodes: 1 }, ..SHAPE };
-    let killed = Killed::after(shape, None).unwrap();
-    killed.check_with_pool(&killed.durable).unwrap();
-    everywhere(&killed, 1);
+    for shape in [shape, Shape { pool_bytes: 72 << 10, compress: Compress::Lz4, bytes: 130_000, ..shape }] {
+        let killed = Killed::after(shape, None).unwrap();
+        killed.check_with_pool(&killed.durable).unwrap();
+        everywhere(&killed, 1);
+    }
 }
 
 /// A hold that is taken after the kill counts at once: what was let go of at t1 is not let go of any more, and

@@ -1,8 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Capture, Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Predictor,
-    Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
+    Capture, Choice, Compress, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld,
+    Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -83,6 +83,7 @@ fn a_file_sets_every_key() {
     let text = r#"
         keep = 3
         capture = "incremental-snapshot"
+        compress = "zstd"
         track = "hashes"
         audit = 3
         predictor = "phase"
@@ -141,7 +142,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
-    assert_eq!((config.predictor, config.stagger), (Predictor::Phase, Stagger::Off));
+    assert_eq!((config.compress, config.predictor, config.stagger), (Compress::Zstd, Predictor::Phase, Stagger::Off));
     assert_eq!(config.oracle.as_deref(), Some(Path::new("/traced")));
     assert_eq!(config.snapshot_bytes, Some(16 << 20));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
@@ -465,6 +466,7 @@ fn ranks_with_different_settings_are_refused() {
     let different = [
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
         ("capture", "incremental", "whole", Config { capture: Capture::Incremental, ..small.clone() }),
+        ("compress", "lz4", "off", Config { compress: Compress::Lz4, ..small.clone() }),
         ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
         ("predictor", "count", "off", Config { predictor: Predictor::Count, ..small.clone() }),
         ("stagger", "off", "on", Config { stagger: Stagger::Off, ..small.clone() }),

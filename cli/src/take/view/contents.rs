@@ -8,7 +8,7 @@ use super::{
     shard::{Dataset, LeftOut, Shard},
 };
 use crate::{exit::Failure, take::array};
-use mainstay_engine::{RevisionSurvey, SpaceSurvey, check_name, space::format::Manifest};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, check_name, space::format::Item};
 use std::{
     collections::HashSet,
     fs,
@@ -39,21 +39,23 @@ pub fn contents<'a>(
     let digits = (revision.shard_count - 1).to_string().len().max(4);
     let (mut shards, mut left_out) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
-        let Some(Manifest { items, .. }) = shard.manifest()? else { return Ok(None) };
+        let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        let is_compressed = |item: &Item| item.extents.iter().any(|extent| manifest.is_compressed(extent));
         let (file, portion_at) = home(survey, revision, shard.shard, &space)?;
         let path = format!("{SHARDS}/{:0digits$}", shard.shard);
         let (mut datasets, mut names) = (Vec::new(), Names::default());
-        for item in items {
+        for item in &manifest.items {
             let path = format!("{path}/{}", item.name);
-            let pieces = pieces(&item, portion_at);
+            let pieces = pieces(item, portion_at);
             let many = in_place && pieces.len() > PIECES_MAX;
             let why = check_name(&item.name).err().map(|error| error.to_string());
+            let why = why.or_else(|| (in_place && is_compressed(item)).then(|| COMPRESSED.to_owned()));
             let why = why.or_else(|| many.then(|| too_many(pieces.len()))).or_else(|| names.take(&path).err());
             match why {
-                Some(why) => left_out.push(LeftOut { shard: Some(shard.shard), item: item.name, why }),
+                Some(why) => left_out.push(LeftOut { shard: Some(shard.shard), item: item.name.clone(), why }),
                 None => {
-                    let (element, shape) = array::of(&item);
-                    datasets.push(Dataset { path, item, element, shape, pieces });
+                    let (element, shape) = array::of(item);
+                    datasets.push(Dataset { path, item: item.clone(), element, shape, pieces });
                 }
             }
         }
@@ -77,6 +79,10 @@ pub fn contents<'a>(
     });
     Ok(Some(Contents { space, shards, arrays, left_out }))
 }
+
+/// Why HDF5 cannot read an item where it is.
+const COMPRESSED: &str =
+    "it is compressed, and HDF5 reads only what lies there as it is (--copy and `mainstay export` unpack it)";
 
 fn too_many(pieces: usize) -> String {
     format!("it lies in {pieces} pieces, and HDF5 reads at most {PIECES_MAX} in place (--copy takes them together)")

@@ -4,7 +4,7 @@
 
 use super::{
     Annex, BLOCK_BYTES, Frame, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged,
-    frame::{build_list, parse_list},
+    frame::{build_list, frames_in, parse_list},
     sections::Sections,
     sections::part,
 };
@@ -355,6 +355,19 @@ impl Manifest {
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
         let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
         (each + fixed) as u64 + annex.bytes_at_most()
+    }
+
+    /// Whether some of these bytes are stored compressed.
+    pub fn is_compressed(&self, extent: &Extent) -> bool {
+        let first = extent.at / BLOCK_BYTES;
+        let stretch = Blocks { first, count: blocks_for(extent.at.saturating_add(extent.bytes)).saturating_sub(first) };
+        !extent.is_zeros() && !frames_in(&self.frames, stretch).is_empty()
+    }
+
+    /// Bytes of all blocks that are stored compressed, and of those that they are stored in.
+    pub fn compressed_bytes(&self) -> (u64, u64) {
+        let sum = |of: fn(&Frame) -> u64| self.frames.iter().map(of).sum::<u64>() * BLOCK_BYTES;
+        (sum(|frame| frame.blocks), sum(|frame| frame.stored_blocks))
     }
 
     /// Bytes of blocks that both lead to, in one portion.
