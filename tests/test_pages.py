@@ -31,6 +31,11 @@ SETTINGS = {
     "snapshot": {**SNAPSHOT, "MAINSTAY_PER": "node"},
     "snapshot, memory": {**SNAPSHOT, **MEMORY},
     "snapshot, small pool": {**SNAPSHOT, "MAINSTAY_POOL_BYTES": 2**20},
+    "compressed": {"MAINSTAY_COMPRESS": "zstd"},
+    "pages, compressed": {**PAGES, "MAINSTAY_COMPRESS": "lz4", "MAINSTAY_KEEP": 2},
+    "pages, compressed, memory": {**PAGES, **MEMORY, "MAINSTAY_COMPRESS": "zstd"},
+    "compressed, aggregators": {"MAINSTAY_COMPRESS": "lz4", "MAINSTAY_AGGREGATORS": 1},
+    "snapshot, compressed": {**SNAPSHOT, "MAINSTAY_COMPRESS": "lz4"},
     "both": BOTH,
     "both, memory": {**BOTH, **MEMORY, "MAINSTAY_TRACK": "hashes"},
 }

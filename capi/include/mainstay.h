@@ -19,7 +19,7 @@
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
-    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0 }
+    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT }
 
 // For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -213,6 +213,18 @@ typedef enum {
   MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT,
 } mainstay_capture;
 
+// How what goes to a disk or a parallel file system is compressed.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_COMPRESS_OFF.
+  MAINSTAY_COMPRESS_DEFAULT = 0,
+  // Not at all.
+  MAINSTAY_COMPRESS_OFF,
+  // By LZ4, which is fast.
+  MAINSTAY_COMPRESS_LZ4,
+  // By Zstandard, which makes it shorter.
+  MAINSTAY_COMPRESS_ZSTD,
+} mainstay_compress;
+
 // How it is found out what changed.
 typedef enum {
   // What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
@@ -339,6 +351,8 @@ typedef struct {
   // With snapshots: from how many bytes on that are to be copied one is taken, and not a plain copy; where the program
   // then waits for less time. 1: always.
   uint64_t snapshot_bytes;
+  // A mainstay_compress: how what goes to a disk or a parallel file system is compressed; MAINSTAY_COMPRESS_OFF.
+  uint64_t compress;
 } mainstay_options;
 
 // A process of a job, as others on its machine know it: this very one, and no other that gets its number later.

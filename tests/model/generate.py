@@ -113,6 +113,8 @@ class Generator:
             settings["capture"] = "incremental"
             settings["predictor"] = pick(["off", "told", "told", "infrequent", "idle", "phase", "count", "auto"])
             settings["tick_seconds"] = pick([0, 0, 0.001])
+        if self.chance(0.35):
+            settings["compress"] = pick(["lz4", "zstd"])
         if self.aggregates:
             settings["aggregators"] = pick([1, 1, 2])
         if self.every_steps:
