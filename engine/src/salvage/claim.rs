@@ -70,7 +70,8 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
         return over("held revisions need its place");
     }
-    if !ledger.keeps(&target.allocation.shared, &target.allocation.early) {
+    let Allocation { shared, early, frames, .. } = &target.allocation;
+    if !ledger.keeps(shared, early) || ledger.frames_of(shared) != *frames {
         return over("what it shares with older revisions is gone");
     }
     let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
