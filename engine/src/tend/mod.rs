@@ -18,6 +18,9 @@ mod sizing;
 mod staged;
 mod unseen;
 
+pub(crate) use opening::{begin_all, lineage_after, lock, open_all};
+pub(crate) use reserve::{make_room, take_back};
+
 pub use hold::{Holding, has_room_for, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prunable, prune, prune_on};
 pub use request::Request;
