@@ -17,6 +17,7 @@ mod space;
 mod take;
 mod tend;
 mod text;
+mod time;
 
 use arguments::{Arguments, Command};
 use clap::{
@@ -61,6 +62,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refused(error),
     };
+    if arguments.utc {
+        time::tell_in_utc();
+    }
     let done = match arguments.command {
         Command::Ls(wanted) => look::ls(&wanted),
         Command::Show(wanted) => look::show(&wanted),
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Completions(wanted) => setup::completions(&wanted),
         Command::Man(wanted) => setup::man(&wanted),
         Command::Export(wanted) => take::export(&wanted),
+        Command::Copy(wanted) => take::copy(&wanted),
         Command::Hold(wanted) => tend::hold(&wanted),
         Command::Release(wanted) => tend::release(&wanted),
         Command::Prune(wanted) => tend::prune(&wanted),

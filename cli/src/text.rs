@@ -76,29 +76,6 @@ pub fn number(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// `2026-03-01 17:04:59`, of the universal time zone.
-pub fn when(unix_ns: u64) -> String {
-    let seconds = unix_ns / SECOND_NS;
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-}
-
-/// The date so many days after 1970-01-01, counted in years that begin in March, so that the leap day
-/// comes last, from the year 0 on.
-fn date(days: u64) -> (u64, u64, u64) {
-    const DAYS_400_YEARS: u64 = 146_097;
-    let days = days + 719_468;
-    let day_of_era = days % DAYS_400_YEARS;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let january_or_february = month >= 10;
-    let year = days / DAYS_400_YEARS * 400 + year_of_era + u64::from(january_or_february);
-    (year, if january_or_february { month - 9 } else { month + 3 }, day)
-}
-
 /// The first eight digits, enough to tell two apart.
 pub fn id(id: &[u8; 16]) -> String {
     crate::document::hex(id)[..8].to_owned()
@@ -156,19 +133,5 @@ mod tests {
         assert_eq!(all, ["0 s", "0 s", "1.5 s", "10 min", "3 h", "11.6 days"]);
         let all = [&[(3, 4)][..], &[(0, 2), (4, 5)], &[(0, 64)]].map(ranks);
         assert_eq!(all, ["rank 3", "ranks 0 to 1, 4", "ranks 0 to 63"]);
-    }
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        // As `date -u -d @N` prints them.
-        let all = [0, 951_782_400, 951_868_799, 1_709_251_199, 4_107_542_400].map(|s| when(s * SECOND_NS));
-        let expected = [
-            "1970-01-01 00:00:00",
-            "2000-02-29 00:00:00",
-            "2000-02-29 23:59:59",
-            "2024-02-29 23:59:59",
-            "2100-03-01 00:00:00",
-        ];
-        assert_eq!(all, expected);
     }
 }

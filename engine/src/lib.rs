@@ -40,6 +40,7 @@ mod stage;
 pub mod status;
 mod survey;
 pub mod tend;
+pub mod transfer;
 
 pub use capture::{Allocated, OwnMemory, Region, check_name};
 pub use commit::RevisionKey;

@@ -47,6 +47,7 @@ Examples:
   mainstay evacuate /scratch/me/space n17    has all objects that move leave a node
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
+  mainstay copy /scratch/me/space /archive/me/space   takes its revisions to another file system
   mainstay hold /scratch/me/space            has it stay, until it is released
   mainstay prune /scratch/me/space --keep-last 3
   mainstay rollback /scratch/me/space --revision 12   goes back there for good
@@ -61,6 +62,9 @@ Examples:
 #[command(name = "mainstay", version, arg_required_else_help = true)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub struct Arguments {
+    /// Times in UTC, in place of the local time zone (TZ)
+    #[arg(long, global = true)]
+    pub utc: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -80,6 +84,7 @@ pub enum Command {
     Evacuate(Evacuate),
     Export(Export),
     View(View),
+    Copy(Copy),
     Hold(Hold),
     Release(Release),
     Prune(Prune),

@@ -1,4 +1,4 @@
-//! Taking a revision out of a space: `export`, `view`.
+//! Taking revisions out of a space: `export`, `view`, `copy`.
 
 use super::{EXIT_CODES, Space};
 use clap::{Args, ValueEnum};
@@ -96,6 +96,34 @@ pub struct View {
     /// Replaces a file that is there already
     #[arg(long)]
     pub force: bool,
+    /// Only says what would be done; reads no block and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Takes revisions to another space, on another file system
+///
+/// All complete ones, unless some are asked for. OTHER is then a space like any other, from which a job can go on. Every block
+/// is verified as it is read, and read back from the medium before its revision counts. What is there already is not copied
+/// again: a copy that was cut off goes on when it is started again. Beside a job at work the revisions are held meanwhile,
+/// where that is allowed. Refused where OTHER is in use, or holds revisions of another run.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay copy /scratch/me/space /archive/me/space
+  mainstay copy /scratch/me/space /archive/me/space --revision 12 --revision 40
+  mainstay verify /archive/me/space
+
+{EXIT_CODES}"))]
+pub struct Copy {
+    #[command(flatten)]
+    pub space: Space,
+    /// The directory for the copies: made if it is missing, or one to which this space was copied before
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+    /// Only the revision of this number; may be given several times
+    #[arg(long = "revision", value_name = "N")]
+    pub revisions: Vec<u64>,
     /// Only says what would be done; reads no block and changes nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -87,9 +87,9 @@ fn note(text: &str) -> Result<String, String> {
 pub struct Release {
     #[command(flatten)]
     pub space: Space,
-    /// The number of the revision
-    #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
-    pub revision: Option<u64>,
+    /// The number of the revision; may be given several times
+    #[arg(long = "revision", value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    pub revisions: Vec<u64>,
     /// Every revision that is held
     #[arg(long)]
     pub all: bool,
@@ -100,22 +100,24 @@ pub struct Release {
 
 /// Lets go of revisions that nobody wants
 ///
-/// A revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
-/// ones go if they are older than that. Refused while a job has the space open, and where one that was killed may
-/// have staged a revision in memory that is not seen here.
+/// By rules: a revision stays if any of them names it, if it is held, or if it is the newest complete one. Incomplete
+/// ones go if they are older than that. Or by name, with --revision: these go, and all others stay. On all levels that are in
+/// sight, or nowhere: refused while a job has the space open, where a revision that was named is held or the newest complete one
+/// of a level, and where a job that was killed may have staged a revision in memory that is not seen here.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rule").required(true).multiple(true))]
 #[command(after_help = format!("\
 Examples:
   mainstay prune /scratch/me/space --keep-last 3
   mainstay prune /scratch/me/space --keep-last 2 --keep-every 10 --older-than 7d --dry-run
+  mainstay prune /scratch/me/space --revision 3 --revision 5
 
 {EXIT_CODES}"))]
 pub struct Prune {
     #[command(flatten)]
     pub space: Space,
     /// The K newest complete revisions stay
-    #[arg(long, value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, visible_alias = "keep", value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep_last: Option<u64>,
     /// Complete revisions whose number is a multiple of M stay
     #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
@@ -123,6 +125,9 @@ pub struct Prune {
     /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
+    /// In place of rules: the revision of this number goes; may be given several times
+    #[arg(long = "revision", value_name = "N", group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
+    pub revisions: Vec<u64>,
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
     pub give_up_staged: bool,

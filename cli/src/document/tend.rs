@@ -1,4 +1,4 @@
-//! The documents of the commands that tend: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `reserve` and
+//! The documents of the commands that tend: `checkpoint`, `copy`, `evacuate`, `hold`, `release`, `prune`, `reserve` and
 //! `grow`, `salvage`.
 
 use super::Key;
@@ -77,6 +77,29 @@ pub struct PrunedRevision {
     pub goes: bool,
     /// Nothing, if it goes.
     pub stays_for: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct Copy {
+    pub space: String,
+    pub other: String,
+    pub dry_run: bool,
+    pub revisions: Vec<CopiedRevision>,
+}
+
+#[derive(Serialize)]
+pub struct CopiedRevision {
+    #[serde(flatten)]
+    pub key: Key,
+    pub shards: u32,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    /// `copied` (of a dry run: would be), `was_there`, `lost` or `gone`.
+    pub state: &'static str,
+    /// Why it is lost, or gone.
+    pub why: Option<String>,
+    /// Which shards were read in another place than the nearest, and why.
+    pub elsewhere: Vec<String>,
 }
 
 #[derive(Serialize)]

@@ -10,6 +10,7 @@ use crate::{
     exit::{Exit, Failure, say},
     output,
     text::{self, Align},
+    time,
 };
 use mainstay_engine::{
     RevisionSurvey, SpaceSurvey,
@@ -181,10 +182,10 @@ fn measured_node(node: &Node, staging: &Staging) -> MeasuredNode {
 
 fn page(advice: &Advise<'_>) -> String {
     let mut page = format!(
-        "measured in revision {} of lineage {}, saved {} (UTC)\n\n{}\n{}\n",
+        "measured in revision {} of lineage {}, saved {}\n\n{}\n{}\n",
         advice.key.revision,
         advice.key.lineage,
-        text::when(advice.t1_unix_ns),
+        time::when_and_where(advice.t1_unix_ns),
         node_table(&advice.nodes),
         pool_table(advice),
     );

@@ -7,6 +7,7 @@ use crate::{
     output,
     space::{holds, staged},
     text::{self, Align},
+    time,
 };
 use mainstay_engine::SpaceSurvey;
 
@@ -29,13 +30,14 @@ pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
 
 fn table(revisions: &[Revision]) -> String {
     let several = revisions.iter().any(|r| !r.levels.is_empty());
+    let saved = time::column("saved");
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
         ("state", Align::Left),
         ("shards", Align::Right),
         ("size", Align::Right),
-        ("saved (UTC)", Align::Left),
+        (&saved, Align::Left),
         ("perceived", Align::Right),
         ("durable", Align::Right),
         ("levels", Align::Left),
@@ -53,7 +55,7 @@ fn table(revisions: &[Revision]) -> String {
             r.state_name(),
             shards,
             text::bytes(r.bytes),
-            text::when(r.t1_unix_ns),
+            time::when(r.t1_unix_ns),
             text::duration_if_known(r.perceived_ns),
             text::duration_if_known(r.durable_ns),
             levels.join("; "),

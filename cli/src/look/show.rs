@@ -12,6 +12,7 @@ use crate::{
     output,
     space::{holds, revision::missing, staged},
     text::{self, Align},
+    time,
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
 use std::{
@@ -115,10 +116,10 @@ fn space(survey: &SpaceSurvey) -> String {
             false => format!("{} to {}", text::bytes(least), text::bytes(most)),
         };
         page += &format!(
-            "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {} (UTC), id {}\n",
+            "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {}, id {}\n",
             printable(&layout.file),
             text::bytes(header.file_bytes),
-            text::when(header.created_unix_ns),
+            time::when_and_where(header.created_unix_ns),
             text::id(&header.layout_id),
         );
     }
@@ -159,7 +160,7 @@ fn table(survey: &SpaceSurvey) -> String {
 fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
     let r = &shown.revision;
     let mut page = format!(
-        "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {} (UTC)\n\n",
+        "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {}\n\n",
         r.key.revision,
         r.key.lineage,
         &r.key.lineage_id[..8],
@@ -167,7 +168,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         r.shards_found,
         r.shards,
         text::bytes(r.bytes),
-        text::when(r.t1_unix_ns),
+        time::when_and_where(r.t1_unix_ns),
     );
     if !r.levels.is_empty() {
         let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();

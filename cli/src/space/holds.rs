@@ -4,6 +4,7 @@ use crate::{
     document::{self, Key, hex},
     exit::Failure,
     text::{self, Align},
+    time,
 };
 use mainstay_engine::{HoldState, HoldSurvey, RevisionKey, SpaceSurvey, space::format::Hold, tend::Holding, unix_ns};
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub fn until(hold: &Hold) -> String {
 pub fn in_words(expires_unix_ns: u64) -> String {
     match expires_unix_ns {
         0 => "until it is released".to_owned(),
-        ns => format!("until {} (UTC)", text::when(ns)),
+        ns => format!("until {}", time::when_and_where(ns)),
     }
 }
 
@@ -59,11 +60,12 @@ pub fn table(holds: &[HoldSurvey]) -> String {
     if holds.is_empty() {
         return String::new();
     }
+    let [since, until] = ["since", "until"].map(time::column);
     let columns = [
         ("held", Align::Right),
         ("lineage", Align::Right),
-        ("since (UTC)", Align::Left),
-        ("until (UTC)", Align::Left),
+        (&since, Align::Left),
+        (&until, Align::Left),
         ("counts", Align::Left),
         ("note", Align::Left),
     ];
@@ -72,8 +74,8 @@ pub fn table(holds: &[HoldSurvey]) -> String {
         vec![
             hold.number.to_string(),
             hold.lineage.number.to_string(),
-            text::when(hold.created_unix_ns),
-            if hold.expires_unix_ns == 0 { "released".to_owned() } else { text::when(hold.expires_unix_ns) },
+            time::when(hold.created_unix_ns),
+            if hold.expires_unix_ns == 0 { "released".to_owned() } else { time::when(hold.expires_unix_ns) },
             words(held.state).to_owned(),
             hold.note.clone(),
         ]

@@ -1,10 +1,12 @@
-//! Taking a revision out of a space.
+//! Taking revisions out of a space.
 
 mod array;
+mod copy;
 mod cover;
 mod export;
 mod unfinished;
 mod view;
 
+pub use copy::copy;
 pub use export::export;
 pub use view::view;

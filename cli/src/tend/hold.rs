@@ -180,6 +180,16 @@ fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure
 }
 
 pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
+    let survey = SpaceSurvey::open_all(&wanted.space.path)?;
+    let is_held = |number: &u64| survey.holds.iter().any(|held| held.hold.number == *number);
+    if let Some(number) = wanted.revisions.iter().find(|number| !is_held(number)) {
+        let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
+        let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
+        return Err(Failure::lost(format!(
+            "nobody holds revision {number} in {}; {held}; nothing was released",
+            survey.path
+        )));
+    }
     let mut released = Vec::new();
     for place in Places::of(&wanted.space.path).all {
         match release_in(wanted, &place.directory) {
@@ -187,12 +197,6 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
             Err(Error::NotASpace { .. }) if place.level != LevelKind::Pfs => {}
             of_place => released.extend(of_place?),
         }
-    }
-    if let (Some(number), true) = (wanted.revision, released.is_empty()) {
-        let survey = SpaceSurvey::open_all(&wanted.space.path)?;
-        let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
-        let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
-        return Err(Failure::lost(format!("nobody holds revision {number} in {}; {held}", survey.path)));
     }
     if wanted.space.json {
         let path = wanted.space.path.to_string_lossy().into_owned();
@@ -217,10 +221,16 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
 
 fn release_in(wanted: &arguments::Release, directory: &Path) -> mainstay_engine::Result<Vec<Hold>> {
     if !wanted.dry_run {
-        return tend::release(directory, wanted.revision);
+        return match &wanted.revisions[..] {
+            [] => tend::release(directory, None),
+            numbers => {
+                let released = numbers.iter().map(|number| tend::release(directory, Some(*number)));
+                Ok(released.collect::<mainstay_engine::Result<Vec<_>>>()?.concat())
+            }
+        };
     }
     let holds = SpaceSurvey::open(directory)?.holds.into_iter().map(|held| held.hold);
-    Ok(holds.filter(|hold| wanted.revision.is_none_or(|number| hold.number == number)).collect())
+    Ok(holds.filter(|hold| wanted.revisions.is_empty() || wanted.revisions.contains(&hold.number)).collect())
 }
 
 fn quoted(note: &str) -> String {

@@ -5,39 +5,60 @@ use crate::{
     document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
     output, progress,
-    space::{completing, staged},
+    space::{completing, revision::missing, staged},
     text::{self, Align},
+    time,
 };
 use mainstay_engine::{
-    LevelKind, Place, Places, SpaceSurvey, printable,
-    tend::{self, Fate, Pruned, Reason, Rules, Unseen},
+    Error, LevelKind, Place, Places, SpaceSurvey, printable,
+    tend::{self, Fate, GoneOver, Pruned, Reason, Removed, Rules, Unseen},
     unix_ns,
 };
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
+    let places = of(wanted);
+    // What a killed job had staged counts as well, and could not be completed any more afterwards.
+    let gone_over = places.iter().map(|place| match wanted.dry_run {
+        true => Ok(completing::would_go_over(&place.directory)),
+        false => completing::first(&place.directory),
+    });
+    let gone_over = gone_over.collect::<Result<Vec<GoneOver>, Failure>>()?;
+    let unseen: Vec<Unseen<'_>> = match wanted.give_up_staged {
+        true => vec![Unseen::GivenUp; places.len()],
+        false => gone_over.iter().map(Unseen::Waits).collect(),
+    };
+    let surveys = places.iter().map(|place| SpaceSurvey::open(&place.directory)).collect::<Result<Vec<_>, _>>()?;
+    surveys.iter().flat_map(|survey| &survey.damage).for_each(|what| say(what));
+    refuse_missing(wanted, &surveys)?;
+    let pruned = match wanted.dry_run {
+        true => would_go(wanted, &surveys, &unseen)?,
+        false => carry_out(wanted, &places, &surveys, &unseen)?,
+    };
+    let staged = |(survey, place): (&SpaceSurvey, &Place)| match wanted.dry_run {
+        true => staged::of(survey, &place.directory),
+        false => Vec::new(),
+    };
+    let staged: Vec<_> = surveys.iter().zip(&places).map(staged).collect();
+    let done = surveys.into_iter().zip(staged).zip(pruned);
+    let done = done.map(|((survey, staged), pruned)| Done { path: survey.path, staged, pruned });
+    // The nearest first, as everywhere.
+    let mut done: Vec<(Place, Done)> = places.into_iter().zip(done).collect();
+    done.reverse();
+    tell(wanted, &done)?;
+    Ok(Exit::Good)
+}
+
+/// Where revisions of the space lie, as far as that is in sight; the space itself first.
+fn of(wanted: &arguments::Prune) -> Vec<Place> {
     let places = Places::of(&wanted.space.path);
     places.unseen.iter().for_each(|what| say(what));
-    let several = places.all.len() > 1;
-    let mut pruned = Vec::new();
-    // The space itself first: if it is refused, so is all.
-    for place in places.all.into_iter().rev() {
-        match prune_in(wanted, &place.directory) {
-            Ok(done) => pruned.push((place, done)),
-            // It was opened, and nothing was saved there yet.
-            Err(failure) if place.level != LevelKind::Pfs && failure.exit == Exit::NotASpace => {}
-            Err(failure) if several => {
-                let done: Vec<String> = pruned.iter().map(|(place, _)| place.to_string()).collect();
-                let done = if done.is_empty() { String::new() } else { format!(" (done: {})", done.join("; ")) };
-                let message = format!("the level {place}: {}{done}", failure.message);
-                return Err(Failure { message, ..failure });
-            }
-            Err(failure) => return Err(failure),
-        }
-    }
-    pruned.reverse();
-    tell(wanted, several, &pruned)?;
-    Ok(Exit::Good)
+    // A level that was opened and where nothing was saved yet is no space.
+    let is_one = |place: &Place| {
+        let is_space = !matches!(SpaceSurvey::open(&place.directory), Err(Error::NotASpace { .. }));
+        is_space || place.level == LevelKind::Pfs
+    };
+    places.all.into_iter().rev().filter(is_one).collect()
 }
 
 /// What there is to tell of one place: what a killed job had staged, which is completed first, and what went.
@@ -47,38 +68,74 @@ struct Done {
     pruned: Pruned,
 }
 
-fn prune_in(wanted: &arguments::Prune, path: &Path) -> Result<Done, Failure> {
-    let rules = Rules {
-        keep_last: wanted.keep_last,
-        keep_every: wanted.keep_every,
-        older_than_unix_ns: wanted.older_than.map(ago),
-    };
-    // What a killed job had staged counts as well, and could not be completed any more afterwards.
-    let gone_over = if wanted.dry_run { completing::would_go_over(path) } else { completing::first(path)? };
-    let unseen = if wanted.give_up_staged { Unseen::GivenUp } else { Unseen::Waits(&gone_over) };
-    let survey = SpaceSurvey::open(path)?;
-    survey.damage.iter().for_each(|what| say(what));
-    let staged = if wanted.dry_run { staged::of(&survey, path) } else { Vec::new() };
-    if wanted.dry_run
-        && !survey.is_at_work()
-        && let Err(error) = unseen.check(&survey)
-    {
-        say(&error.to_string());
-    }
-    let pruned = if wanted.dry_run {
-        tend::prunable(&survey, &rules)
-    } else {
-        let bar = progress::of_count(survey.portions.len() as u64);
-        bar.set_message("portions");
-        let pruned = tend::prune(path, &rules, unseen, &|portions| bar.inc(portions));
-        bar.finish_and_clear();
-        pruned?
-    };
-    Ok(Done { path: survey.path, staged, pruned })
+fn rules(wanted: &arguments::Prune) -> Rules {
+    Rules { keep_last: wanted.keep_last, keep_every: wanted.keep_every, older_than_unix_ns: wanted.older_than.map(ago) }
 }
 
-fn tell(wanted: &arguments::Prune, several: bool, done: &[(Place, Done)]) -> Result<(), Failure> {
+/// Refuses numbers that no revision has, anywhere.
+fn refuse_missing(wanted: &arguments::Prune, surveys: &[SpaceSurvey]) -> Result<(), Failure> {
+    let is_there = |number: &u64| surveys.iter().any(|survey| survey.revision(*number).is_some());
+    match wanted.revisions.iter().find(|number| !is_there(number)) {
+        Some(number) => Err(missing(&SpaceSurvey::open_all(&wanted.space.path)?, *number)),
+        None => Ok(()),
+    }
+}
+
+fn carry_out(
+    wanted: &arguments::Prune,
+    places: &[Place],
+    surveys: &[SpaceSurvey],
+    unseen: &[Unseen<'_>],
+) -> Result<Vec<Pruned>, Failure> {
+    let directories: Vec<_> =
+        places.iter().zip(unseen).map(|(place, unseen)| (place.directory.as_path(), *unseen)).collect();
+    let bar = progress::of_count(surveys.iter().map(|survey| survey.portions.len() as u64).sum());
+    bar.set_message("portions");
+    let progress = |portions| bar.inc(portions);
+    let done = match &wanted.revisions[..] {
+        [] => tend::prune_all(&directories, &rules(wanted), &progress).map(Removed::Done),
+        numbers => tend::remove_revisions(&directories, numbers, &progress),
+    };
+    bar.finish_and_clear();
+    done_or_refused(done?)
+}
+
+fn would_go(wanted: &arguments::Prune, surveys: &[SpaceSurvey], unseen: &[Unseen<'_>]) -> Result<Vec<Pruned>, Failure> {
+    for (survey, unseen) in surveys.iter().zip(unseen).filter(|(survey, _)| !survey.is_at_work()) {
+        if let Err(error) = unseen.check(survey) {
+            say(&error.to_string());
+        }
+    }
+    if wanted.revisions.is_empty() {
+        return Ok(surveys.iter().map(|survey| tend::prunable(survey, &rules(wanted))).collect());
+    }
+    done_or_refused(tend::removable(surveys, &wanted.revisions))
+}
+
+fn done_or_refused(removed: Removed) -> Result<Vec<Pruned>, Failure> {
+    match removed {
+        Removed::Done(done) => Ok(done),
+        Removed::Stays(stays) => Err(has_to_stay(&stays[0])),
+    }
+}
+
+fn has_to_stay(fate: &Fate) -> Failure {
+    let number = fate.key.number;
+    let why = if fate.reasons.contains(&Reason::Held) {
+        format!("it is held; `mainstay release SPACE --revision {number}` lets it go")
+    } else if fate.reasons.contains(&Reason::Newest) {
+        "it is the newest complete one of the space, or of one of its levels; `mainstay rollback SPACE --revision N` goes back \
+         to an older one"
+            .to_owned()
+    } else {
+        "it is newer than any that is complete, and may be complete one day; `mainstay rollback` lets it go".to_owned()
+    };
+    Failure::refused(format!("revision {number} has to stay: {why}; nothing was changed"))
+}
+
+fn tell(wanted: &arguments::Prune, done: &[(Place, Done)]) -> Result<(), Failure> {
     let Some((_, of_space)) = done.last() else { return Ok(()) };
+    let several = done.len() > 1;
     if wanted.space.json {
         let of_place = |(place, done): &(Place, Done)| revisions(&done.pruned.fates, several.then_some(place));
         let layouts_removed = done.iter().flat_map(|(_, done)| done.pruned.layouts_removed.iter().cloned());
@@ -108,11 +165,12 @@ fn ago(age: Duration) -> u64 {
 }
 
 fn table(fates: &[Fate]) -> String {
+    let saved = time::column("saved");
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
         ("size", Align::Right),
-        ("saved (UTC)", Align::Left),
+        (&saved, Align::Left),
         ("what becomes of it", Align::Left),
     ];
     let row = |fate: &Fate| {
@@ -126,7 +184,7 @@ fn table(fates: &[Fate]) -> String {
             fate.key.number.to_string(),
             fate.key.lineage.number.to_string(),
             text::bytes(fate.bytes),
-            text::when(fate.t1_unix_ns),
+            time::when(fate.t1_unix_ns),
             what,
         ]
     };
@@ -152,6 +210,7 @@ fn words(reason: Reason) -> &'static str {
         Reason::Young => "not so old",
         Reason::Unfinished => "incomplete, and newer than any that is complete",
         Reason::NotNewer => "not newer",
+        Reason::NotNamed => "not named",
     }
 }
 
@@ -171,6 +230,7 @@ impl PrunedRevision {
             Reason::Young => "not_older",
             Reason::Unfinished => "unfinished",
             Reason::NotNewer => "not_newer",
+            Reason::NotNamed => "not_named",
         };
         PrunedRevision {
             key: Key::of(fate.key),

@@ -42,6 +42,30 @@ fn without_a_job_a_hold_counts_at_once_and_is_listed() {
 }
 
 #[test]
+fn several_revisions_are_released_at_once_or_none() {
+    let mut space = Space::new(3);
+    space.config.portion_bytes = 8 << 20;
+    space.run(|_, session, _| {
+        for step in 1..=5 {
+            assert_eq!(session.checkpoint().unwrap(), step);
+        }
+    });
+    for number in ["3", "4", "5"] {
+        assert_eq!(space.mainstay(&["hold", "--revision", number]).code, 0);
+    }
+    let held = || {
+        let document = space.mainstay(&["ls", "--json"]).json();
+        document["holds"].as_array().unwrap().iter().map(|hold| hold["revision"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    space.mainstay(&["release", "--revision", "3", "--revision", "2"]).refused(1, &["revision 2", "held: 3, 4, 5"]);
+    assert_eq!(held(), [3, 4, 5]);
+    let words = ["release", "--revision", "3", "--revision", "5"];
+    let dry = space.mainstay(&[&words[..], &["--dry-run", "--json"]].concat()).json();
+    let ran = space.mainstay(&[&words[..], &["--json"]].concat()).json();
+    assert_eq!((&dry["released"], held()), (&ran["released"], vec![4]));
+}
+
+#[test]
 fn a_bare_number_is_told_as_what_it_was_meant() {
     let space = Space::with(2, 3);
     for words in [&["release"][..], &["hold"], &["show"], &["verify"], &["rollback"]] {

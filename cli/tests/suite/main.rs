@@ -13,6 +13,7 @@ mod support;
 
 mod advise;
 mod changed;
+mod copy;
 mod diff;
 mod dry;
 mod export;
@@ -29,5 +30,6 @@ mod rollback;
 mod salvage;
 mod settings;
 mod status;
+mod times;
 mod trace;
 mod view;

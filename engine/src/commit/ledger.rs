@@ -389,7 +389,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<()> {
+    /// Makes what was written to the portion durable.
+    pub(crate) fn sync(&mut self) -> Result<()> {
         self.portion.sync().map_err(|error| self.stop(error))
     }
 

@@ -23,6 +23,6 @@ pub(crate) use early::EarlyRoom;
 pub(crate) use handing::Handed;
 pub(crate) use lasting::{Stays, lacking};
 pub(crate) use ledger::{Ledger, Opened};
-pub(crate) use publication::Publication;
+pub(crate) use publication::{Described, Publication};
 pub use revision::RevisionKey;
 pub(crate) use revision::{Complete, Kept};

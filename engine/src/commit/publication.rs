@@ -57,6 +57,19 @@ impl Described<'_> {
         Ok(())
     }
 
+    /// Has the shard keep these times.
+    pub(crate) fn keep_times(&mut self, phases: PhaseRecord) {
+        self.publication.phases = phases;
+    }
+
+    /// Reads the manifest from `portion`, where it was written: an error if it is not what was written.
+    pub(crate) fn read_back(&self, portion: &Portion) -> Result<Manifest> {
+        let at = self.publication.allocation.meta.first * BLOCK_BYTES + self.manifest_in_meta;
+        let of = format!("manifest of revision {} at {at}, as it was written", self.publication.key.number);
+        let bytes = portion.read_checked(at, self.manifest_bytes, &self.manifest_hash, &of)?;
+        portion.parse_manifest(&bytes, &of)
+    }
+
     /// Publishes the shard; returns its times, with all writes counted.
     pub(crate) fn publish(self, ledger: &mut Ledger) -> Result<PhaseRecord> {
         let Publication { key, shards, manifest, allocation, retained, phases } = self.publication;

@@ -62,11 +62,7 @@ impl Source {
     pub(crate) fn size(&self) -> Result<Size> {
         match self {
             Source::UnderWay(shard) => Ok(shard.size().clone()),
-            Source::Published(portion, kept) => {
-                let Manifest { runs, items, annex, .. } = portion.read_manifest(&kept.entry)?;
-                let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
-                Ok(Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES))
-            }
+            Source::Published(portion, kept) => portion.read_manifest(&kept.entry).map(size_of),
         }
     }
 
@@ -191,6 +187,26 @@ fn ended() -> Error {
 
 fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     let (portion, manifest) = source.published()?;
+    copy_published(&portion, &manifest, copy, true, &|_| ())
+}
+
+/// How much room a copy of the shard with this `manifest` needs, at most.
+pub(crate) fn size_of(manifest: Manifest) -> Size {
+    let Manifest { runs, items, annex, .. } = manifest;
+    let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
+    Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES)
+}
+
+/// Has `copy` written, and not published, with what the shard with this `manifest` has in `portion`; an error of writing is
+/// the copy's own failure, too. `lasts`: blocks of older revisions are shared only if a whole shard finds room after this
+/// one. `carried` is told how many more bytes were taken over.
+pub(crate) fn copy_published(
+    portion: &Portion,
+    manifest: &Manifest,
+    copy: &Shard,
+    lasts: bool,
+    carried: &(dyn Fn(u64) + Sync),
+) -> Result<()> {
     let log = LogPlaces::of(&manifest.runs);
     let (contents, carry) = (Contents::of(manifest.clone()), |at: u64, bytes: &[u8]| {
         // The first failure is the copy's; what is read after it is dropped.
@@ -199,18 +215,19 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
         {
             copy.fail(error);
         }
+        carried(bytes.len() as u64);
     });
-    let contents = match led_to(&portion, &manifest, &contents, copy) {
+    let contents = match led_to(portion, manifest, &contents, copy, lasts) {
         Some((carried, led)) => {
             let wanted = log.in_portion(&carried);
             let rows = &mut HashRows::new(manifest.runs.len());
-            pour_blocks(&portion, &manifest, rows, &wanted, &|at, bytes| {
+            pour_blocks(portion, manifest, rows, &wanted, &|at, bytes| {
                 each_together(&led, log.of_byte(at), bytes, carry);
             })?;
             led.contents
         }
         None => {
-            pour(&portion, &manifest, &|at, bytes| carry(log.of_byte(at), bytes))?;
+            pour(portion, manifest, &|at, bytes| carry(log.of_byte(at), bytes))?;
             contents
         }
     };
@@ -223,13 +240,19 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
 
 /// Which blocks of the log are carried, where the copy leads to an older revision for all others; `None`: all are. What
 /// cannot be read there is carried.
-fn led_to(portion: &Portion, manifest: &Manifest, contents: &Contents, copy: &Shard) -> Option<(Vec<Range<u64>>, Led)> {
+fn led_to(
+    portion: &Portion,
+    manifest: &Manifest,
+    contents: &Contents,
+    copy: &Shard,
+    lasts: bool,
+) -> Option<(Vec<Range<u64>>, Led)> {
     let (there, kept) = copy.older(None)?;
     let old = base_of(&there, &kept.entry).ok()??;
     let rows = joined_rows(portion, manifest).ok()?;
     let carried = differing(contents, &rows, &old)?;
     let led = Led::new(contents, &carried, &old).filter(|led| !led.shared.is_empty())?;
-    copy.lead(&led, true).ok()?.then_some((carried, led))
+    copy.lead(&led, lasts).ok()?.then_some((carried, led))
 }
 
 /// Gives `carry` the blocks from `at` on, all of them carried, in stretches that lie together.

@@ -5,7 +5,7 @@ use crate::{
     device::Device,
     ground::lock,
     pool::SealedTarget,
-    space::Portion,
+    space::{Portion, format::PhaseRecord},
 };
 use std::{
     os::unix::ffi::OsStrExt,
@@ -26,6 +26,8 @@ pub(crate) struct Site {
     file_system: u64,
     /// How many revisions are kept there, if the shard may share blocks with them.
     pub(super) keep: Option<usize>,
+    /// Of a shard that another space has, and that is taken over as it is: its times.
+    pub(super) taken_over: Option<PhaseRecord>,
     /// What was found at t1: the sequence of the newest slot, and the revisions that others hold.
     found: (u64, Vec<RevisionKey>),
 }
@@ -43,12 +45,18 @@ impl Site {
             (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
         };
         let (space, file_system) = (device.directory(), device.device_number());
-        Site { portion, ledger, allocation, retained, space, file_system, keep: None, found }
+        Site { portion, ledger, allocation, retained, space, file_system, keep: None, taken_over: None, found }
     }
 
     /// The same, where the shard may share blocks with the `keep` revisions that are kept there.
     pub(crate) fn sharing(self, keep: usize) -> Site {
         Site { keep: Some(keep), ..self }
+    }
+
+    /// The same, for a shard that another space has, with these times, which it keeps. All of it is read back from the medium
+    /// before it is published.
+    pub(crate) fn taking_over(self, phases: PhaseRecord) -> Site {
+        Site { taken_over: Some(phases), ..self }
     }
 
     /// The sequence of the root that publishes the shard.

@@ -3,11 +3,12 @@
 use super::{Intent, Shard, Site, ending::Ending, packed::Packed};
 use crate::{
     capture::Piece,
-    commit::{Allocation, Publication},
+    commit::{Allocation, Described, Publication},
     device::Mapped,
     error::{Error, Result},
     ground::lock,
-    space::format::{BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, blocks_for, hash},
+    restore::pour,
+    space::format::{BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, Run, blocks_for, hash},
 };
 use std::sync::{
     Mutex, OnceLock,
@@ -103,7 +104,9 @@ impl Target {
         let mut described = shard.hashes.read(rows, |rows| {
             let mut manifest = allocation.manifest(contents, |row| hash(&rows[row]));
             self.packed.add_to(&mut manifest);
-            if let Some(profile) = &mut manifest.annex.profile {
+            if let Some(profile) = &mut manifest.annex.profile
+                && site.taken_over.is_none()
+            {
                 profile.writes = writes;
             }
             shard.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
@@ -112,10 +115,28 @@ impl Target {
                 .describe(rows, &site.portion)
         })?;
         described.write(&site.portion)?;
+        if let Some(phases) = site.taken_over {
+            described.keep_times(phases);
+            self.read_back(&described)?;
+            return described.publish(&mut lock(&site.ledger));
+        }
         let mut ledger = lock(&site.ledger);
         let mut phases = described.publish(&mut ledger)?;
         phases.durable_ns = started.elapsed().as_nanos() as u64;
         ledger.note(*key, phases);
         Ok(phases)
+    }
+
+    /// Reads what was written from the medium: an error unless it is what was to be written. What is shared with older
+    /// revisions was there before.
+    fn read_back(&self, described: &Described<'_>) -> Result<()> {
+        let portion = &self.site.portion;
+        // What is not durable yet may be read from memory.
+        lock(&self.site.ledger).sync()?;
+        let meta = self.allocation().meta;
+        let mut manifest = described.read_back(portion)?;
+        let is_own = |run: &Run| (meta.first..meta.end()).contains(&(run.hashes_at / BLOCK_BYTES));
+        manifest.runs.retain(is_own);
+        pour(portion, &manifest, &|_, _| ())
     }
 }

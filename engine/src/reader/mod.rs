@@ -18,6 +18,7 @@ use crate::{
 };
 use elsewhere::Elsewhere;
 use guard::Guard;
+pub(crate) use open::chosen;
 use std::collections::BTreeMap;
 
 /// One revision of a space, opened to be read.
@@ -131,13 +132,24 @@ impl Reader {
         }
     }
 
-    fn renew(&mut self) {
+    /// The survey of `shard` where it is read now, and its manifest.
+    pub(crate) fn lying(&self, shard: u32) -> (&ShardSurvey, &Manifest) {
+        (&self.revision.shards[shard as usize], &self.manifests[shard as usize])
+    }
+
+    /// The revision, as it was found.
+    pub(crate) fn revision(&self) -> &RevisionSurvey {
+        &self.revision
+    }
+
+    /// Renews the hold before it ends.
+    pub(crate) fn renew(&mut self) {
         let key = self.revision.key;
         self.guards.iter_mut().for_each(|guard| guard.renew(key));
     }
 
     /// After an `error` of reading `shard`: has it read in another place from now on. The error, if there is none.
-    fn read_elsewhere(&mut self, shard: u32, error: Error) -> Result<()> {
+    pub(crate) fn read_elsewhere(&mut self, shard: u32, error: Error) -> Result<()> {
         let index = shard as usize;
         let mut error = self.revision.shards[index].judge(error);
         while self.elsewhere.turn(&mut self.revision, shard, &error) {

@@ -72,7 +72,7 @@ impl Reader {
 }
 
 /// The index of the revision that is wanted.
-fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
+pub(crate) fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
     let missing = |why: String| Error::RevisionMissing { path: printable(&survey.path).into_owned(), why };
     let found = match wanted {
         None => survey.newest().ok_or_else(|| match &survey.damage[..] {

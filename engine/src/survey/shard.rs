@@ -158,6 +158,11 @@ impl ShardSurvey {
         Ok(true)
     }
 
+    /// Bytes of the blocks that hold the items.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
     /// How many blocks the shard takes, metadata included.
     pub(crate) fn blocks(&self) -> u64 {
         (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES

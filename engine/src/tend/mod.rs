@@ -17,9 +17,13 @@ mod salvage;
 mod sizing;
 mod staged;
 mod unseen;
+mod without;
+
+pub(crate) use opening::{begin_all, lineage_after, lock, open_all};
+pub(crate) use reserve::{make_room, take_back};
 
 pub use hold::{Holding, has_room_for, hold, hold_on, release, release_on, release_one, release_one_on};
-pub use prune::{Pruned, prunable, prune, prune_on};
+pub use prune::{Pruned, prunable, prune, prune_all, prune_on};
 pub use request::Request;
 pub use reserve::{
     Reservation, Reserved, ReservedFile, can_grow, grow, grow_on, growable, reservable, reserve, reserve_on,
@@ -30,3 +34,4 @@ pub use salvage::{Incomplete, PoolLeft, SalvageFate, Salvaged, SalvagedShard, sa
 pub use sizing::ShardSize;
 pub use staged::{Staged, staged};
 pub use unseen::{GoneOver, Unseen};
+pub use without::{Removed, removable, remove_revisions, remove_revisions_on};

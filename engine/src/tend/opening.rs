@@ -30,17 +30,17 @@ pub(super) fn open_usable(
 /// Puts `lineage` into every portion, before anything else is done: a job thought dead that still writes finds the
 /// lineage and stops. If this is cut off from here on, the roots do not look like those of a job that may have staged
 /// something.
-pub(super) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
+pub(crate) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
     ledgers.iter_mut().try_for_each(|ledger| ledger.begin_tended(lineage))
 }
 
 /// Opens the ledgers of all portions of `files`.
-pub(super) fn open_all(files: &[LayoutFile]) -> Result<Vec<Opened>> {
+pub(crate) fn open_all(files: &[LayoutFile]) -> Result<Vec<Opened>> {
     files.iter().flat_map(LayoutFile::portions).map(Ledger::open).collect()
 }
 
 /// A lineage that is newer than every one that was found.
-pub(super) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) -> Result<Lineage> {
+pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) -> Result<Lineage> {
     let newest = |opened: &Opened| {
         let of_shards = opened.ledger.found().iter().map(|kept| kept.entry.lineage.number).max();
         of_shards.max(opened.lineage.map(|lineage| lineage.number)).unwrap_or(0)
@@ -51,7 +51,7 @@ pub(super) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) ->
 
 /// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a killed job left,
 /// as at any opening.
-pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
+pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
     locks.wait_for_others(Duration::ZERO).map_err(with_holder)?;
     let files = layouts(device, Access::Read)?;

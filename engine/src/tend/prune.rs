@@ -1,5 +1,5 @@
 //! Letting go of revisions that nobody wants, as a job does it: under its locks, with a lineage of its own,
-//! by roots that no longer lead to them.
+//! by roots that no longer lead to them. In several places of one space all are locked and looked at before anything is written.
 //!
 //! What must hold: after every write a valid slot of every portion leads to the newest complete revision, and to all
 //! revisions that stay and that the newest roots led to. A revision that only older roots lead to is kept too if it is
@@ -39,9 +39,19 @@ pub fn prune(directory: &Path, rules: &Rules, unseen: Unseen<'_>, progress: &dyn
     prune_on(&Disk::existing(directory), rules, unseen, progress)
 }
 
+/// Like `prune`, in all the places `directories` of one space: what can be refused in any of them is refused before anything is
+/// written. `unseen` is asked of each place. What became of each place, in their order.
+pub fn prune_all(directories: &[(&Path, Unseen<'_>)], rules: &Rules, progress: &dyn Fn(u64)) -> Result<Vec<Pruned>> {
+    on_disks(directories, |places| carry_out_all(begin_all_in(places, &mut |survey| fates(survey, rules))?, progress))
+}
+
 /// What `prune` would do now in the space of `survey`, told as if it were done. Changes nothing.
 pub fn prunable(survey: &SpaceSurvey, rules: &Rules) -> Pruned {
-    let fates = fates(survey, rules);
+    as_if_done(survey, fates(survey, rules))
+}
+
+/// What letting go of those of `fates` that go would come to.
+pub(super) fn as_if_done(survey: &SpaceSurvey, fates: Vec<Fate>) -> Pruned {
     let empty = emptied(survey, &fates);
     let files = survey.layouts.iter().filter(|file| empty.contains(&file.header.layout_id));
     Pruned { layouts_removed: files.map(|file| file.file.clone()).collect(), fates }
@@ -61,6 +71,32 @@ fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
 /// Like `prune`, on `device`.
 pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
     Tending::begin(device, |survey| fates(survey, rules), unseen)?.carry_out(progress)
+}
+
+/// Does `work` on the places `directories`, each of which is a space.
+pub(super) fn on_disks<T>(
+    directories: &[(&Path, Unseen<'_>)],
+    work: impl FnOnce(&[(&dyn Device, Unseen<'_>)]) -> Result<T>,
+) -> Result<T> {
+    for (directory, _) in directories {
+        // A survey comes first: a directory that is no space gets no lock file.
+        SpaceSurvey::open(directory)?;
+    }
+    let devices: Vec<Disk> = directories.iter().map(|(directory, _)| Disk::existing(directory)).collect();
+    let places = devices.iter().zip(directories).map(|(device, (_, unseen))| (device as &dyn Device, *unseen));
+    work(&places.collect::<Vec<_>>())
+}
+
+/// All `places`, locked, with what `fates` makes of their revisions.
+pub(super) fn begin_all_in<'a>(
+    places: &[(&'a dyn Device, Unseen<'_>)],
+    fates: &mut dyn FnMut(&SpaceSurvey) -> Vec<Fate>,
+) -> Result<Vec<Tending<'a>>> {
+    places.iter().map(|(device, unseen)| Tending::begin(*device, &mut *fates, *unseen)).collect()
+}
+
+pub(super) fn carry_out_all(begun: Vec<Tending<'_>>, progress: &dyn Fn(u64)) -> Result<Vec<Pruned>> {
+    begun.into_iter().map(|tending| tending.carry_out(progress)).collect()
 }
 
 /// A space that is locked, with what is to go from it: all that can be refused was looked at, and nothing is written yet.

@@ -147,8 +147,8 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
     })
 }
 
-/// Removes the directory that was made for a reservation that failed, unless somebody has it by now.
-fn take_back(made: &Disk) {
+/// Removes the directory that was made for what failed then, unless somebody has it by now.
+pub(crate) fn take_back(made: &Disk) {
     let Ok(_locks) = lock(made) else { return };
     if made.list().is_ok_and(|names| names == [LOCK_FILE]) {
         let _ = made.remove(LOCK_FILE).and_then(|()| fs::remove_dir(made.directory()));
@@ -225,6 +225,13 @@ pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)
     let _locks = lock(device)?;
     let (before, empty) = of_grown(device)?;
     make(device, wanted, &before, &empty, progress)
+}
+
+/// Like `grow_on`, under locks that the caller has, and also where there is no layout yet.
+pub(crate) fn make_room(device: &dyn Device, wanted: &Reservation) -> Result<Reserved> {
+    let before = layouts(device, Access::Read)?;
+    let (before, empty) = if before.is_empty() { (before, Vec::new()) } else { of_grown(device)? };
+    make(device, wanted, &before, &empty, &|_| ())
 }
 
 /// The layouts that are there, and those among them that hold nothing.

@@ -6,13 +6,13 @@
 //! revisions on levels that were not reached, and is done by the same call again.
 
 use super::{
-    prune::{Pruned, Tending},
+    prune::{Pruned, begin_all_in, carry_out_all, on_disks},
     rules::{Fate, Reason},
     unseen::Unseen,
 };
 use crate::{
     commit::RevisionKey,
-    device::{Device, Disk},
+    device::Device,
     error::Result,
     space::format::Hold,
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
@@ -32,13 +32,7 @@ pub enum RolledBack {
 /// use while a job has one of them open, and as out of sight if a job that did not end in order may have staged something
 /// `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
 pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
-    for (directory, _) in directories {
-        // A survey comes first: a directory that is no space gets no lock file.
-        SpaceSurvey::open(directory)?;
-    }
-    let devices: Vec<Disk> = directories.iter().map(|(directory, _)| Disk::existing(directory)).collect();
-    let places = devices.iter().zip(directories).map(|(device, (_, unseen))| (device as &dyn Device, *unseen));
-    rollback_on(&places.collect::<Vec<_>>(), to, progress)
+    on_disks(directories, |places| rollback_on(places, to, progress))
 }
 
 /// Like `rollback`, on devices.
@@ -47,19 +41,15 @@ pub fn rollback_on(
     to: RevisionKey,
     progress: &dyn Fn(u64),
 ) -> Result<RolledBack> {
-    let (mut begun, mut held) = (Vec::new(), Vec::new());
-    for (device, unseen) in places {
-        let fates = |survey: &SpaceSurvey| {
-            held.extend(held_after(survey, to));
-            after(survey, to)
-        };
-        begun.push(Tending::begin(*device, fates, *unseen)?);
-    }
+    let mut held = Vec::new();
+    let begun = begin_all_in(places, &mut |survey| {
+        held.extend(held_after(survey, to));
+        after(survey, to)
+    })?;
     if !held.is_empty() {
         return Ok(RolledBack::Held(held));
     }
-    let done = begun.into_iter().map(|tending| tending.carry_out(progress));
-    done.collect::<Result<_>>().map(RolledBack::Done)
+    carry_out_all(begun, progress).map(RolledBack::Done)
 }
 
 /// What `rollback` would do in the place of `survey`, told as if it were done. Changes nothing.

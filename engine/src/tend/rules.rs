@@ -29,6 +29,8 @@ pub enum Reason {
     Unfinished,
     /// It is not newer than the revision that the space is rolled back to.
     NotNewer,
+    /// It is not one of those that are to go.
+    NotNamed,
 }
 
 /// What becomes of a revision.

@@ -56,6 +56,7 @@ mod streams;
 mod survey;
 mod tended;
 mod tracing;
+mod transfer;
 mod unfinished;
 mod unseen;
 mod within;

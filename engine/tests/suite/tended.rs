@@ -17,8 +17,8 @@ use mainstay_engine::{
         format::{BLOCK, HoldAnswer, HoldAnswers},
     },
     tend::{
-        GoneOver, Holding, Reason, Reservation, RolledBack, Rules, ShardSize, Unseen, fates, grow_on, hold_on,
-        prune_on, reserve_on, rollback_on,
+        GoneOver, Holding, Reason, Removed, Reservation, RolledBack, Rules, ShardSize, Unseen, fates, grow_on, hold_on,
+        prune_on, remove_revisions_on, reserve_on, rollback_on,
     },
 };
 use std::{sync::Mutex, time::Duration};
@@ -179,6 +179,41 @@ fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
         });
         assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
         tell!("{shape:?}, rollback: {} operations, {cases} cases", medium.operations());
+    }
+}
+
+/// One that is cut off has let go of both that were named, of one or of none, and the same again finishes.
+#[test]
+fn a_crash_at_any_point_of_a_removal_leaves_all_that_is_not_named() {
+    for (ranks, close) in [(1, false), (2, true)] {
+        let (medium, shape) = (Medium::new(true), shape(ranks, 3));
+        saves(&medium, shape, 1, 1..=6, close);
+        let (before, medium) = ended(&medium);
+        let there = complete(&device(&medium));
+        assert_eq!(there[..4], [6, 5, 4, 3]);
+        let stay = [6, 3].map(|number| key(&device(&medium), number));
+        let remove = |medium: &Medium| {
+            let done = remove_revisions_on(&[(&device(medium), Unseen::GivenUp)], &[5, 4], &|_| ());
+            assert!(matches!(done.map_err(|error| error.to_string())?, Removed::Done(_)));
+            Ok::<_, String>(())
+        };
+        let refused = remove_revisions_on(&[(&device(&medium), Unseen::GivenUp)], &[6, 5], &|_| ()).unwrap();
+        assert!(matches!(&refused, Removed::Stays(fates) if fates[0].key == stay[0]), "{refused:?}");
+        assert_eq!(complete(&device(&medium)), there);
+        remove(&medium).unwrap();
+        assert_eq!(complete(&device(&medium))[..2], [6, 3]);
+        let cases = everywhere(before, &medium.log(), 0, |medium, _| {
+            check(medium, &stay)?;
+            remove(medium)?;
+            check(medium, &stay)?;
+            assert_eq!(complete(&device(medium))[..2], [6, 3]);
+            job(medium, shape, |mut program, mut session| {
+                expect(program.restore(&mut session), Mark { run: 1, step: 6 })?;
+                save(&mut session, &mut program, Mark { run: 99, step: 1 }, 20_000)
+            })?;
+            check(medium, &stay[..1])
+        });
+        tell!("{shape:?}, removal: {} operations, {cases} cases", medium.operations());
     }
 }
 

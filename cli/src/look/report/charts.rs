@@ -5,7 +5,7 @@ use super::{
     scale::{TimeScale, ValueScale},
     timeline::{px, spans},
 };
-use crate::text;
+use crate::{text, time};
 use mainstay_engine::{printable, space::format::PhaseRecord};
 use maud::{Markup, html};
 
@@ -209,7 +209,7 @@ pub fn recoveries(recoveries: &[Recovered]) -> Markup {
                 g {
                     text x="0" y=(px(top + 15.0)) { (printable(&who(&recovery.failed))) }
                     text .quiet x=(px(NAMES - 12.0)) y=(px(top + 15.0)) text-anchor="end" {
-                        (text::when(recovery.noticed_unix_ns).split_off(11))
+                        (time::when(recovery.noticed_unix_ns).split_off(11))
                     }
                     @for (from, (name, class, ns)) in stacked(&parts(recovered)) {
                         @let (x, width) = (NAMES + from as f64 * per_ns, (ns as f64 * per_ns).min(WIDE));

@@ -5,7 +5,7 @@ use super::{
     history::{Checkpoint, End, History, Key, Row, Start},
     timeline::timeline,
 };
-use crate::text;
+use crate::{text, time};
 use mainstay_engine::space::format::{BLOCK_BYTES, SavedEarly};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub fn page(history: &History, now_unix_ns: u64) -> String {
                 (failures_table(history))
                 (starts_table(history))
                 (revisions_table(history))
-                footer { "mainstay " (env!("CARGO_PKG_VERSION")) ", " (text::when(now_unix_ns)) " UTC. Times are UTC." }
+                footer { "mainstay " (env!("CARGO_PKG_VERSION")) ", " (time::when_and_where(now_unix_ns)) ". All times are of this zone." }
             } }
         }
     };
@@ -61,8 +61,8 @@ fn subtitle(history: &History) -> String {
         1 => " on 1 node".to_owned(),
         nodes => format!(" on {nodes} nodes"),
     };
-    let begin = text::when(history.begin_ns);
-    format!("{how}: {} ranks{nodes}, rank 0 on {}. First opened {begin} UTC.", last.opening.ranks, last.opening.host)
+    let begin = time::when_and_where(history.begin_ns);
+    format!("{how}: {} ranks{nodes}, rank 0 on {}. First opened {begin}.", last.opening.ranks, last.opening.host)
 }
 
 fn facts(history: &History) -> Markup {
@@ -226,7 +226,7 @@ fn failures_table(history: &History) -> Markup {
             h2 { "Failures" }
             div .scroll { table #failures {
                 tr { th { "when" } th { "what" } th { "back to" } th .number { "steps lost" } th .number { "it took" } th { "lost besides" } }
-                @for (unix_ns, row) in rows.iter().take(REVISIONS_MAX) { tr { td { (text::when(*unix_ns)) } (row) } }
+                @for (unix_ns, row) in rows.iter().take(REVISIONS_MAX) { tr { td { (time::when(*unix_ns)) } (row) } }
             } }
         }
     }
@@ -254,7 +254,7 @@ fn starts_table(history: &History) -> Markup {
                 @for (number, start) in (1..).zip(&history.starts).collect::<Vec<(usize, &Start)>>().into_iter().rev().take(REVISIONS_MAX) {
                     tr {
                         td .number { (number) }
-                        td { (text::when(start.opened_ns)) }
+                        td { (time::when(start.opened_ns)) }
                         td .number { (text::age(start.end_ns - start.opened_ns)) }
                         td .number { (start.opening.ranks) }
                         td .number { @if start.opening.nodes > 0 { (start.opening.nodes) } @else { "?" } }
@@ -290,7 +290,7 @@ fn revisions_table(history: &History) -> Markup {
                     tr {
                         td .number { (revision) }
                         td .number { (lineage) }
-                        td { (text::when(checkpoint.t1_ns)) }
+                        td { (time::when(checkpoint.t1_ns)) }
                         td .number { (checkpoint.step.map_or(String::new(), |step| step.to_string())) }
                         td .number { (checkpoint.bytes.map_or("?".to_owned(), text::bytes)) }
                         td .number { (text::duration_if_known(perceived_ns(checkpoint))) }

@@ -4,7 +4,7 @@ use super::{
     history::{Checkpoint, End, History, Row, Start},
     scale::TimeScale,
 };
-use crate::text;
+use crate::{text, time};
 use mainstay_engine::status::Recovery;
 use maud::{Markup, html};
 
@@ -46,7 +46,7 @@ pub fn timeline(history: &History) -> Markup {
             @for failed in &history.failures {
                 @if let Some(at) = history.rows.iter().position(|row| row.level == failed.level) {
                     (cross(scale.x(failed.unix_ns), (at as f64 + 1.0) * ROW + 8.0 + BAR / 2.0, &format!(
-                        "{} did not get a revision, {}: {}", failed.level.name(), text::when(failed.unix_ns), failed.why
+                        "{} did not get a revision, {}: {}", failed.level.name(), time::when(failed.unix_ns), failed.why
                     )))
                 }
             }
@@ -67,7 +67,7 @@ fn axis(scale: &TimeScale, bottom: f64) -> Markup {
             @let wide = stretch.to - stretch.from > 60.0 || stretches.len() == 1;
             @if wide {
                 text .quiet x=(px(stretch.from)) y=(px(bottom + 18.0)) {
-                    (text::when(stretch.from_ns).split_off(11)) title { (text::when(stretch.from_ns)) " UTC" }
+                    (time::when(stretch.from_ns).split_off(11)) title { (time::when_and_where(stretch.from_ns)) }
                 }
             }
         }
@@ -102,7 +102,7 @@ fn job(start: &Start, number: usize, scale: &TimeScale) -> Markup {
             (bar("job", from, to, 8.0, BAR))
             @if to - from > 70.0 { text .job-text x=(px(from + 8.0)) y=(px(8.0 + BAR / 2.0 + 4.0)) { (name) } }
             title {
-                (name) ", " (start.opening.ranks) " ranks, " (text::when(start.opened_ns)) " UTC, for "
+                (name) ", " (start.opening.ranks) " ranks, " (time::when_and_where(start.opened_ns)) ", for "
                 (text::age(start.end_ns - start.opened_ns)) ": it " (how)
             }
         }
@@ -132,7 +132,7 @@ fn level(row: &Row, top: f64, scale: &TimeScale) -> Markup {
 fn told(row: &Row, checkpoint: &Checkpoint) -> String {
     let (lineage, revision) = checkpoint.key;
     let mut told = format!("revision {revision} (lineage {lineage}) on {}\n", row.name());
-    told += &format!("t1 {} UTC\n", text::when(checkpoint.t1_ns));
+    told += &format!("t1 {}\n", time::when_and_where(checkpoint.t1_ns));
     match checkpoint.phases {
         Some(phases) => {
             told += &format!("t2 − t1, perceived: {}\n", text::duration(phases.perceived_ns));
@@ -168,7 +168,7 @@ fn died(start: &Start, scale: &TimeScale, bottom: f64) -> Markup {
     let x = scale.x(start.end_ns);
     html! {
         line .died-line x1=(px(x)) x2=(px(x)) y1="4" y2=(px(bottom)) {}
-        (cross(x, 8.0 + BAR / 2.0, &format!("the job died; last heard of {} UTC", text::when(start.end_ns))))
+        (cross(x, 8.0 + BAR / 2.0, &format!("the job died; last heard of {}", time::when_and_where(start.end_ns))))
     }
 }
 
@@ -181,7 +181,7 @@ fn recovery(recovery: &Recovery, scale: &TimeScale, bottom: f64) -> Markup {
             line .recovered-line x1=(px(x)) x2=(px(x)) y1="4" y2=(px(bottom)) {}
             (bar("recovered", x, end, 8.0, BAR))
             path .recovered d=(path) {}
-            title { (text::when(recovery.noticed_unix_ns)) " UTC: " (recovery.told()) }
+            title { (time::when_and_where(recovery.noticed_unix_ns)) ": " (recovery.told()) }
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What people read of how a space stands.
 
-use crate::text::{self, Align};
+use crate::{
+    text::{self, Align},
+    time,
+};
 use mainstay_engine::{
     printable,
     status::{LevelStanding, Loss, Node, Recovery, Saved, Standing, Status, Survivor, Told},
@@ -52,11 +55,11 @@ fn job(standing: &Standing, told: &Status, now_unix_ns: u64) -> String {
     let state =
         if told.told.ended && standing.survey.in_use != Some(true) { "ended in order" } else { at_work(standing) };
     format!(
-        "job     {state}: {ranks} on {nodes}, process {} on {}, lineage {}, since {} (UTC)\ntold    {} ago\n",
+        "job     {state}: {ranks} on {nodes}, process {} on {}, lineage {}, since {}\ntold    {} ago\n",
         job.pid,
         job.host,
         told.told.lineage,
-        text::when(job.opened_unix_ns),
+        time::when_and_where(job.opened_unix_ns),
         age(now_unix_ns, told.told.told_unix_ns),
     )
 }

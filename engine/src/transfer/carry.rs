@@ -1,0 +1,185 @@
+//! A copy of several revisions: all held from the start on, and taken over one by one, the oldest first.
+
+use super::{
+    plan::{self, Plan, Planned},
+    room::Rooms,
+    shard::{Stopped, take_over},
+    target::Target,
+};
+use crate::{
+    device::{Device, Disk},
+    error::{Error, Result},
+    feed::size_of,
+    reader::Reader,
+    survey::SpaceSurvey,
+    tend::take_back,
+};
+use std::{collections::VecDeque, path::Path, sync::Arc};
+
+/// Who reads, in the holds on the first space.
+const NOTE: &str = "mainstay copy";
+
+/// What became of a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Became {
+    /// It is in the other space, whole and verified.
+    Copied,
+    /// It was there before.
+    WasThere,
+    /// It is not there, as it could not be read: why.
+    Lost(String),
+    /// It is not there: a job let it go before it was held, or while it was read.
+    Gone(String),
+}
+
+/// A revision that was to be copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub revision: Planned,
+    pub became: Became,
+    /// Which of its shards were read on another level, or in another copy, than the nearest, and why.
+    pub elsewhere: Vec<String>,
+}
+
+/// A copy that is about to be made.
+pub struct Transfer<'a> {
+    plan: Plan,
+    to: &'a Path,
+    open: Box<dyn Fn(u64) -> Result<Reader> + 'a>,
+}
+
+impl<'a> Transfer<'a> {
+    /// Of the complete revisions `numbers` of the space in `from`, on whichever of its levels in sight, or of all of them
+    /// where `numbers` is empty, to the space in `to`, which is made where it is missing. Changes nothing yet. Errors:
+    /// `RevisionMissing`; `InvalidArgument` where `to` is a place of the first space or holds revisions of another run;
+    /// `NotASpace`, and errors of reading.
+    pub fn begin(from: &'a Path, to: &'a Path, numbers: &[u64]) -> Result<Transfer<'a>> {
+        plan::refuse_same(from, to)?;
+        let survey = SpaceSurvey::open_all(from)?;
+        let there = plan::survey_of(to)?;
+        let plan = Plan::of(&survey, there.as_ref(), numbers)?;
+        Ok(Transfer { plan, to, open: Box::new(move |number| Reader::open(from, Some(number), NOTE)) })
+    }
+
+    /// The revisions that the copy is of, the oldest first, and whether each is there already.
+    pub fn revisions(&self) -> &[Planned] {
+        &self.plan.revisions
+    }
+
+    /// What of the first space could not be read: a revision may be missing for that.
+    pub fn damage(&self) -> &[String] {
+        &self.plan.damage
+    }
+
+    /// How many bytes `carry_out` tells of.
+    pub fn bytes(&self) -> u64 {
+        self.missing().map(|revision| revision.block_bytes).sum()
+    }
+
+    /// Copies what is not there. A revision that cannot be read is told of and the others are copied; whatever keeps the
+    /// other space from being written to is an error, and leaves there what is complete. `progress` is told how many more
+    /// bytes are there.
+    pub fn carry_out(self, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Copied>> {
+        if self.missing().next().is_none() {
+            return Ok(self.plan.revisions.into_iter().map(was_there).collect());
+        }
+        let was_there = self.to.exists();
+        let made = Disk::make(self.to)?;
+        let done = carry_out(&made, self.plan, &*self.open, progress);
+        done.inspect_err(|_| {
+            if !was_there {
+                take_back(&made);
+            }
+        })
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &Planned> {
+        self.plan.revisions.iter().filter(|revision| !revision.is_there)
+    }
+}
+
+/// Copies the complete revisions `numbers`, or all, of the space on `from` to the one on `to`, like a `Transfer`.
+pub fn copy_on(
+    from: &Arc<dyn Device>,
+    to: &dyn Device,
+    numbers: &[u64],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Copied>> {
+    let survey = SpaceSurvey::open_on(&**from)?;
+    let there = plan::survey_on(to)?;
+    let plan = Plan::of(&survey, there.as_ref(), numbers)?;
+    carry_out(to, plan, &|number| Reader::open_on(from.clone(), Some(number), NOTE), progress)
+}
+
+fn was_there(revision: Planned) -> Copied {
+    Copied { revision, became: Became::WasThere, elsewhere: Vec::new() }
+}
+
+fn carry_out(
+    device: &dyn Device,
+    plan: Plan,
+    open: &dyn Fn(u64) -> Result<Reader>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Copied>> {
+    let mut target = Target::open(device, &plan)?;
+    // All are held from the start on, as far as there is room for that: a job at work lets go of the others meanwhile.
+    let mut readers: VecDeque<(Planned, Option<Result<Reader>>)> = VecDeque::new();
+    for revision in plan.revisions.into_iter().rev() {
+        let reader = (!target.has(&revision)).then(|| open(revision.key.number));
+        readers.push_front((revision, reader));
+    }
+    let mut done = Vec::new();
+    while let Some((revision, reader)) = readers.pop_front() {
+        readers.iter_mut().filter_map(|(_, reader)| reader.as_mut()?.as_mut().ok()).for_each(Reader::renew);
+        let Some(opened) = reader else {
+            done.push(was_there(revision));
+            continue;
+        };
+        let later = readers.iter().filter_map(|(_, reader)| reader.as_ref()?.as_ref().ok()).collect::<Vec<_>>();
+        let (became, elsewhere) = match copy_one(&mut target, &revision, opened, &later, progress) {
+            Ok(elsewhere) => (Became::Copied, elsewhere),
+            Err(Stopped::Lost(why)) => (Became::Lost(why), Vec::new()),
+            Err(Stopped::Gone(why)) => (Became::Gone(why), Vec::new()),
+            Err(Stopped::Failed(error)) => return Err(error),
+        };
+        done.push(Copied { revision, became, elsewhere });
+    }
+    look_again(device, &done)?;
+    Ok(done)
+}
+
+/// Whether the roots that were written lead to all that was copied, as they are read from the medium.
+fn look_again(device: &dyn Device, done: &[Copied]) -> Result<()> {
+    let survey = SpaceSurvey::open_on(device)?;
+    let copied = done.iter().filter(|copied| copied.became == Became::Copied).map(|copied| copied.revision.key);
+    let missing: Vec<u64> = copied.filter(|key| survey.complete(*key).is_none()).map(|key| key.number).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let numbers = missing.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let mut what = vec![format!("{}: what was written of revision {numbers} cannot be read there", device.path())];
+    what.extend(survey.damage);
+    Err(Error::Unreadable { what })
+}
+
+/// Copies one revision; returns which of its shards were read elsewhere. `later`: those that come after it.
+fn copy_one(
+    target: &mut Target<'_>,
+    revision: &Planned,
+    opened: Result<Reader>,
+    later: &[&Reader],
+    progress: &(dyn Fn(u64) + Sync),
+) -> std::result::Result<Vec<String>, Stopped> {
+    let mut reader = opened.map_err(Stopped::by_source)?;
+    if reader.key() != revision.key {
+        let number = revision.key.number;
+        return Err(Stopped::Gone(format!("another revision {number} is there meanwhile; copy again")));
+    }
+    let sizes: Vec<_> = (0..reader.shard_count()).map(|shard| size_of(reader.lying(shard).1.clone())).collect();
+    let layout = match target.layout_for(revision.key, &sizes) {
+        Some(layout) => layout,
+        None => target.make_layout(&Rooms::of(&reader, later))?,
+    };
+    take_over(target.device, target.layout(layout)?, &mut reader, progress)?;
+    Ok(reader.elsewhere().to_vec())
+}

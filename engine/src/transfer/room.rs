@@ -1,0 +1,69 @@
+//! How much room the other space needs in each portion.
+
+use crate::{
+    commit::Need,
+    feed::size_of,
+    place::RUNS,
+    reader::Reader,
+    space::format::{BLOCK_BYTES, Catalogue, Run, blocks_for},
+};
+use std::collections::BTreeSet;
+
+/// What the revisions that are still to be copied need.
+pub(super) struct Rooms {
+    /// Blocks of each portion, by rank: as many as it has in the first space at least, so that a job can go on there.
+    pub(super) portions: Vec<u64>,
+    /// Bytes that are going to be written, about.
+    pub(super) bytes: u64,
+}
+
+/// What a portion needs for several revisions, one after the other.
+#[derive(Default)]
+struct Growing {
+    /// Runs of the first space that were counted: of which portion, and which.
+    counted: BTreeSet<([u8; 16], u32, u64, u64)>,
+    data: u64,
+    meta: u64,
+    most: u64,
+    as_before: u64,
+}
+
+impl Rooms {
+    /// Of the revision of `next`, and of those of `later` that have as many shards.
+    pub(super) fn of(next: &Reader, later: &[&Reader]) -> Rooms {
+        let shards = next.shard_count();
+        let mut alike = vec![next];
+        alike.extend(later.iter().filter(|reader| reader.shard_count() == shards));
+        let growing: Vec<Growing> = (0..shards)
+            .map(|shard| {
+                let mut growing = Growing::default();
+                alike.iter().for_each(|reader| growing.add(reader, shard));
+                growing
+            })
+            .collect();
+        // Each root has a catalogue of its own: two in the slots, two on the way.
+        let catalogues = 4 * blocks_for(Catalogue::bytes_for(alike.len() + 1));
+        let written = |growing: &Growing| growing.data.saturating_add(growing.meta).saturating_add(catalogues);
+        let bytes = growing.iter().map(written).fold(0, u64::saturating_add).saturating_mul(BLOCK_BYTES);
+        let portion = |growing: Growing| {
+            growing.most.saturating_add(growing.meta).saturating_add(catalogues).max(growing.as_before)
+        };
+        Rooms { portions: growing.into_iter().map(portion).collect(), bytes }
+    }
+}
+
+impl Growing {
+    /// A whole shard finds room first, even if it then shares blocks with one before.
+    fn add(&mut self, reader: &Reader, shard: u32) {
+        let (survey, manifest) = reader.lying(shard);
+        let (portion, need) = (survey.portion(), Need::of(&size_of(manifest.clone()), RUNS));
+        self.most = self.most.max(self.data.saturating_add(need.data));
+        self.meta = self.meta.saturating_add(need.meta);
+        let (layout, rank) = (portion.layout_id(), portion.rank());
+        let is_new = |run: &&Run| self.counted.insert((layout, rank, run.first_block, run.blocks));
+        self.data += manifest.runs.iter().filter(is_new).map(|run| run.blocks).sum::<u64>();
+        let lies = reader.revision().lies.iter().flat_map(|lying| &lying.shards);
+        let everywhere = lies.filter(|other| other.shard == shard).chain([survey]);
+        self.as_before = everywhere.map(|lying| lying.portion_blocks()).fold(self.as_before, u64::max);
+    }
+}

@@ -1,0 +1,607 @@
+//! Revisions taken to another space: each byte of them comes back there, wherever the copy was cut off, whatever is damaged,
+//! and whatever lies in the other place.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{
+    aggregating,
+    between::{Between, Watched},
+    bytes::Layout,
+    faulty::{Durable, Faulty, Medium},
+    in_sessions,
+    program::Mark,
+    recording::{Shape, expect, job, losses},
+    spread::Part,
+    whole,
+};
+use mainstay_engine::{
+    Capture, Config, Error, ErrorKind, LevelPlace, MemoryAfter, Reader, Region, SpaceSurvey, Stage, Start, Track,
+    Verified,
+    device::{Device, Disk, File},
+    space::{
+        Per,
+        format::{BLOCK, Item},
+    },
+    transfer::{Became, Copied, Transfer, copy_on},
+};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+use tempfile::TempDir;
+
+const GLOBAL: [u64; 3] = [7, 50, 90];
+const RANKS: usize = 3;
+/// Blocks of each rank's `pages`, most of them zeros and few of them changed from one revision to the next.
+const PAGES: usize = 150;
+
+fn folder() -> TempDir {
+    TempDir::new_in("/dev/shm").unwrap()
+}
+
+fn small() -> Config {
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), start: Start::Fresh, ..Config::default() }
+}
+
+fn incremental() -> Config {
+    Config { capture: Capture::Incremental, track: Track::Hashes, ..small() }
+}
+
+fn cell(revision: u64) -> impl Fn(u64) -> u64 {
+    move |number| number * 1000 + revision
+}
+
+/// What is in `pages` of a rank at `revision`.
+fn change(pages: &mut [u8], rank: usize, revision: u64) {
+    let mut random = fastrand::Rng::with_seed(rank as u64 + 1000 * revision);
+    for _ in 0..if revision == 1 { 50 } else { 5 } {
+        let block = random.usize(..PAGES);
+        random.fill(&mut pages[block * BLOCK..(block + 1) * BLOCK]);
+    }
+}
+
+/// A job that saves the revisions `from` to `last`, with a part of an array, a stream, a note and pages in each.
+fn saves(space: &Path, ranks: usize, config: &Config, last: u64) {
+    in_sessions(space, ranks, config, |rank, session| {
+        let (mut part, mut pages) = (Part::slab(&GLOBAL, rank, ranks), vec![0; PAGES * BLOCK + 100]);
+        session.protect(part.region("u").unwrap()).unwrap();
+        // SAFETY: the pages live longer than the session protects them.
+        let region = unsafe { Region::new("pages", pages.as_mut_ptr(), pages.len() as u64) };
+        session.protect(region.unwrap()).unwrap();
+        session.note("who", &format!("rank {rank}")).unwrap();
+        for revision in 1..=last {
+            part.fill(cell(revision));
+            change(&mut pages, rank, revision);
+            session.begin(1 << 16).unwrap();
+            for (index, piece) in pages[..30_000 + rank].chunks(777).enumerate().rev() {
+                session.write("log", index as u64 * 777, piece).unwrap();
+            }
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+        session.unprotect("u").unwrap();
+        session.unprotect("pages").unwrap();
+    });
+}
+
+fn complete(space: &Path) -> Vec<u64> {
+    let survey = SpaceSurvey::open(space).unwrap();
+    survey.revisions.iter().filter(|revision| revision.complete).map(|revision| revision.key.number).collect()
+}
+
+fn copy(from: &Path, to: &Path, numbers: &[u64]) -> Result<Vec<Copied>, Error> {
+    Transfer::begin(from, to, numbers)?.carry_out(&|_| ())
+}
+
+fn became(copied: &[Copied]) -> Vec<(u64, Became)> {
+    copied.iter().map(|copied| (copied.revision.key.number, copied.became.clone())).collect()
+}
+
+/// All bytes of a revision, item by item, with what the items are.
+fn all_of(reader: &mut Reader) -> Vec<(Item, Vec<u8>)> {
+    let mut all = Vec::new();
+    for shard in 0..reader.shard_count() {
+        for item in reader.shard(shard).unwrap().items.clone() {
+            let mut bytes = vec![0; item.bytes as usize];
+            assert_eq!(reader.read(shard, &item.name, 0, &mut bytes).unwrap(), bytes.len());
+            all.push((Item { extents: Vec::new(), ..item }, bytes));
+        }
+    }
+    all
+}
+
+/// The revisions `numbers` of both spaces are alike in all that a user sees of them.
+#[track_caller]
+fn are_alike(from: &Path, to: &Path, numbers: &[u64]) {
+    for number in numbers {
+        let open = |space: &Path| Reader::open(space, Some(*number), "test").unwrap();
+        let (mut one, mut other) = (open(from), open(to));
+        assert_eq!(one.key(), other.key());
+        assert!(all_of(&mut one) == all_of(&mut other), "revision {number}");
+        for shard in 0..one.shard_count() {
+            assert_eq!(one.shard(shard).unwrap().annex, other.shard(shard).unwrap().annex, "{number}, {shard}");
+        }
+    }
+}
+
+/// And in the times that their checkpoints took.
+#[track_caller]
+fn have_the_same_times(from: &Path, to: &Path, numbers: &[u64]) {
+    for number in numbers {
+        let times = |space: &Path| -> Vec<_> {
+            let survey = SpaceSurvey::open(space).unwrap();
+            survey.revision(*number).unwrap().shards.iter().map(|shard| shard.phases).collect()
+        };
+        assert_eq!(times(from), times(to), "revision {number}");
+    }
+}
+
+fn is_whole(space: &Path) {
+    let survey = SpaceSurvey::open(space).unwrap();
+    assert_eq!(survey.damage, Vec::<String>::new());
+    for revision in survey.revisions.iter().filter(|revision| revision.complete) {
+        assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole, "revision {}", revision.key.number);
+    }
+}
+
+#[test]
+fn copies_are_bit_identical_whatever_made_the_space() {
+    let ways = [
+        Config { keep: 3, ..small() },
+        Config { keep: 2, per: Per::Rank, ..incremental() },
+        Config { keep: 3, per: Per::Node, ..incremental() },
+        Config { keep: 2, ..aggregating(2) },
+        Config { keep: 2, stage: Stage::Direct, ..small() },
+    ];
+    for config in ways {
+        let (from, to) = (folder(), folder());
+        let (from, to) = (from.path(), to.path().join("made/there"));
+        saves(from, RANKS, &config, 5);
+        let there = complete(from);
+        assert!(there.len() >= config.keep as usize && there[0] == 5, "{there:?}");
+        let (all, mut oldest_first) = (AtomicU64::new(0), there.clone());
+        oldest_first.reverse();
+        let transfer = Transfer::begin(from, &to, &[]).unwrap();
+        let bytes = transfer.bytes();
+        assert!(!to.exists(), "nothing is made before it is carried out");
+        let copied = transfer
+            .carry_out(&|bytes| {
+                all.fetch_add(bytes, Ordering::Relaxed);
+            })
+            .unwrap();
+        assert_eq!(became(&copied), oldest_first.iter().map(|n| (*n, Became::Copied)).collect::<Vec<_>>());
+        assert_eq!((bytes, complete(&to)), (all.into_inner(), there.clone()));
+        is_whole(&to);
+        are_alike(from, &to, &there);
+        have_the_same_times(from, &to, &there);
+        // Nothing is held any more, nothing staged, and once more is nothing to do.
+        assert!(SpaceSurvey::open(from).unwrap().holds.is_empty() && SpaceSurvey::open(&to).unwrap().clean);
+        let before = fs::metadata(to.join("lock")).unwrap().mtime();
+        let again = copy(from, &to, &[]).unwrap();
+        assert!(again.iter().all(|copied| copied.became == Became::WasThere), "{again:?}");
+        assert_eq!(fs::metadata(to.join("lock")).unwrap().mtime(), before);
+        // A job goes on from the copy, as it would have from the space, and finds the room that it had.
+        in_sessions(&to, RANKS, &Config { start: Start::default(), ..config }, |rank, session| {
+            let (mut part, mut pages) = (Part::slab(&GLOBAL, rank, RANKS), vec![9; PAGES * BLOCK + 100]);
+            session.protect(part.region("u").unwrap()).unwrap();
+            // SAFETY: the pages live longer than the session protects them.
+            let region = unsafe { Region::new("pages", pages.as_mut_ptr(), pages.len() as u64) };
+            session.protect(region.unwrap()).unwrap();
+            assert_eq!(session.restore().unwrap().unwrap().revision, 5);
+            let mut was = vec![0; PAGES * BLOCK + 100];
+            (1..=5).for_each(|revision| change(&mut was, rank, revision));
+            assert!(part.holds(cell(5)) && pages == was);
+            for _ in 0..4 {
+                session.begin(1 << 16).unwrap();
+                session.write("log", 0, &pages[..30_000]).unwrap();
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            }
+            session.unprotect("u").unwrap();
+            session.unprotect("pages").unwrap();
+        });
+        is_whole(&to);
+        // From there on the two are runs of their own.
+        let error = copy(from, &to, &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("gone on") || error.to_string().contains("another run"), "{error}");
+    }
+}
+
+/// Bytes that the files of a space take.
+fn taken(space: &Path) -> u64 {
+    fs::read_dir(space).unwrap().map(|entry| entry.unwrap().metadata().unwrap().blocks() * 512).sum()
+}
+
+/// What revisions share, their copies share too, also where the second is copied later; and zeros take nothing.
+#[test]
+fn what_revisions_share_is_copied_once() {
+    let (from, to, one) = (folder(), folder(), folder());
+    saves(from.path(), RANKS, &Config { keep: 4, ..incremental() }, 4);
+    copy(from.path(), one.path(), &[1]).unwrap();
+    copy(from.path(), to.path(), &[1, 2]).unwrap();
+    copy(from.path(), to.path(), &[]).unwrap();
+    are_alike(from.path(), to.path(), &[1, 2, 3, 4]);
+    assert_eq!(complete(one.path()), [1]);
+    // The array and the stream change whole; of the pages 5 in 150 do.
+    let (whole, all) = (taken(one.path()), taken(to.path()));
+    let changes = 3 * (GLOBAL.iter().product::<u64>() * 8 + RANKS as u64 * (30_000 + 60 * BLOCK as u64));
+    assert!(all < whole + changes, "{whole} for one, {all} for four");
+}
+
+#[test]
+fn shards_are_read_from_whichever_level_has_them_whole() {
+    let (from, to, memory) = (folder(), folder(), folder());
+    let config = Config {
+        memory: LevelPlace::At(memory.path().to_owned()),
+        memory_copies: 1,
+        memory_keep: 1,
+        memory_after: MemoryAfter::Kept,
+        keep: 2,
+        pfs_every: 2,
+        ..small()
+    };
+    // 2 and 4 lie in the space, 5 in memory alone.
+    saves(from.path(), RANKS, &config, 5);
+    let level = fs::read_dir(memory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let level: Vec<PathBuf> = level.filter(|path| path.join("lock").exists()).collect();
+    assert_eq!(level.len(), 1);
+    let copied = copy(from.path(), to.path(), &[]).unwrap();
+    assert_eq!(became(&copied).last().unwrap(), &(5, Became::Copied));
+    let there: Vec<u64> = copied.iter().map(|copied| copied.revision.key.number).collect();
+    assert!(there.contains(&4), "{there:?}");
+    are_alike(from.path(), to.path(), &there);
+    // Its own directory, and that of its level, take no copy.
+    for own in [from.path(), &level[0]] {
+        let error = copy(from.path(), own, &[]).unwrap_err();
+        assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("lie there"), "{error}");
+    }
+}
+
+/// The file with the portion of rank 0.
+fn layout(space: &Path) -> PathBuf {
+    let mut files = fs::read_dir(space).unwrap().map(|entry| entry.unwrap().path());
+    let is_first = |path: &PathBuf| path.to_string_lossy().contains("layout-000001-000000");
+    files.find(is_first).unwrap()
+}
+
+/// Flips a byte of the array of a rank, in the file `path`.
+fn damage(path: &Path, rank: usize, revision: u64) {
+    let mut layout = Layout::read(path);
+    let item = layout.manifest(rank, revision).items.into_iter().find(|item| item.name == "u").unwrap();
+    layout.flip((layout.place(rank).at + item.extents[0].at + 3000) as usize);
+    layout.write();
+}
+
+/// Damage is named, and is never copied; what another level has whole is read there; other revisions are copied all the same.
+#[test]
+fn damage_is_named_and_read_elsewhere_where_that_can_be() {
+    let (from, to) = (folder(), folder());
+    saves(from.path(), RANKS, &Config { keep: 2, ..small() }, 2);
+    damage(&layout(from.path()), 1, 1);
+    let copied = became(&copy(from.path(), to.path(), &[]).unwrap());
+    let (1, Became::Lost(why)) = &copied[0] else { panic!("{copied:?}") };
+    assert!(why.contains("shard 1") && why.contains("checksum"), "{why}");
+    assert_eq!(copied[1], (2, Became::Copied));
+    assert_eq!(complete(to.path()), [2]);
+    are_alike(from.path(), to.path(), &[2]);
+
+    let (from, to, memory) = (folder(), folder(), folder());
+    let config = Config {
+        memory: LevelPlace::At(memory.path().to_owned()),
+        memory_copies: 1,
+        memory_after: MemoryAfter::Kept,
+        ..small()
+    };
+    saves(from.path(), RANKS, &config, 1);
+    let level = fs::read_dir(memory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let level = level.into_iter().find(|path| path.join("lock").exists()).unwrap();
+    damage(&layout(&level), 0, 1);
+    let copied = copy(from.path(), to.path(), &[]).unwrap();
+    assert_eq!(became(&copied), [(1, Became::Copied)]);
+    assert!(copied[0].elsewhere[0].contains("read from pfs instead"), "{copied:?}");
+    are_alike(from.path(), to.path(), &[1]);
+}
+
+/// Whatever byte of a space is wrong, what is copied of it is right, or is not there.
+#[test]
+fn wrong_bytes_anywhere_never_become_a_revision() {
+    let (from, good) = (folder(), folder());
+    saves(from.path(), 2, &Config { keep: 2, ..incremental() }, 2);
+    let path = layout(from.path());
+    let original = fs::read(&path).unwrap();
+    copy(from.path(), good.path(), &[]).unwrap();
+    let used: Vec<usize> = (0..original.len()).filter(|at| original[*at] != 0).collect();
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut copies = 0;
+    for _ in 0..30 {
+        let (mut bytes, to) = (original.clone(), folder());
+        // Bytes of hashes, manifests and catalogues are few: half of the flips are in the blocks at the end.
+        for _ in 0..random.usize(1..4) {
+            let from = if random.bool() { used.len() / 2 } else { 0 };
+            bytes[used[random.usize(from..used.len())]] ^= 1 << random.u8(..8);
+        }
+        fs::write(&path, &bytes).unwrap();
+        let done = copy(from.path(), to.path(), &[]);
+        fs::write(&path, &original).unwrap();
+        if !to.path().join("lock").exists() {
+            assert!(done.is_err() || done.unwrap().iter().all(|copied| copied.became != Became::Copied));
+            continue;
+        }
+        let there = complete(to.path());
+        copies += there.len();
+        is_whole(to.path());
+        are_alike(good.path(), to.path(), &there);
+    }
+    assert!(copies > 10, "{copies}");
+}
+
+#[test]
+fn what_belongs_to_others_is_refused() {
+    let (from, to) = (folder(), folder());
+    saves(from.path(), RANKS, &small(), 1);
+    let is_refused = |to: &Path, kind, says: &str| {
+        let before = fs::read_dir(to).map(|entries| entries.count()).ok();
+        let error = copy(from.path(), to, &[]).unwrap_err();
+        assert!(error.kind() == kind && error.to_string().contains(says), "{error}");
+        assert_eq!(fs::read_dir(to).map(|entries| entries.count()).ok(), before);
+    };
+    // Of another run.
+    saves(to.path(), RANKS, &small(), 3);
+    is_refused(to.path(), ErrorKind::InvalidArgument, "revisions of another run");
+    assert_eq!(complete(to.path())[0], 3);
+    // No directory, or none that can be written to.
+    let file = folder();
+    fs::write(file.path().join("file"), "x").unwrap();
+    is_refused(&file.path().join("file"), ErrorKind::NotASpace, "not a directory");
+    is_refused(&file.path().join("file/below"), ErrorKind::NotASpace, "not a directory");
+    is_refused(Path::new(""), ErrorKind::InvalidArgument, "empty");
+    // A job has it open, whatever it has saved.
+    let used = folder();
+    in_sessions(used.path(), 2, &small(), |rank, _| {
+        if rank == 0 {
+            is_refused(used.path(), ErrorKind::InUse, "in use");
+        }
+    });
+    for number in [0, 7] {
+        let error = copy(from.path(), folder().path(), &[1, number]).unwrap_err();
+        assert!(error.kind() == ErrorKind::RevisionMissing && error.to_string().contains("there are: 1"), "{error}");
+    }
+    let empty = folder();
+    assert_eq!(copy(empty.path(), to.path(), &[]).unwrap_err().kind(), ErrorKind::NotASpace);
+}
+
+/// The job goes on saving, and keeps one revision; what is copied is held until it is there.
+#[test]
+fn beside_a_job_copies_are_whole() {
+    let (from, to) = (folder(), folder());
+    let config = Config { portion_bytes: 4 << 20, ..small() };
+    let (stop, over, meeting, first) =
+        (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            first.wait();
+            // Whatever fails ends the job, too.
+            let _stop = StopAtEnd(&stop);
+            let mut copies = 0;
+            while copies < 6 {
+                // What went before it could be held is no damage.
+                for copied in copy(from.path(), to.path(), &[]).unwrap() {
+                    match copied.became {
+                        Became::Copied => copies += 1,
+                        Became::WasThere | Became::Gone(_) => {}
+                        Became::Lost(why) => panic!("{why}"),
+                    }
+                }
+            }
+        });
+        in_sessions(from.path(), 2, &config, |rank, session| {
+            let mut part = Part::slab(&GLOBAL, rank, 2);
+            session.protect(part.region("u").unwrap()).unwrap();
+            for revision in 1.. {
+                part.fill(cell(revision));
+                assert_eq!(session.checkpoint().unwrap(), revision);
+                session.wait().unwrap();
+                if (rank, revision) == (0, 2) {
+                    first.wait();
+                }
+                if rank == 0 {
+                    over.store(stop.load(Ordering::Acquire), Ordering::Release);
+                }
+                meeting.wait();
+                if over.load(Ordering::Acquire) {
+                    break;
+                }
+                meeting.wait();
+            }
+            session.unprotect("u").unwrap();
+        });
+    });
+    assert!(SpaceSurvey::open(from.path()).unwrap().holds.is_empty());
+    is_whole(to.path());
+    let there = complete(to.path());
+    assert!(there.len() >= 6, "{there:?}");
+    for number in there {
+        let mut reader = Reader::open(to.path(), Some(number), "test").unwrap();
+        let mut bytes = [0; 8];
+        reader.read(1, "u", 0, &mut bytes).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), cell(number)(Part::slab(&GLOBAL, 1, 2).numbers()[0]));
+    }
+}
+
+/// The job ends even if the copying fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn device(medium: &Medium) -> Arc<dyn Device> {
+    Arc::new(Faulty(medium.view()))
+}
+
+fn keys(medium: &Medium) -> Vec<u64> {
+    SpaceSurvey::open_on(&*device(medium)).map_or(Vec::new(), |survey| {
+        survey.revisions.iter().filter(|revision| revision.complete).map(|revision| revision.key.number).collect()
+    })
+}
+
+/// Wherever a copy is cut off, by a kill or by a loss of power, all that is complete there is whole, nothing that was there has
+/// gone, and the next copy makes the rest.
+#[test]
+fn a_copy_that_is_cut_off_is_gone_on_with() {
+    for (ranks, capture) in [(1, Capture::Whole), (2, Capture::Incremental)] {
+        let shape = Shape { ranks, keep: 2, stage: Stage::Direct, capture, ..Shape::ALONE };
+        let source = Medium::new(true);
+        job(&source, shape, |mut program, mut session| {
+            for step in 1..=3 {
+                program.fill(&mut session, Mark { run: 1, step }, 20_000 + 4096 * step as usize)?;
+                session.checkpoint()?;
+                session.wait()?;
+            }
+            Ok(session.close()?)
+        })
+        .unwrap();
+        let source = source.end_processes();
+        let target = Medium::new(true);
+        // One revision is there before, and the others come beside it.
+        let oldest = *keys(&source).last().unwrap();
+        copy_on(&device(&source), &*device(&target), &[oldest], &|_| ()).unwrap();
+        let begun = target.operations();
+        copy_on(&device(&source), &*device(&target), &[], &|_| ()).unwrap();
+        let all = keys(&source);
+        assert_eq!(keys(&target), all);
+        let (mut durable, mut cases, mut seen) = (Durable::default(), 0, [0; 2]);
+        for (point, operation) in target.log().iter().enumerate() {
+            durable.apply(operation);
+            for loss in losses(&durable, point, 2) {
+                cases += 1;
+                let medium = Medium::resume(Durable::of(durable.image(loss)), true);
+                let told = format!("power lost after {point} operations, {loss:?}");
+                let there = keys(&medium);
+                assert!(point < begun || there.contains(&oldest), "{told}: {there:?}");
+                seen[usize::from(there == all)] += 1;
+                check(&medium, &told);
+                let mut known = copy_on(&device(&source), &*device(&medium), &[], &|_| ()).unwrap();
+                known.retain(|copied| copied.became == Became::WasThere);
+                assert_eq!(known.len(), there.len(), "{told}");
+                assert_eq!(keys(&medium), all, "{told}");
+                check(&medium, &told);
+                if cases % 7 == 0 {
+                    job(&medium, shape, |mut program, mut session| {
+                        expect(program.restore(&mut session), Mark { run: 1, step: 3 })?;
+                        program.fill(&mut session, Mark { run: 2, step: 1 }, 20_000)?;
+                        session.checkpoint()?;
+                        Ok(session.wait()?)
+                    })
+                    .unwrap_or_else(|trouble| panic!("{told}: {trouble}"));
+                }
+            }
+        }
+        assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+        tell!("{shape:?}: {} operations, {cases} cases", target.operations());
+    }
+}
+
+fn check(medium: &Medium, told: &str) {
+    let Ok(survey) = SpaceSurvey::open_on(&*device(medium)) else { return };
+    whole::check(&medium.files()).unwrap_or_else(|why| panic!("{told}: {why}"));
+    for revision in survey.revisions.iter().filter(|revision| revision.complete) {
+        assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole, "{told}: revision {}", revision.key.number);
+    }
+}
+
+/// What happens to one of the writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// A bit of it arrives wrong.
+    Wrong,
+    Full,
+}
+
+#[derive(Debug)]
+struct Faults {
+    fault: Fault,
+    /// So many writes are done before it.
+    left: AtomicU64,
+    /// From there on all fail alike.
+    lasts: bool,
+}
+
+impl Between for Faults {
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let left = self.left.load(Ordering::Acquire);
+        self.left.store(left.saturating_sub(1), Ordering::Release);
+        match (left, self.fault) {
+            (1, Fault::Wrong) => {
+                let mut wrong = bytes.to_vec();
+                wrong[bytes.len() / 3] ^= 4;
+                file.write_at(&wrong, offset)
+            }
+            (1, Fault::Full) => {
+                self.left.store(u64::from(self.lasts), Ordering::Release);
+                Err(io::Error::from_raw_os_error(libc::ENOSPC))
+            }
+            _ => file.write_at(bytes, offset),
+        }
+    }
+}
+
+/// A write that arrives wrong is noticed before the revision counts, one that finds no room ends the copy, and the next copy
+/// makes all that is missing.
+#[test]
+fn what_cannot_be_written_never_counts() {
+    let from = folder();
+    saves(from.path(), 2, &Config { keep: 2, ..small() }, 1);
+    let source: Arc<dyn Device> = Arc::new(Disk::existing(from.path()));
+    let (mut refused, mut wrong_roots) = (0, 0);
+    for fault in [Fault::Wrong, Fault::Full] {
+        for write in 1.. {
+            let to = folder();
+            let faults = Faults { fault, left: AtomicU64::new(write), lasts: fault == Fault::Full };
+            let watched = Watched::new(Disk::make(to.path()).unwrap(), faults);
+            let done = copy_on(&source, &watched, &[], &|_| ());
+            let told = format!("{fault:?}, write {write}");
+            let there = SpaceSurvey::open(to.path()).map(|survey| survey.newest().map(|newest| newest.key.number));
+            match done {
+                Err(error) => {
+                    refused += 1;
+                    let kinds = [ErrorKind::Damaged, ErrorKind::NotASpace, ErrorKind::SyncFailed, ErrorKind::DiskFull];
+                    assert!(kinds.contains(&error.kind()), "{told}: {error}");
+                    assert!(fault == Fault::Wrong || error.to_string().contains("room"), "{told}: {error}");
+                    // A root that was wrong may be the one before the last: then all is there, and told as not sure.
+                    if let Ok(Some(_)) = there {
+                        wrong_roots += 1;
+                    }
+                }
+                Ok(copied) => {
+                    assert_eq!(became(&copied), [(1, Became::Copied)], "{told}");
+                    is_whole_or_torn(to.path());
+                    are_alike(from.path(), to.path(), &[1]);
+                }
+            }
+            if watched.between.left.load(Ordering::Acquire) > 1 {
+                break;
+            }
+            if fault == Fault::Full {
+                let copied = became(&copy(from.path(), to.path(), &[]).unwrap());
+                assert!(copied.len() == 1 && !matches!(copied[0].1, Became::Lost(_)), "{told}: {copied:?}");
+                are_alike(from.path(), to.path(), &[1]);
+            }
+        }
+    }
+    assert!(refused > 20 && wrong_roots < refused / 2, "{refused} refused, {wrong_roots} whole");
+}
+
+/// As `is_whole`, where a slot may be wrong beside one that leads to all.
+fn is_whole_or_torn(space: &Path) {
+    let survey = SpaceSurvey::open(space).unwrap();
+    assert!(survey.newest().is_some_and(|newest| newest.verify(&|_| ()).unwrap() == Verified::Whole));
+}

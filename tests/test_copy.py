@@ -1,0 +1,104 @@
+"""`mainstay copy`: a job that goes on saving, or was killed, is taken to another directory, and goes on from there; the copy is
+killed again and again."""
+
+import random
+import subprocess
+import time
+
+import numpy
+import pytest
+from command import MAINSTAY, arrays, mainstay
+from job import Job
+from jobs import run
+from limits import LIMIT_S
+
+RANKS = 3
+EVERY = 20
+WAYS = {
+    "default": {},
+    "a file for each rank, what changed": {"KEEP": 3, "PER": "rank", "CAPTURE": "incremental"},
+    "one writer": {"KEEP": 2, "PER": "node", "AGGREGATORS": 1},
+    "levels": {"KEEP": 2, "MEMORY": "{scratch}/memory", "MEMORY_COPIES": 1, "PFS_EVERY": 2, "MEMORY_AFTER": "kept"},
+}
+
+
+def with_settings(way, scratch, command):
+    return ["env", *(f"MAINSTAY_{key}={value}".format(scratch=scratch) for key, value in way.items()), *command]
+
+
+def complete(space):
+    return [r["revision"] for r in mainstay("ls", space)["revisions"] if r["state"] != "incomplete"]
+
+
+def copied(space, other):
+    """Revisions that a copy has made, and those that were there."""
+    document = mainstay("copy", space, other)
+    return [r["revision"] for r in document["revisions"] if r["state"] in ("copied", "was_there")]
+
+
+def is_as_in(space, other, revision, scratch):
+    """A revision is exported from both, and is the same."""
+    each = []
+    for number, of in enumerate((space, other)):
+        folder = scratch / f"out-{revision}-{number}"
+        each.append(arrays(folder, mainstay("export", of, folder, "--revision", revision)))
+    one, two = each
+    assert one.keys() == two.keys() and one
+    assert all(one[key].dtype == two[key].dtype and numpy.array_equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
+    space, other = scratch / "space", scratch / "made" / "other"
+    endless = with_settings(WAYS[way], scratch, jacobi3d(space, 10**9, EVERY))
+    with Job(RANKS, endless, scratch, LIMIT_S) as job:
+        lines = job.lines()
+        for _ in range(4):
+            assert any(line.startswith("step ") for line in lines)
+        beside = copied(space, other)
+        assert beside, "nothing was copied beside the job"
+        assert mainstay("verify", other)["good"]
+        assert mainstay("ls", space)["holds"] == []
+        for _ in range(4):
+            assert any(line.startswith("step ") for line in lines)
+        assert job.process.poll() is None, job.tail()
+        job.kill_rank(1)
+        assert job.wait() != 0, job.tail()
+    # What was staged is completed first: the copy is of all that there is.
+    subprocess.run([MAINSTAY, "salvage", space], stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    newest = complete(space)[0]
+    there = copied(space, other)
+    assert there[0] == newest > max(beside)
+    assert mainstay("verify", other)["good"]
+    for revision in there:
+        is_as_in(space, other, revision, scratch)
+    on = with_settings(WAYS[way], scratch, jacobi3d(other, (newest + 2) * EVERY, EVERY))
+    status, output = run(RANKS, on, scratch)
+    assert status == 0 and f"restored revision {newest}," in output, output
+    assert complete(other)[0] > newest
+    # Whatever the job has saved since, its space is one of its own now.
+    assert "directory of its own" in mainstay("copy", space, other, code=2)
+
+
+def test_a_copy_that_is_killed_again_and_again_is_made_in_the_end(jacobi3d, scratch):
+    space, other = scratch / "space", scratch / "other"
+    status, output = run(RANKS, with_settings({"KEEP": 4}, scratch, jacobi3d(space, 6 * EVERY, EVERY)), scratch)
+    assert status == 0, output
+    revisions = complete(space)
+    chance, killed = random.Random(7), 0
+    for _ in range(25):
+        process = subprocess.Popen([MAINSTAY, "copy", space, other], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(chance.uniform(0, 0.02))
+        process.kill()
+        killed += process.wait(LIMIT_S) != 0
+        process.stderr.close()
+        if (other / "lock").exists():
+            found = complete(other)
+            assert set(found) <= set(revisions)
+            assert not found or mainstay("verify", other)["good"]
+    assert killed
+    assert copied(space, other) == revisions
+    for revision in revisions:
+        is_as_in(space, other, revision, scratch)
+    status, output = run(RANKS, jacobi3d(other, 7 * EVERY, EVERY), scratch)
+    assert status == 0 and f"restored revision {revisions[0]}," in output, output
