@@ -41,9 +41,9 @@ fn version() -> String {
     let numbers: Vec<&str> = env!("CARGO_PKG_VERSION").split('.').collect();
     let [major, minor, patch] = numbers[..] else { panic!("a version has three numbers: {numbers:?}") };
     format!(
-        "\n\n/* The version that this header is of: MAINSTAY_VERSION_NUMBER grows, 1.2.3 is 10203. */\n\
+        "\n/* The version that this header is of: MAINSTAY_VERSION_NUMBER grows, 1.2.3 is 10203. */\n\
          #define MAINSTAY_VERSION \"{major}.{minor}.{patch}\"\n\
-         #define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})"
+         #define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})\n"
     )
 }
 
