@@ -123,30 +123,25 @@ def test_a_wheel_that_needs_a_newer_system_is_refused(wheel, scratch):
     assert tool.returncode == 1 and "libmainstay.so.0 needs glibc 2." in tool.stderr
 
 
-def versions_of(symbols, defined):
-    """By name, the versions of glibc of the symbols that a library defines, or that it cannot do without."""
-    which = r"(?!UND)\S+" if defined else "UND"
+def versions_of(library, which):
+    """By name, the versions of glibc of a library's symbols, as readelf tells of `which` they are."""
+    told = said(["readelf", "--wide", "--dyn-syms", library], env={**os.environ, "LC_ALL": "C"})
     found = {}
-    for name, version in re.findall(rf"(?:GLOBAL|WEAK) +DEFAULT +{which} (\w+)@+GLIBC_([\d.]+)", symbols) if defined else re.findall(
-        rf"GLOBAL +DEFAULT +{which} (\w+)@+GLIBC_([\d.]+)", symbols
-    ):
+    for name, version in re.findall(rf"{which} (\w+)@+GLIBC_([\d.]+)", told):
         found.setdefault(name, set()).add(tuple(map(int, version.split("."))))
     return found
 
 
-def symbols(library):
-    return said(["readelf", "--wide", "--dyn-syms", library], env={**os.environ, "LC_ALL": "C"})
-
-
-def test_what_is_built_here_calls_nothing_that_older_systems_lack(scratch):
+def test_what_is_built_here_calls_nothing_that_older_systems_lack():
     """What links to this machine's glibc takes its newest versions. The older ones that are to do as well are there, too."""
     with open("/proc/self/maps") as maps:
         ctypes.CDLL("libm.so.6")
         libraries = {line.split()[-1] for line in maps if re.search(r"/lib[cm]\.so\.6$", line)}
     assert len(libraries) == 2, libraries
-    there = [versions_of(symbols(library), defined=True) for library in libraries]
+    there = [versions_of(library, r"(?:GLOBAL|WEAK) +DEFAULT +(?!UND)\S+") for library in libraries]
     for file in ("libmainstay.so", "mainstay"):
-        taken = versions_of(symbols(ROOT / "target" / "release" / file), defined=False)
+        # What is only called where it is there is weak.
+        taken = versions_of(ROOT / "target" / "release" / file, "GLOBAL +DEFAULT +UND")
         assert len(taken) > 50, f"{file}: few symbols are taken of glibc, if these are all: {taken}"
         newer = {name for name, versions in taken.items() if max(versions) > GLIBC} - ONCE_LINKED_IN
         lacking = {name for name in newer if not any(min(of.get(name, [(9,)])) <= GLIBC for of in there)}
