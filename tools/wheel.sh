@@ -13,5 +13,6 @@ export "CARGO_TARGET_$(echo "$under" | tr '[:lower:]' '[:upper:]')_LINKER=$PWD/t
 rm -rf dist
 make --no-print-directory stage RELEASE="target/$host/release"
 maturin build --release --compatibility "manylinux_$(echo "$GLIBC" | tr . _)" --out dist
-maturin sdist --out dist
+# It is made of what git tells.
+[ ! -e .git ] || maturin sdist --out dist
 python tools/needs.py dist/*.whl
