@@ -4,9 +4,11 @@ PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
-SONAME := libmainstay.so.0
+SONAME := libmainstay.so.$(firstword $(subst ., ,$(VERSION)))
 RELEASE := target/release
 SHARE = $(DESTDIR)$(PREFIX)/share
+# The oldest glibc that a wheel of `make wheel` runs with: that of RHEL 8 and its like, and of Debian 10.
+GLIBC := 2.28
 MDBOOK_VERSION := 0.5.4
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
@@ -22,7 +24,8 @@ help:
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
-	@echo "make wheel                    the Python package with the command and the C library, in dist"
+	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
+	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 the long versions of the crash and kill tests; random programs for an hour,"
@@ -37,6 +40,10 @@ help:
 # MPICH: its commands have the names of those of Open MPI, which is in .venv.
 .venv-mpich/ready: requirements-mpich.lock tools/venv.sh
 	@PYTHON='$(PYTHON)' tools/venv.sh .venv-mpich requirements-mpich.lock
+
+# zig, a hundred megabytes: for `make wheel` alone.
+.venv-wheel/ready: requirements-wheel.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' tools/venv.sh .venv-wheel requirements-wheel.lock
 
 check-rust:
 	@tools/check.sh rust c
@@ -68,15 +75,16 @@ stage: build
 	@$(MAKE) --no-print-directory install DESTDIR='$(CURDIR)/target/wheel-prefix' PREFIX=/
 	@tools/stage.sh target/wheel-prefix $(SONAME)
 
-wheel: stage .venv/ready
-	@rm -rf dist
-	.venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
+wheel: check-rust .venv-wheel/ready
+	tools/wheel.sh $(GLIBC)
 
-# The wheel, installed where tests and demo look for it.
-python: wheel
+# The wheel for this machine, from what `make build` has built, installed where tests and demo look for it.
+python: stage .venv/ready
+	@rm -rf target/python
+	.venv/bin/maturin build --release --out target/python
 	@for home in .venv .venv-mpich; do test ! -e $$home/ready || \
 		$$home/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
-			dist/*.whl || exit; done
+			target/python/*.whl || exit; done
 
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
@@ -153,4 +161,4 @@ campaign: check-tests build .venv-mpich/ready python
 	.venv/bin/python -m pytest tests -m campaign
 
 clean:
-	rm -rf target .venv .venv-mpich dist demo-out bench/out
+	rm -rf target .venv .venv-mpich .venv-wheel dist demo-out bench/out

@@ -1,15 +1,21 @@
-"""The wheel brings all that a program in Python or C needs, into any environment."""
+"""The wheel brings all that a program in Python or C needs, into any environment, and so does the source package.
 
+`make python` makes the wheel for this machine, `make wheel` the one for others, which is looked at here where it was made.
+"""
+
+import ctypes
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
 import maturin
+import needs
 import pytest
 from jobs import run
 from limits import LIMIT_S
@@ -17,6 +23,10 @@ from mpi import ROOT
 from programs import SOURCES
 
 RANKS = 2
+GLIBC = (2, 28)
+CRATES = ["Cargo.toml", "Cargo.lock", "engine/src", "objects/src", "capi", "cli/src", "python"]
+# In glibc itself since 2.33. Before, each program had its own, from libc_nonshared.a.
+ONCE_LINKED_IN = {f"{name}{bits}" for name in ("stat", "fstat", "lstat", "fstatat") for bits in ("", "64")}
 PROGRAM = """
 import array, mainstay
 field = array.array("d", [0.0] * 1000)
@@ -29,11 +39,27 @@ print(field[0])
 """
 
 
-@pytest.fixture(scope="module")
-def wheel():
-    wheels = list((ROOT / "dist").glob("mainstay-*.whl"))
-    assert len(wheels) == 1, f"`make wheel` makes one wheel in dist: {wheels}"
+def only(folder, made_by):
+    wheels = list((ROOT / folder).glob("mainstay-*.whl"))
+    assert len(wheels) == 1, f"`{made_by}` makes one wheel in {folder}: {wheels}"
     return wheels[0]
+
+
+@pytest.fixture(scope="module")
+def for_others():
+    """The wheel of `make wheel`, if it has been made from what is here now."""
+    if not (ROOT / "dist").exists():
+        pytest.skip("`make wheel` was not run")
+    wheel = only("dist", "make wheel")
+    sources = said(["git", "ls-files", "-z", *CRATES], cwd=ROOT).split("\0")
+    if any((ROOT / name).stat().st_mtime > wheel.stat().st_mtime for name in sources if name and (ROOT / name).exists()):
+        pytest.skip("`make wheel` was run before what is here now")
+    return wheel
+
+
+@pytest.fixture(scope="module", params=["make python", "make wheel"])
+def wheel(request):
+    return request.getfixturevalue("for_others") if request.param == "make wheel" else only("target/python", "make python")
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +107,65 @@ def test_it_is_laid_out_as_an_installation_is(wheel, scratch):
     assert brought == {name for name in installed if not re.search(r"libmainstay\.(a|so\.\d+\.)", name)}
 
 
+def test_it_needs_no_newer_system_than_its_name_says(for_others):
+    machine = os.uname().machine
+    assert for_others.name.endswith(f"-cp310-abi3-manylinux_2_{GLIBC[1]}_{machine}.whl")
+    assert (needs.promised(for_others), needs.excess(for_others)) == (GLIBC, ([], 3))
+
+
+def test_a_wheel_that_needs_a_newer_system_is_refused(wheel, scratch):
+    """The wheel under the name of one for older systems. glibc 2.5 has not got `statx`, say."""
+    renamed = scratch / re.sub(r"-(manylinux|linux)\w+\.whl", "-manylinux_2_5_x86_64.whl", wheel.name)
+    renamed.symlink_to(wheel)
+    lines, files = needs.excess(renamed)
+    assert files == 3 and len(lines) == 3 and all(" needs glibc 2." in line for line in lines), lines
+    tool = subprocess.run([sys.executable, ROOT / "tools" / "needs.py", renamed], capture_output=True, text=True)
+    assert tool.returncode == 1 and "libmainstay.so.0 needs glibc 2." in tool.stderr
+
+
+def versions_of(library, which):
+    """By name, the versions of glibc of a library's symbols, as readelf tells of `which` they are."""
+    told = said(["readelf", "--wide", "--dyn-syms", library], env={**os.environ, "LC_ALL": "C"})
+    found = {}
+    for name, version in re.findall(rf"{which} (\w+)@+GLIBC_([\d.]+)", told):
+        found.setdefault(name, set()).add(tuple(map(int, version.split("."))))
+    return found
+
+
+def test_what_is_built_here_calls_nothing_that_older_systems_lack():
+    """What links to this machine's glibc takes its newest versions. The older ones that are to do as well are there, too."""
+    with open("/proc/self/maps") as maps:
+        ctypes.CDLL("libm.so.6")
+        libraries = {line.split()[-1] for line in maps if re.search(r"/lib[cm]\.so\.6$", line)}
+    assert len(libraries) == 2, libraries
+    there = [versions_of(library, r"(?:GLOBAL|WEAK) +DEFAULT +(?!UND)\S+") for library in libraries]
+    for file in ("libmainstay.so", "mainstay"):
+        # What is only called where it is there is weak.
+        taken = versions_of(ROOT / "target" / "release" / file, "GLOBAL +DEFAULT +UND")
+        assert len(taken) > 50, f"{file}: few symbols are taken of glibc, if these are all: {taken}"
+        newer = {name for name, versions in taken.items() if max(versions) > GLIBC} - ONCE_LINKED_IN
+        lacking = {name for name in newer if not any(min(of.get(name, [(9,)])) <= GLIBC for of in there)}
+        assert not lacking, f"{file} calls what glibc {GLIBC} lacks, so that `make wheel` would fail"
+
+
+def test_all_tell_one_version(wheel, home):
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    major, minor, patch = version.split(".")
+    assert wheel.name.startswith(f"mainstay-{version}-")
+    assert said([home / "bin" / "mainstay", "--version"]) == f"mainstay {version}\n"
+    told = "import mainstay; from importlib.metadata import version; print(mainstay.__version__, version('mainstay'))"
+    assert said([home / "bin" / "python", "-I", "-c", told]) == f"{version} {version}\n"
+    header = (home / "include" / "mainstay.h").read_text()
+    assert f'#define MAINSTAY_VERSION "{version}"\n' in header
+    assert f"#define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})\n" in header
+    assert f"\nVersion: {version}\n" in (home / "lib" / "pkgconfig" / "mainstay.pc").read_text()
+    assert f'"{version}"' in (home / "lib" / "cmake" / "mainstay" / "mainstay-config-version.cmake").read_text()
+    dynamic = said(["readelf", "--dynamic", home / "lib" / f"libmainstay.so.{major}"], env={**os.environ, "LC_ALL": "C"})
+    assert f"[libmainstay.so.{major}]" in dynamic
+    crates = [*ROOT.glob("*/Cargo.toml")]
+    assert len(crates) == 5 and all("\nversion.workspace = true\n" in path.read_text() for path in crates)
+
+
 def test_what_pkg_config_is_told_moves_with_it(home):
     text = (home / "lib" / "pkgconfig" / "mainstay.pc").read_text()
     assert "prefix=${pcfiledir}/../..\n" in text and str(ROOT) not in text
@@ -109,15 +194,21 @@ def clone(folder):
 def installs_in(home, folder, *options, **more):
     said([sys.executable, "-m", "venv", home])
     pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
-    said([*pip, *options, folder / "python"], **more)
+    said([*pip, *options, folder], **more)
 
 
-def test_pip_install_of_a_fresh_clone(scratch):
-    """It ended with "No such data directory": the wheel's metadata is asked for before anything is laid out.
+def test_pip_install_of_the_source_package(scratch):
+    """It is the repository as git has it, and builds without any of it.
 
+    In a fresh clone it ended with "No such data directory": the wheel's metadata is asked for before anything is laid out.
     What cargo has built is shared; the rest is as it comes.
     """
-    fresh = clone(scratch / "clone")
+    said([Path(sys.executable).parent / "maturin", "sdist", "--out", scratch], cwd=ROOT)
+    (package,) = scratch.glob("mainstay-*.tar.gz")
+    with tarfile.open(package) as archive:
+        archive.extractall(scratch, filter="tar")
+    (fresh,) = (path for path in scratch.glob("mainstay-*") if path.is_dir())
+    assert "\nName: mainstay\n" in (fresh / "PKG-INFO").read_text() and not (fresh / ".git").exists()
     (fresh / "target").mkdir()
     (fresh / "target" / "release").symlink_to(ROOT / "target" / "release")
     built = (ROOT / "target" / "release" / "mainstay").stat()
@@ -136,6 +227,6 @@ def test_pip_install_of_a_fresh_clone(scratch):
 
 @pytest.mark.campaign
 def test_pip_install_of_a_fresh_clone_all_by_itself(scratch):
-    """As a user would, with pip's isolated build and nothing built before."""
+    """As a user would, with pip's isolated build and nothing built before; what cargo has loaded from its registry is there."""
     installs_in(scratch / "home", clone(scratch / "clone"))
     assert said([scratch / "home" / "bin" / "python", "-I", "-c", PROGRAM], cwd=scratch) == "None\n1.0\n"

@@ -9,6 +9,7 @@ const OBJECTS: &str = "src/objects.rs";
 fn the_committed_header_is_current() {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = cbindgen::Config::from_file(crate_directory.join("cbindgen.toml")).unwrap();
+    config.after_includes = config.after_includes.map(|text| version() + &text);
     config.export.exclude = public_names(&fs::read_to_string(crate_directory.join(OBJECTS)).unwrap());
     let mut generated = Vec::new();
     cbindgen::generate_with_config(crate_directory, config).unwrap().write(&mut generated);
@@ -33,6 +34,17 @@ fn compare(crate_directory: &Path, name: &str, generated: &[u8]) {
     }
     let current = fs::read_to_string(&committed).unwrap_or_default();
     assert!(current == generated, "capi/include/{name} is not what the sources give: run `make header`");
+}
+
+/// The version of the library, for the preprocessor.
+fn version() -> String {
+    let numbers: Vec<&str> = env!("CARGO_PKG_VERSION").split('.').collect();
+    let [major, minor, patch] = numbers[..] else { panic!("a version has three numbers: {numbers:?}") };
+    format!(
+        "\n/* The version that this header is of: MAINSTAY_VERSION_NUMBER grows, 1.2.3 is 10203. */\n\
+         #define MAINSTAY_VERSION \"{major}.{minor}.{patch}\"\n\
+         #define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})\n"
+    )
 }
 
 /// The functions and types that a source declares for C.

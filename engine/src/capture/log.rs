@@ -7,10 +7,7 @@
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
     error::{Error, Result},
-    space::{
-        format::{Annex, BLOCK_BYTES, ElementType, Item, ItemKind, Manifest},
-        free::Blocks,
-    },
+    space::format::{Annex, ElementType, Item, ItemKind, Manifest},
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -57,14 +54,6 @@ pub(crate) struct Handed {
     pub(crate) alignment: u64,
     /// Whether the piece is a part of something larger, and is staged as that would be, however short it is.
     pub(crate) is_part: bool,
-}
-
-/// A stretch of the log that lies in one run of the portion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) bytes: u64,
-    /// Where the stretch begins in the portion, in bytes.
-    pub(crate) at: u64,
 }
 
 impl Handed {
@@ -252,35 +241,16 @@ fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
     }
 }
 
-/// `bytes` bytes of the log from `offset` on, laid into `runs` in their order: one piece in each run.
-pub(crate) fn pieces(runs: &[Blocks], offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
-    let (mut start, end) = (0, offset + bytes);
-    runs.iter().filter_map(move |run| {
-        let (from, to) = (offset.max(start), end.min(start + run.count * BLOCK_BYTES));
-        let at = run.first * BLOCK_BYTES + from.saturating_sub(start);
-        start += run.count * BLOCK_BYTES;
-        (from < to).then(|| Piece { bytes: to - from, at })
-    })
-}
-
-/// The first `blocks` of `runs`.
-pub(crate) fn first_blocks(runs: &[Blocks], mut blocks: u64) -> Vec<Blocks> {
-    let mut first = Vec::with_capacity(runs.len());
-    for run in runs {
-        let count = run.count.min(blocks);
-        if count == 0 {
-            break;
-        }
-        first.push(Blocks { first: run.first, count });
-        blocks -= count;
-    }
-    first
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{BLOCK, Extent};
+    use crate::{
+        capture::LogRuns,
+        space::{
+            format::{BLOCK, Extent},
+            free::Blocks,
+        },
+    };
 
     fn blocks(first: u64, count: u64) -> Blocks {
         Blocks { first, count }
@@ -313,7 +283,7 @@ mod tests {
             }
             let mut portion = vec![0xee; 600 * BLOCK];
             let mut rest = &log[..];
-            for piece in pieces(&runs, 0, log.len() as u64) {
+            for piece in LogRuns::from(runs.to_vec()).pieces(0, log.len() as u64) {
                 let (now, later) = rest.split_at(piece.bytes as usize);
                 portion[piece.at as usize..][..now.len()].copy_from_slice(now);
                 rest = later;

@@ -2,7 +2,7 @@
 
 use super::Kept;
 use crate::{
-    capture::{Contents, Piece, Size, first_blocks, pieces},
+    capture::{Contents, LogRuns, Piece, Size, first_blocks},
     error::Result,
     ground::Instant,
     mutant::{self, Mutant},
@@ -91,7 +91,7 @@ pub(crate) struct Allocation {
     /// Where the catalogue of the root goes that publishes the revision.
     pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
-    pub(crate) data: Vec<Blocks>,
+    pub(crate) data: LogRuns,
     /// Runs that the revision leads to as well, ascending, of older revisions or saved early: nobody writes them any more.
     /// They follow `data` in the log.
     pub(crate) shared: Vec<Run>,
@@ -113,7 +113,7 @@ impl Allocation {
     /// The part of it that a shard with `contents` takes, which leads to these runs, with blocks in `frames`; `None` if its
     /// metadata has no room.
     pub(crate) fn leading(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
-        let data = first_blocks(&self.data, contents.blocks);
+        let data = first_blocks(&self.data, contents.blocks).into();
         let packing = self.packing.map(|packing| Packing::of(packing.codec, contents.blocks));
         let whole = Allocation { data, packing, ..self.clone() }.sharing(shared, &[], frames);
         let manifest = whole.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64;
@@ -202,7 +202,7 @@ impl Allocation {
         mut note: impl FnMut(u64, Duration),
     ) -> Result<()> {
         let mut rest = bytes;
-        for Piece { bytes, at, .. } in pieces(&self.data, offset, bytes.len() as u64) {
+        for Piece { bytes, at, .. } in self.data.pieces(offset, bytes.len() as u64) {
             let (now, later) = rest.split_at(bytes as usize);
             let begun = Instant::now();
             portion.write(at, now)?;
@@ -215,19 +215,19 @@ impl Allocation {
 
     /// Where in the portion `bytes` bytes of the log lie, from `offset` on.
     pub(crate) fn places_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
-        pieces(&self.data, offset, bytes)
+        self.data.pieces(offset, bytes)
     }
 
     /// Where in the portion `bytes` bytes of the log lie, from `offset` on, or as many of them as lie together.
     pub(crate) fn place_of(&self, offset: u64, bytes: u64) -> Option<Piece> {
-        pieces(&self.data, offset, bytes).next()
+        self.data.pieces(offset, bytes).next()
     }
 
     /// Reads `bytes` bytes of the log, from `offset` on, from where they lie in `portion`.
     pub(crate) fn read(&self, portion: &Portion, offset: u64, bytes: u64) -> Result<Aligned> {
         let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
         let mut rest = &mut read[..bytes as usize];
-        for Piece { bytes, at } in pieces(&self.data, offset, bytes) {
+        for Piece { bytes, at } in self.data.pieces(offset, bytes) {
             let (now, later) = rest.split_at_mut(bytes as usize);
             portion.read_into(at, now)?;
             rest = later;
@@ -237,7 +237,7 @@ impl Allocation {
 
     /// All blocks of the allocation.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
-        self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).chain(&self.early).copied()
+        self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(self.data.iter()).chain(&self.early).copied()
     }
 
     /// Whether data and metadata of `portion` may use all blocks of the allocation.
@@ -346,7 +346,16 @@ pub(super) fn allocate<'a>(
         let placed = has_blocks.then(|| place(free.clone(), slots, newest, retained, need)).flatten();
         if let Some((catalogue, meta, data)) = placed {
             let (shared, early, frames) = Default::default();
-            return Some(Allocation { freeing, catalogue, meta, data, shared, early, frames, packing: need.packing });
+            return Some(Allocation {
+                freeing,
+                catalogue,
+                meta,
+                data: data.into(),
+                shared,
+                early,
+                frames,
+                packing: need.packing,
+            });
         }
         if freed == 2 {
             return None;

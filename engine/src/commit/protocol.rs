@@ -94,7 +94,7 @@ mod tests {
             freeing: freeing.iter().map(|first| blocks(*first, 1)).collect(),
             catalogue: blocks(20, 1),
             meta: blocks(21, 1),
-            data: Vec::new(),
+            data: Vec::new().into(),
             shared: Vec::new(),
             early: Vec::new(),
             frames: Vec::new(),

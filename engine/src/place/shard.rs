@@ -466,6 +466,8 @@ impl Shard {
         match error {
             // The whole space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
+            // Of a nearer level, from which this one was fed.
+            Error::NotSaved { revision, .. } if revision == self.key().number => error,
             _ => Error::NotSaved { revision: self.key().number, failure: Failure::from(&error) },
         }
     }

@@ -14,7 +14,14 @@ use mainstay_engine::{
     device::Disk,
     group::{Group, Solo, ThreadGroup},
 };
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 const BYTES: usize = 30_000;
 
@@ -302,6 +309,35 @@ fn a_wait_for_one_level_tells_what_that_one_did_not_get() {
             })
             .unwrap();
     }
+}
+
+/// What the nearest level did not get, no farther one has either. That was told of the farther one with the same words twice.
+#[test]
+fn a_level_that_is_fed_from_one_that_failed_tells_once_that_the_revision_was_not_saved() {
+    let of_farther = AtomicUsize::new(0);
+    // The first ones write what is staged, the last ones sync and publish it.
+    for write in 1..=8 {
+        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1)], ranks: 1 };
+        let views = levels.views();
+        levels
+            .job_by(&views, |_, mut program, mut session| {
+                save(&mut program, &mut session, 1, 1, true)?;
+                views[0][0].fails_in(write, Failure::Full);
+                program.fill(&mut session, Mark { run: 1, step: 2 }, BYTES)?;
+                let saved = session.checkpoint().map(drop);
+                let nearest = session.wait_for(LevelKind::Memory);
+                let farther = session.wait_for(LevelKind::Disk);
+                of_farther.fetch_add(usize::from(farther.is_err()), Ordering::Relaxed);
+                for told in [saved, nearest, farther].into_iter().filter_map(Result::err) {
+                    let said = "revision 2 was not saved, earlier ones are as they were: ";
+                    assert!(told.to_string().matches(said).count() < 2, "write {write}: {told}");
+                }
+                let _ = session.close();
+                Ok(())
+            })
+            .unwrap();
+    }
+    assert!(of_farther.into_inner() > 0, "no write failed that the farther level was told of");
 }
 
 #[test]

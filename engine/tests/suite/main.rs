@@ -26,6 +26,7 @@ mod format;
 mod full_portions;
 mod globals;
 mod groups;
+mod holding;
 mod holds;
 mod incremental;
 mod layers;

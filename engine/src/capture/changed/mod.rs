@@ -7,6 +7,7 @@
 
 mod base;
 mod early;
+mod fewer;
 mod hashes;
 mod led;
 mod pages;

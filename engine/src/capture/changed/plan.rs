@@ -6,6 +6,7 @@
 use super::{
     Base, Lies,
     base::{add, stored},
+    fewer::{fit, merge},
     hashes::each_block,
 };
 use crate::{
@@ -14,8 +15,6 @@ use crate::{
 };
 use std::ops::Range;
 
-/// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
-const PARTS_MAX: usize = 2500;
 /// Where there are more parts than this and than a quarter of the blocks, the list of them costs more than it saves, and
 /// reading slows down.
 const PARTS_FEW: u64 = 4096;
@@ -83,14 +82,15 @@ impl Plan {
         let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
         let mut more = more / BLOCK_BYTES;
         clean.iter_mut().for_each(|clean| merge(clean, &mut more));
+        let parts_max = PARTS_FEW.max(blocks_for(all) / PARTS_PER_BLOCKS);
+        fit(&mut clean, &bytes, parts_max);
 
         let shared = runs(&clean, base)?;
         let numbers = Numbers::of(&shared);
         let regions: Vec<Vec<Part>> =
             bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
-        let is_worth_it = !regions.iter().flatten().all(Part::is_staged)
-            && count <= PARTS_FEW.max(blocks_for(all) / PARTS_PER_BLOCKS);
+        let is_worth_it = !regions.iter().flatten().all(Part::is_staged) && count <= parts_max;
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
         is_worth_it.then_some(Plan { regions, shared, size })
     }
@@ -181,25 +181,6 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
         once
     });
     each.collect()
-}
-
-/// Has short clean stretches of a region in many parts staged again, so many blocks as `more` allows.
-fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
-    // Between two clean stretches there is at most one that changed.
-    let mut parts = 2 * clean.len() + 1;
-    if parts <= PARTS_MAX || *more == 0 {
-        return;
-    }
-    let mut shortest: Vec<usize> = (0..clean.len()).collect();
-    shortest.sort_by_key(|index| clean[*index].count);
-    for index in shortest {
-        let count = clean[index].count;
-        if parts <= PARTS_MAX || count > *more {
-            break;
-        }
-        (*more, parts, clean[index].count) = (*more - count, parts.saturating_sub(2), 0);
-    }
-    clean.retain(|lies| lies.count > 0);
 }
 
 /// The runs of the base that have these blocks, with the hashes of their rows.
@@ -293,9 +274,14 @@ mod tests {
         region.unwrap()
     }
 
-    /// A revision whose items lie in these runs, one behind the other, and its blocks' hashes: their numbers in the
-    /// portion.
+    /// A revision whose items lie in these runs, one behind the other.
     fn base_of(runs: &[(u64, u64)], sizes: &[u64]) -> Base {
+        base_at(runs, runs.iter().flat_map(|(first, blocks)| *first..first + blocks), sizes)
+    }
+
+    /// A revision in these runs, whose items lie in `blocks`, one behind the other, and its blocks' hashes: their numbers in
+    /// the portion.
+    fn base_at(runs: &[(u64, u64)], mut blocks: impl Iterator<Item = u64>, sizes: &[u64]) -> Base {
         let (mut row, mut rows) = (900 * BLOCK_BYTES, Vec::new());
         let run = |(first_block, blocks): &(u64, u64)| {
             let hashes_at = row;
@@ -304,7 +290,6 @@ mod tests {
             Run { first_block: *first_block, blocks: *blocks, hashes_at, hashes_hash: [0; HASH_BYTES] }
         };
         let runs: Vec<Run> = runs.iter().map(run).collect();
-        let mut blocks = runs.iter().flat_map(|run| run.first_block..run.first_block + run.blocks);
         let item = |(index, bytes): (usize, &u64)| {
             let mut left = *bytes;
             let extent = |at: u64| {
@@ -383,21 +368,37 @@ mod tests {
         }
     }
 
+    /// A shard that fell into more parts than pay was written whole, with 10 % of its pages at random at every other revision.
     #[test]
-    fn short_clean_stretches_go_while_there_are_too_many_and_bytes_allow() {
-        let count = PARTS_MAX as u64;
-        let lies = |index: u64| Lies { block: 10 * index, at: 10 * index, count: 1 + index % 3 };
-        let of = |more: u64| {
-            let (mut clean, mut left) = ((0..count).map(lies).collect::<Vec<_>>(), more);
-            merge(&mut clean, &mut left);
-            (clean, left)
-        };
-        let (clean, left) = of(u64::MAX);
-        assert!(2 * clean.len() < PARTS_MAX && 2 * clean.len() + 3 > PARTS_MAX, "{}", clean.len());
-        assert_eq!(clean.iter().filter(|lies| lies.count == 1).count(), 0, "the short ones go first");
-        assert!(left < u64::MAX);
-        let (clean, left) = of(10);
-        assert_eq!((clean.len(), left), (count as usize - 10, 0));
-        assert_eq!(of(0).0.len(), count as usize);
+    fn random_pages_never_have_the_whole_shard_written() {
+        const BLOCKS: u64 = 20_000;
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut memory = vec![1; (BLOCKS * BLOCK_BYTES) as usize];
+        let regions = [region("r0", &mut memory)];
+        let whole = Size::new(&regions, 0, 0, Vec::new(), &[]);
+        let (mut places, mut free): (Vec<u64>, u64) = ((0..BLOCKS).collect(), BLOCKS);
+        for revision in 2..9 {
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            let together = sorted.chunk_by(|one, next| one + 1 == *next);
+            let runs: Vec<(u64, u64)> = together.map(|run| (run[0], run.len() as u64)).collect();
+            let base = base_at(&runs, places.iter().copied(), &[BLOCKS * BLOCK_BYTES]);
+            let mut clean = Vec::new();
+            let unchanged = (0..BLOCKS).filter(|_| random.u8(0..10) > 0);
+            unchanged.for_each(|block| add(&mut clean, Lies { block, at: places[block as usize], count: 1 }));
+            let plan = Plan::new(&regions, &base, vec![clean], &whole, 0);
+            let plan = plan.unwrap_or_else(|| panic!("all of revision {revision} is written"));
+            let staged = plan.parts(0).iter().filter(|part| part.is_staged());
+            let written: u64 = staged.clone().map(|part| part.bytes / BLOCK_BYTES).sum();
+            // Of the first one what changed; later on there are the parts of all before it, too.
+            let share = if revision == 2 { 8 } else { 3 };
+            assert!(written < BLOCKS / share, "revision {revision} writes {written} blocks of {BLOCKS}");
+            for block in staged.flat_map(|part| part.from / BLOCK_BYTES..(part.from + part.bytes) / BLOCK_BYTES) {
+                places[block as usize] = free;
+                free += 1;
+            }
+            // Revisions do not touch.
+            free += 1;
+        }
     }
 }

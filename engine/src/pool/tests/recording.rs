@@ -42,7 +42,7 @@ pub(super) fn plan() -> SealedPlan {
             freeing: vec![blocks(1)],
             catalogue: blocks(3),
             meta: blocks(5),
-            data: vec![blocks(7), blocks(11)],
+            data: vec![blocks(7), blocks(11)].into(),
             shared: Vec::new(),
             frames: Vec::new(),
             packing: None,
