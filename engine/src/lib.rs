@@ -53,8 +53,8 @@ pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use session::{
-    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardsHere, Speculation, Stepped,
-    run,
+    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardItems, ShardsHere,
+    Speculation, Stepped, run,
 };
 pub use space::format::PoolBound;
 pub use survey::{

@@ -57,7 +57,7 @@ pub use record::Record;
 pub use recover::Recovered;
 pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
-pub use shards::ShardsHere;
+pub use shards::{ShardItems, ShardsHere};
 
 use crate::{
     capture::{Allocated, Look, OwnMemory, Region},
@@ -358,9 +358,25 @@ impl Session {
         Ok(self.ours()?.program.shards.here())
     }
 
+    /// Has this rank read the shards `wanted` of the revision that the last `restore` brought back, whatever the number of
+    /// ranks that saved it: those that lie on other nodes alone are sent, into memory of this rank, and of each that a level
+    /// with copies has, a copy that is whole is taken. From then on `shard` tells of all shards; without any that is `wanted`
+    /// that is all. Collective, with what each rank wants; until the next checkpoint begins. `InvalidArgument`: nothing was
+    /// restored, a checkpoint has begun since, or there is no such shard. `Damaged`: no copy of a shard is whole.
+    pub fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
+        self.ours()?.bring_shards(wanted)
+    }
+
+    /// What the shard consists of that rank number `shard` saved in the revision that the last `restore` brought back: of
+    /// one that `shards` lists, and of any after `bring_shards`. Local; until the next checkpoint begins.
+    pub fn shard(&mut self, shard: u32) -> Result<ShardItems> {
+        self.ours()?.program.shards.items(shard)
+    }
+
     /// Reads from the item `name`, a region or a stream, of the shard that rank number `shard` saved in the revision that
     /// the last `restore` brought back, and verifies. Returns how many bytes were read, fewer than asked for only at the
-    /// item's end. `InvalidArgument`: `shards` does not list it. Local; until the next checkpoint begins.
+    /// item's end. `InvalidArgument`: `shards` does not list it; `bring_shards` brings it. Local; until the next checkpoint
+    /// begins.
     pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         self.ours()?.program.shards.read(shard, name, offset, into)
     }
