@@ -27,5 +27,6 @@ mod recover;
 mod region;
 mod restore;
 mod session;
+mod shards;
 mod speculation;
 mod stream;

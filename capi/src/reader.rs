@@ -20,17 +20,47 @@ pub struct Reader {
     items: Vec<Vec<Named>>,
 }
 
-struct Named {
+/// An item, with its name as C has it.
+pub(crate) struct Named {
     name: CString,
     item: EngineItem,
 }
 
-/// An item of a shard. What it points to is valid until mainstay_reader_close.
+impl Named {
+    pub(crate) fn all<'a>(items: impl IntoIterator<Item = &'a EngineItem>) -> Vec<Named> {
+        items.into_iter().map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect()
+    }
+
+    /// As C sees it, for as long as this one lives.
+    fn told(&self) -> Item {
+        let Named { name, item } = self;
+        let place = item.place.as_ref();
+        Item {
+            name: name.as_ptr(),
+            kind: item.kind as u32,
+            r#type: item.element as u32,
+            bytes: item.bytes,
+            dimensions: item.shape.len(),
+            shape: item.shape.as_ptr(),
+            global_shape: place.map_or(std::ptr::null(), |place| place.global_shape.as_ptr()),
+            offset: place.map_or(std::ptr::null(), |place| place.offset.as_ptr()),
+        }
+    }
+}
+
+/// Item `index` of a shard.
+pub(crate) fn told(items: &[Named], shard: u32, index: usize) -> Result<Item, Error> {
+    let why = || Error::argument("index", format!("{index}, shard {shard} has {} items", items.len()));
+    items.get(index).map(Named::told).ok_or_else(why)
+}
+
+/// An item of a shard. What it points to is valid until mainstay_reader_close; of an item of a session's, until the next
+/// mainstay_bring_shards or mainstay_restore, or the close.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Item {
     pub name: *const c_char,
-    /// 0: a region, 1: an object, 2: a stream.
+    /// 0: a region, 1: a buffer that was put, 2: a stream.
     pub kind: u32,
     /// A mainstay_type.
     pub r#type: u32,
@@ -59,10 +89,7 @@ pub unsafe extern "C" fn mainstay_reader_open(path: *const c_char, revision: u64
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
         let engine = mainstay_engine::Reader::open(path, (revision > 0).then_some(revision), "mainstay_reader")?;
-        let items = (0..engine.shard_count()).map(|shard| {
-            let items = engine.shard(shard)?.items.iter();
-            Ok(items.map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect())
-        });
+        let items = (0..engine.shard_count()).map(|shard| Ok(Named::all(&engine.shard(shard)?.items)));
         let items = items.collect::<Result<_, Error>>()?;
         *into = Box::into_raw(Box::new(Reader { engine, items }));
         Ok(())
@@ -119,20 +146,7 @@ pub unsafe extern "C" fn mainstay_reader_item(
         let (reader, into) = unsafe { (reader.as_ref(), item.as_mut()) };
         let (reader, into) = (reader.ok_or_else(|| null("reader"))?, into.ok_or_else(|| null("item"))?);
         reader.engine.shard(shard)?;
-        let items = &reader.items[shard as usize];
-        let why = || Error::argument("index", format!("{index}, shard {shard} has {} items", items.len()));
-        let Named { name, item } = items.get(index).ok_or_else(why)?;
-        let place = item.place.as_ref();
-        *into = Item {
-            name: name.as_ptr(),
-            kind: item.kind as u32,
-            r#type: item.element as u32,
-            bytes: item.bytes,
-            dimensions: item.shape.len(),
-            shape: item.shape.as_ptr(),
-            global_shape: place.map_or(std::ptr::null(), |place| place.global_shape.as_ptr()),
-            offset: place.map_or(std::ptr::null(), |place| place.offset.as_ptr()),
-        };
+        *into = told(&reader.items[shard as usize], shard, index)?;
         Ok(())
     })
 }

@@ -5,6 +5,7 @@ use crate::{
     error::{Status, c_text, guard},
     group::{CGroup, ContextInUse, GroupTable},
     options::Options,
+    reader::Named,
 };
 use mainstay_engine::{
     Error,
@@ -27,6 +28,8 @@ pub struct Session {
     pub(crate) notes: BTreeMap<CString, CString>,
     /// The name that mainstay_stream told last.
     pub(crate) stream: CString,
+    /// The items of those shards that the program has asked for.
+    pub(crate) items: BTreeMap<u32, Vec<Named>>,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
@@ -107,6 +110,7 @@ unsafe fn open(
         report: c_text(""),
         notes: BTreeMap::new(),
         stream: c_text(""),
+        items: BTreeMap::new(),
     }));
     Ok(())
 }

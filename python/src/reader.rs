@@ -45,7 +45,7 @@ pub struct Shard {
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Item {
     name: String,
-    /// "region", "object" or "stream".
+    /// "region", "object" (a buffer that was put) or "stream".
     kind: &'static str,
     element_type: &'static str,
     /// As numpy names the element type.
@@ -68,12 +68,23 @@ pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<u64>) -> P
     let mut shards = Vec::new();
     for number in 0..engine.shard_count() {
         let manifest = engine.shard(number).map_err(|error| raise(py, &error))?;
-        let items = manifest.items.iter().map(|item| Py::new(py, Item::of(py, item)?)).collect::<PyResult<_>>()?;
         let notes = manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
-        shards.push(Py::new(py, Shard { number, items, notes })?);
+        shards.push(Shard::of(py, number, &manifest.items, notes)?);
     }
     let (path, revision) = (engine.path().to_owned(), engine.key().number);
     Ok(Reader { path, revision, shards, engine: Mutex::new(Some(engine)) })
+}
+
+impl Shard {
+    pub(crate) fn of(
+        py: Python<'_>,
+        number: u32,
+        items: &[format::Item],
+        notes: BTreeMap<String, String>,
+    ) -> PyResult<Py<Shard>> {
+        let items = items.iter().map(|item| Py::new(py, Item::of(py, item)?)).collect::<PyResult<_>>()?;
+        Py::new(py, Shard { number, items, notes })
+    }
 }
 
 impl Item {

@@ -9,6 +9,7 @@ use crate::{
     mpi::check,
     notes,
     open::{Open, or_refuse},
+    reader::Shard,
     record::Record,
     recovered::Recovered,
     restored::Restored,
@@ -479,6 +480,57 @@ impl Session {
         Ok(streams)
     }
 
+    /// Has this rank read the shards of these numbers with read_shard(), wherever they lie, and returns all shards of the
+    /// revision that restore() brought back: shard r is what rank r had saved, whatever the number of ranks now, with its
+    /// `items` and `notes`. Without numbers that is all. What lies on other nodes alone is sent, into memory of this rank.
+    /// Collective, with what each rank wants; until the next checkpoint begins. InvalidArgument: nothing was restored, a
+    /// checkpoint has begun since, or there is no such shard; Damaged: no copy of a shard is whole.
+    #[pyo3(signature = (shards=None))]
+    fn bring_shards(&self, py: Python<'_>, shards: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Py<Shard>>> {
+        let wanted = shards.map_or(Ok(Vec::new()), numbers);
+        self.turn(py)?;
+        let told = self.call(py, |engine| {
+            let wanted = or_refuse(engine, wanted);
+            engine.bring_shards(&wanted)?;
+            (0..engine.shards()?.count).map(|shard| engine.shard(shard)).collect::<Result<Vec<_>, Error>>()
+        })?;
+        (0..).zip(told).map(|(number, told)| Shard::of(py, number, &told.items, told.notes)).collect()
+    }
+
+    /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard that bring_shards() has brought: fewer
+    /// only at its end. Local, verified; until the next checkpoint begins.
+    #[pyo3(signature = (shard, name, offset=0, bytes=None))]
+    fn read_shard<'py>(
+        &self,
+        py: Python<'py>,
+        shard: u32,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        bytes: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let name = name.to_string_lossy();
+        let there = self.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
+        let bytes = bytes.map_or(there, |most| most.min(there));
+        PyBytes::new_with(py, bytes as usize, |into| {
+            self.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
+        })
+    }
+
+    /// As read_shard(), into `buffer`; returns how many bytes there were.
+    fn readinto_shard(
+        &self,
+        py: Python<'_>,
+        shard: u32,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.call(py, |engine| engine.read_shard(shard, &name, offset, into))
+    }
+
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
     /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
     /// before; seek(0, 2) goes behind all that was. checkpoint() flushes writers; after that, or another
@@ -711,4 +763,11 @@ fn number(revision: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>, Error> {
     let Some(given) = revision else { return Ok(None) };
     let told = || Error::argument("revision", format!("{given} is none, it takes a number from 1 on"));
     given.extract().map(Some).map_err(|_| told())
+}
+
+/// Those of shards.
+fn numbers(shards: &Bound<'_, PyAny>) -> Result<Vec<u32>, Error> {
+    let told = || Error::argument("shards", format!("{shards} is no sequence of their numbers, from 0 on"));
+    let each = shards.try_iter().map_err(|_| told())?;
+    each.map(|number| number.and_then(|number| number.extract()).map_err(|_: PyErr| told())).collect()
 }
