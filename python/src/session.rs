@@ -8,6 +8,7 @@ use crate::{
     memory::Memory,
     mpi::check,
     notes,
+    number::{Whole, whole},
     open::{Open, or_refuse},
     reader::Shard,
     record::Record,
@@ -152,8 +153,8 @@ impl Session {
         py: Python<'_>,
         name: &Bound<'_, PyString>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<u64>>,
-        offset: Option<Vec<u64>>,
+        global_shape: Option<Vec<Whole<u64>>>,
+        offset: Option<Vec<Whole<u64>>>,
     ) -> PyResult<()> {
         // What is no Unicode is refused with the other odd characters.
         let name = name.to_string_lossy();
@@ -179,8 +180,8 @@ impl Session {
         py: Python<'_>,
         name: &Bound<'_, PyString>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<u64>>,
-        offset: Option<Vec<u64>>,
+        global_shape: Option<Vec<Whole<u64>>>,
+        offset: Option<Vec<Whole<u64>>>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let before = self.local(py, |open| {
@@ -216,7 +217,9 @@ impl Session {
             Some(dtype) => numpy.call_method1("dtype", (dtype,))?,
             None => numpy.call_method1("dtype", ("f8",))?,
         };
-        let shape: Vec<usize> = shape.extract().or_else(|_| shape.extract().map(|one| vec![one]))?;
+        let one = shape.hasattr(intern!(py, "__index__"))?;
+        let shape: Vec<Whole<usize>> = if one { vec![shape.extract()?] } else { shape.extract()? };
+        let shape: Vec<usize> = shape.into_iter().map(|Whole(side)| side).collect();
         let item: usize = dtype.getattr("itemsize")?.extract()?;
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
@@ -259,8 +262,14 @@ impl Session {
     /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
     /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it
     /// has fewer bytes.
-    fn settled(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, bytes: u64) -> PyResult<()> {
-        let name = name.to_string_lossy();
+    fn settled(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        bytes: Whole<u64>,
+    ) -> PyResult<()> {
+        let (name, Whole(offset), Whole(bytes)) = (name.to_string_lossy(), offset, bytes);
         self.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
@@ -413,12 +422,13 @@ impl Session {
     /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
     /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
     #[pyo3(signature = (bytes, notes=None))]
-    fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
-        let notes = notes::notes(notes);
+    fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+        let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
         self.turn(py)?;
         self.call_held(py, |engine| {
             let noted = notes.and_then(|notes| notes::set(engine, &notes));
             or_refuse(engine, noted);
+            let bytes = or_refuse(engine, bytes);
             engine.begin(bytes)
         })
     }
@@ -434,26 +444,32 @@ impl Session {
     /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
     /// is what was written last, what was skipped is zero, and counts towards the bytes announced to begin(). An error is raised by checkpoint() too, which then
     /// saves nothing.
-    fn write(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
         let bytes = data.bytes();
-        self.call(py, |engine| engine.write(&name, offset, bytes))
+        self.call(py, |engine| engine.write(&name, offset.0, bytes))
     }
 
     /// Up to `bytes` bytes, or all, from `offset` on of the stream `name` of the revision that restore() brought
     /// back: fewer only at its end. Local, verified; until the next checkpoint begins.
-    #[pyo3(signature = (name, offset=0, bytes=None))]
+    #[pyo3(signature = (name, offset=Whole(0), bytes=None), text_signature = "($self, name, offset=0, bytes=None)")]
     fn read<'py>(
         &self,
         py: Python<'py>,
         name: &Bound<'_, PyString>,
-        offset: u64,
-        bytes: Option<u64>,
+        offset: Whole<u64>,
+        bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let name = name.to_string_lossy();
+        let (name, Whole(offset)) = (name.to_string_lossy(), offset);
         let there = self.call(py, |engine| engine.stream_bytes(&name))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |most| most.min(there));
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
         PyBytes::new_with(py, bytes as usize, |into| self.call(py, |engine| engine.read(&name, offset, into)).map(drop))
     }
 
@@ -462,13 +478,13 @@ impl Session {
         &self,
         py: Python<'_>,
         name: &Bound<'_, PyString>,
-        offset: u64,
+        offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("stream {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read(&name, offset, into))
+        self.call(py, |engine| engine.read(&name, offset.0, into))
     }
 
     /// Names and lengths of this rank's streams in the revision that restore() brought back. Local.
@@ -499,18 +515,21 @@ impl Session {
 
     /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard that bring_shards() has brought: fewer
     /// only at its end. Local, verified; until the next checkpoint begins.
-    #[pyo3(signature = (shard, name, offset=0, bytes=None))]
+    #[pyo3(
+        signature = (shard, name, offset=Whole(0), bytes=None),
+        text_signature = "($self, shard, name, offset=0, bytes=None)"
+    )]
     fn read_shard<'py>(
         &self,
         py: Python<'py>,
-        shard: u32,
+        shard: Whole<u32>,
         name: &Bound<'_, PyString>,
-        offset: u64,
-        bytes: Option<u64>,
+        offset: Whole<u64>,
+        bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let name = name.to_string_lossy();
+        let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
         let there = self.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |most| most.min(there));
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
         PyBytes::new_with(py, bytes as usize, |into| {
             self.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
         })
@@ -520,15 +539,15 @@ impl Session {
     fn readinto_shard(
         &self,
         py: Python<'_>,
-        shard: u32,
+        shard: Whole<u32>,
         name: &Bound<'_, PyString>,
-        offset: u64,
+        offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read_shard(shard, &name, offset, into))
+        self.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
     }
 
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
@@ -627,8 +646,15 @@ impl Session {
     /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
     /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
     /// Costs a count; about every agree_seconds it is collective, one small all-reduce.
-    fn due(&self, py: Python<'_>, step: u64) -> PyResult<bool> {
-        self.call(py, |engine| engine.due(step))
+    fn due(&self, py: Python<'_>, step: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let step = whole("step", step);
+        self.call(py, |engine| {
+            let refused = step.as_ref().err().cloned();
+            let step = or_refuse(engine, step);
+            let due = engine.due(step)?;
+            // Where the ranks did not meet now, the others are told by the next call.
+            refused.map_or(Ok(due), Err)
+        })
     }
 
     /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
@@ -745,11 +771,14 @@ fn recovery(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 /// Where a box lies, if it is one.
 fn place_of(
     name: &str,
-    global_shape: Option<Vec<u64>>,
-    offset: Option<Vec<u64>>,
+    global_shape: Option<Vec<Whole<u64>>>,
+    offset: Option<Vec<Whole<u64>>>,
 ) -> Result<Option<PlaceInWhole>, Error> {
     match (global_shape, offset) {
-        (Some(global_shape), Some(offset)) => Ok(Some(PlaceInWhole { global_shape, offset })),
+        (Some(global_shape), Some(offset)) => {
+            let [global_shape, offset] = [global_shape, offset].map(|all| all.into_iter().map(|Whole(n)| n).collect());
+            Ok(Some(PlaceInWhole { global_shape, offset }))
+        }
         (None, None) => Ok(None),
         _ => {
             let why = "a box has both a global_shape and an offset; give the other one too";
