@@ -361,10 +361,11 @@ typedef struct {
   uint64_t skipped;
 } mainstay_got;
 
-// An item of a shard. What it points to is valid until mainstay_reader_close.
+// An item of a shard. What it points to is valid until mainstay_reader_close; of an item of a session's, until the next
+// mainstay_bring_shards or mainstay_restore, or the close.
 typedef struct {
   const char *name;
-  // 0: a region, 1: an object, 2: a stream.
+  // 0: a region, 1: a buffer that was put, 2: a stream.
   uint32_t kind;
   // A mainstay_type.
   uint32_t type;
@@ -901,6 +902,44 @@ mainstay_status mainstay_open_solo(const char *path,
 // Waits for the last revision and ends the session, also when it returns an error: the pointer must
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
+
+// Puts into `*count` how many shards the revision has that the last mainstay_restore brought back: shard r is what rank r
+// had saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun since. Local.
+mainstay_status mainstay_shards(mainstay_session *session,
+                                uint32_t *count);
+
+// Has this rank read the `count` shards whose numbers are at `shards`, with mainstay_read_shard: those that lie on other
+// nodes alone are sent, into memory of this rank, and where a level has copies, one that is whole is taken. From then on
+// mainstay_shard_items tells of all shards; with a `count` of 0 that is all. Collective, with what each rank wants; until
+// the next checkpoint begins. MAINSTAY_INVALID_ARGUMENT: nothing was restored, a checkpoint has begun since, or there is
+// no such shard. MAINSTAY_DAMAGED: no copy of a shard is whole.
+mainstay_status mainstay_bring_shards(mainstay_session *session,
+                                      const uint32_t *shards,
+                                      size_t count);
+
+// Puts into `*count` how many items a shard has: one that this rank can read, or, after mainstay_bring_shards, any. Local;
+// until the next checkpoint begins.
+mainstay_status mainstay_shard_items(mainstay_session *session,
+                                     uint32_t shard,
+                                     size_t *count);
+
+// What item `index` of a shard is, from 0 on. Local; until the next checkpoint begins.
+mainstay_status mainstay_shard_item(mainstay_session *session,
+                                    uint32_t shard,
+                                    size_t index,
+                                    mainstay_item *item);
+
+// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`, verified. `got` may be
+// NULL; else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is undefined.
+// MAINSTAY_INVALID_ARGUMENT: this rank cannot read the shard, which mainstay_bring_shards brings. Local; until the next
+// checkpoint begins.
+mainstay_status mainstay_read_shard(mainstay_session *session,
+                                    uint32_t shard,
+                                    const char *name,
+                                    uint64_t offset,
+                                    void *data,
+                                    size_t bytes,
+                                    size_t *got);
 
 // Puts what saving early has come to into `*speculation`. Local, never waits.
 mainstay_status mainstay_speculated(mainstay_session *session, mainstay_speculation *speculation);

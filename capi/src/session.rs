@@ -4,8 +4,8 @@ use crate::{
     argument::{bytes_of, null},
     error::{Status, c_text, guard},
     group::{CGroup, ContextInUse, GroupTable},
+    item::Named,
     options::Options,
-    reader::Named,
 };
 use mainstay_engine::{
     Error,

@@ -3,8 +3,8 @@
 use crate::{
     argument::{null, or_refuse},
     error::{Status, guard},
+    item::{Item, Named, told},
     memory::room,
-    reader::{Item, Named, told},
     region::name_of,
     session::{Session, session_of},
 };

@@ -46,6 +46,7 @@ pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery,
     Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable, Value,
+    WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;

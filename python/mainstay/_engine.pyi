@@ -109,6 +109,7 @@ def open(
     mtbf_seconds: float | str | None = None,
     interval: Literal["daly", "young"] | None = None,
     agree_seconds: float | str | None = None,
+    when_busy: Literal["later", "now"] | None = None,
     checkpoint_signal: str | None = None,
     trace: str | os.PathLike[str] | None = None,
     tick_seconds: float | str | None = None,

@@ -2,7 +2,7 @@
 
 use super::{
     Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage, Stagger, Start,
-    Track,
+    Track, WhenBusy,
 };
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
@@ -195,6 +195,10 @@ impl Word for Predictor {
         ("told", Predictor::Told),
         ("oracle", Predictor::Oracle),
     ];
+}
+
+impl Word for WhenBusy {
+    const ALL: &'static [(&'static str, Self)] = &[("later", WhenBusy::Later), ("now", WhenBusy::Now)];
 }
 
 impl Word for Stagger {
