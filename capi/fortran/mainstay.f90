@@ -46,6 +46,9 @@ module mainstay_calls
   integer(c_int), parameter, public :: MAINSTAY_C128 = 14
   integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
 
+  ! In place of a revision's number: the newest that can be read whole.
+  integer(c_int64_t), parameter, public :: MAINSTAY_NEWEST = -1
+
   ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
   type, public :: mainstay_item
     character(:), allocatable :: name
@@ -164,7 +167,7 @@ module mainstay
   implicit none
   private
   public :: mainstay_error_message, mainstay_status_name
-  public :: mainstay_item, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
+  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
     MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
     MAINSTAY_C128, MAINSTAY_BOOL
 
@@ -1275,7 +1278,7 @@ contains
   ! The number of a revision as C has it.
   pure integer(c_int64_t) function asked(number)
     integer(c_int64_t), intent(in), optional :: number
-    asked = -1 ! MAINSTAY_NEWEST, of 64 bits without a sign
+    asked = MAINSTAY_NEWEST
     if (present(number)) asked = number
   end function
 

@@ -363,12 +363,12 @@ mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, 
     return mainstay_get(session, (uint64_t)number, name, data->base_addr, bytes_of(data), got);
 }
 
-/* `revision` 0: the newest. */
+/* `revision` -1, as MAINSTAY_NEWEST is without a sign, or 0: the newest. */
 mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
 {
     if (*reader)
         return refuse_open(path);
-    if (revision < 0)
+    if (revision < -1)
         return refuse("space", path, "a negative number of a revision");
     return mainstay_reader_open(path, (uint64_t)revision, reader);
 }

@@ -21,7 +21,7 @@ module mainstay_reading
   private
   public :: mainstay_error_message, mainstay_status_name
 
-  public :: mainstay_item, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
+  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
     MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
     MAINSTAY_C128, MAINSTAY_BOOL
 
@@ -112,7 +112,7 @@ contains
     integer(c_int64_t), intent(in), optional :: revision
     integer, intent(out), optional :: stat
     integer(c_int64_t) :: number
-    number = 0
+    number = MAINSTAY_NEWEST
     if (present(revision)) number = revision
     call settle(c_open(to_c(path), number, self%handle), stat)
   end subroutine

@@ -21,7 +21,7 @@
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
     MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0 }
 
-// For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
+// In place of a revision's number, in all calls that take one: the newest that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.
@@ -565,7 +565,10 @@ mainstay_status mainstay_get_bytes(mainstay_session *session,
                                    uint64_t *bytes);
 
 // Saves all protected regions as a new revision and returns at t2: the program may go on and change
-// its memory. Collective. `revision` may be NULL; else it gets the revision's number.
+// its memory. `revision` may be NULL; else it gets the revision's number.
+//
+// Collective: the ranks talk to each other in one small all-reduce, all of them at the same place of the program. Where it
+// ends a checkpoint that mainstay_begin has begun, the ranks have talked there, and it is local.
 //
 // The program's memory is read, never changed. If the revision before this one failed and nobody has
 // been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.
@@ -712,8 +715,8 @@ const char *mainstay_restored_note(mainstay_session *session,
 mainstay_status mainstay_protect_output(mainstay_session *session,
                                         const char *path);
 
-// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
-// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
+// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
 // a job at work it holds the revision until it is closed, or for an hour after its last use.
 mainstay_status mainstay_reader_open(const char *path,
                                      uint64_t revision,
@@ -800,7 +803,8 @@ mainstay_status mainstay_run(mainstay_session *session,
                              void *context);
 
 // Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
-// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /.
+// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /,
+// with no empty, "." or ".." part between slashes.
 mainstay_status mainstay_protect(mainstay_session *session,
                                  const char *name,
                                  void *data,

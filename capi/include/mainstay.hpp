@@ -543,8 +543,7 @@ private:
 /* One revision of a space, read by any process. It can be moved, not copied. */
 class reader {
 public:
-  /* Revision 0: the newest complete one. */
-  explicit reader(const std::string &path, std::uint64_t revision = 0) {
+  explicit reader(const std::string &path, std::uint64_t revision = MAINSTAY_NEWEST) {
     detail::check(mainstay_reader_open(detail::text(path), revision, &handle_));
   }
   reader(reader &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

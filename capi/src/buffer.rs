@@ -9,7 +9,7 @@ use crate::{
 };
 use std::ffi::{c_char, c_void};
 
-/// For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
+/// In place of a revision's number, in all calls that take one: the newest that can be read whole.
 pub const NEWEST: u64 = u64::MAX;
 
 /// What mainstay_get brought.

@@ -2,6 +2,7 @@
 
 use crate::{
     argument::{bytes_of, null},
+    buffer::NEWEST,
     error::{Status, guard},
     item::{Item, Named, told},
     memory::room,
@@ -21,8 +22,8 @@ pub struct Reader {
     items: Vec<Vec<Named>>,
 }
 
-/// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
-/// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+/// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
+/// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
 /// a job at work it holds the revision until it is closed, or for an hour after its last use.
 ///
 /// # Safety
@@ -36,7 +37,11 @@ pub unsafe extern "C" fn mainstay_reader_open(path: *const c_char, revision: u64
         *into = std::ptr::null_mut();
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-        let engine = mainstay_engine::Reader::open(path, (revision > 0).then_some(revision), "mainstay_reader")?;
+        let engine = mainstay_engine::Reader::open(
+            path,
+            Some(revision).filter(|revision| ![0, NEWEST].contains(revision)),
+            "mainstay_reader",
+        )?;
         let items = (0..engine.shard_count()).map(|shard| Ok(Named::all(&engine.shard(shard)?.items)));
         let items = items.collect::<Result<_, Error>>()?;
         *into = Box::into_raw(Box::new(Reader { engine, items }));

@@ -145,7 +145,9 @@ impl Inner {
         }
         let by_steps = due.schedule.by_steps(step);
         // Whether another rank's part is still under way takes a meeting.
-        if !due.schedule.meets() && !(by_steps && puts_off) {
+        let meets = due.schedule.meets();
+        let asks_all = puts_off && by_steps;
+        if !meets && !asks_all {
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;

@@ -30,6 +30,9 @@ use std::{
     sync::Arc,
 };
 
+/// A shard, and where it lies.
+type Lying = (Portion, Arc<Kept>);
+
 /// Where a rank has a shard: in one of the levels that are one level and its copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Spot {
@@ -148,7 +151,7 @@ impl Search {
         post: &mut Post,
         levels: &Levels,
         mut wanted: BTreeSet<u32>,
-    ) -> Result<Attempted<Vec<(Portion, Arc<Kept>)>>> {
+    ) -> Result<Attempted<Vec<Lying>>> {
         let (mut brought, mut flaws) = (Vec::new(), Flaws::default());
         loop {
             let of_rank =
