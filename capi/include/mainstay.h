@@ -534,7 +534,8 @@ mainstay_status mainstay_free(mainstay_session *session,
                               const char *name);
 
 // Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
-// revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
+// revision, and returns when it is complete: durable on all ranks. A restore leaves it for mainstay_get, unless a region
+// has its name. Collective; each rank has as many bytes as
 // it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
 // told on all, and earlier revisions are as they were.
 mainstay_status mainstay_put(mainstay_session *session,
@@ -612,7 +613,10 @@ mainstay_status mainstay_poll(mainstay_session *session,
 // checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
 // `mainstay run` before the job's end.
 //
-// Costs a count. About every agree_seconds it is collective, one small all-reduce: how many calls there
+// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at the
+// next step after that, unless the setting when_busy says `now`. Signals and requests are never put off.
+//
+// Costs a count. About every agree_seconds, and where steps make a checkpoint due, it is collective, one small all-reduce: how many calls there
 // are until then came out of the one before, so that no step in between pays for it.
 mainstay_status mainstay_due(mainstay_session *session,
                              uint64_t step,
@@ -951,7 +955,8 @@ mainstay_status mainstay_speculated(mainstay_session *session, mainstay_speculat
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
 // mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 // mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
-// in pieces, and what lies in the gaps between them, as each stream is saved from its first byte to its last; the first
+// in pieces, a piece that lies over another counted once more, and what lies in the gaps between them, as each stream is
+// saved from its first byte to its last; the first
 // checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
 // the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
 // the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:

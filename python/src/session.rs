@@ -394,7 +394,8 @@ impl Session {
     }
 
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
-    /// out of the way: the program may go on and change them. Collective. If the revision before failed
+    /// out of the way: the program may go on and change them. Collective: the ranks talk to each other in one small
+    /// all-reduce; one that ends a begun checkpoint is local. If the revision before failed
     /// and nobody was told, this raises its error and saves nothing: call it again.
     ///
     /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
@@ -416,8 +417,8 @@ impl Session {
         })
     }
 
-    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, with what lies in the gaps
-    /// between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
+    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, a piece that lies over another
+    /// counted once more, with what lies in the gaps between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
     /// checkpoint() is local then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
     /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
     /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
@@ -589,7 +590,8 @@ impl Session {
 
     /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if
     /// there are any, as the next revision, and returns its number once it is complete: durable on all ranks.
-    /// Collective; each rank has as many bytes as it likes, this time.
+    /// Collective; each rank has as many bytes as it likes, this time. A restore() leaves it for get(), unless a buffer is
+    /// protected under its name.
     fn put(&self, py: Python<'_>, name: &Bound<'_, PyString>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("buffer {name:?}"), data);
@@ -645,7 +647,9 @@ impl Session {
     /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
     /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
     /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
-    /// Costs a count; about every agree_seconds it is collective, one small all-reduce.
+    /// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at
+    /// the next step after that, unless the setting when_busy says "now".
+    /// Costs a count; about every agree_seconds, and where steps make one due, it is collective, one small all-reduce.
     fn due(&self, py: Python<'_>, step: &Bound<'_, PyAny>) -> PyResult<bool> {
         let step = whole("step", step);
         self.call(py, |engine| {
