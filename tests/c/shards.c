@@ -60,7 +60,8 @@ static void read_shard(mainstay_session *session, uint32_t shard)
     mainstay_item item;
     must(mainstay_shard_items(session, shard, &items), "items");
     hold(items == 2, "two items");
-    must(mainstay_shard_item(session, shard, 0, &item), "item");
+    /* What was written in pieces is the first. */
+    must(mainstay_shard_item(session, shard, 1, &item), "item");
     hold(strcmp(item.name, "particles") == 0 && item.kind == 0 && item.type == MAINSTAY_F64, "the region");
     hold(item.dimensions == 1 && item.shape[0] == count && item.bytes == count * sizeof *some, "its shape");
     hold(mainstay_shard_item(session, shard, 2, &item) == MAINSTAY_INVALID_ARGUMENT, "a third item");

@@ -40,9 +40,9 @@ static void save(mainstay::session &session) {
 static void read_shard(mainstay::session &session, std::uint32_t shard) {
   const auto expected = particles(static_cast<int>(shard));
   const auto items = session.shard_items(shard);
-  hold(items.size() == 2 && items[0].name == "particles" && items[0].kind == 0, "the region");
-  hold(items[0].type == MAINSTAY_F64 && items[0].shape == std::vector<std::uint64_t>{expected.size()}, "its shape");
-  hold(items[0].global_shape.empty() && items[0].bytes == expected.size() * sizeof(double), "its size");
+  hold(items.size() == 2 && items[1].name == "particles" && items[1].kind == 0, "the region");
+  hold(items[1].type == MAINSTAY_F64 && items[1].shape == std::vector<std::uint64_t>{expected.size()}, "its shape");
+  hold(items[1].global_shape.empty() && items[1].bytes == expected.size() * sizeof(double), "its size");
   std::vector<double> some(expected.size());
   hold(session.read_shard(shard, "particles", 8, some.data() + 1, 8 * some.size()) == 8 * (some.size() - 1), "all but one");
   session.read_shard(shard, "particles", 0, some.data(), 8);

@@ -32,7 +32,7 @@ def save(session):
 
 def read(session, shards, shard):
     expected = particles(shard)
-    region, log = shards[shard].items
+    log, region = shards[shard].items
     assert (region.name, region.kind, region.dtype, region.shape) == ("particles", "region", "<f8", expected.shape)
     assert (log.name, log.kind, log.bytes) == ("log", "stream", 4)
     some = numpy.zeros(expected.shape, region.dtype)
