@@ -139,9 +139,10 @@ contains
     end do
   end function
 
-  function item_from(found) result(item)
+  ! An item as C has it, as Fortran does.
+  subroutine item_from(found, item)
     type(item_of_c), intent(in) :: found
-    type(mainstay_item) :: item
+    type(mainstay_item), intent(inout) :: item
     item%name = of_c(found%name)
     item%kind = int(found%kind)
     item%type = int(found%type)
@@ -158,7 +159,7 @@ contains
       call c_f_pointer(numbers, there, [found%dimensions])
       turned = there(found%dimensions:1:-1)
     end function
-  end function
+  end subroutine
 end module
 
 module mainstay
@@ -1199,7 +1200,7 @@ contains
     do i = 1, size(all, kind=c_size_t)
       status = c_shard_item(self%handle, int(shard, c_int32_t), i - 1, item)
       if (status /= 0) exit
-      all(i) = item_from(item)
+      call item_from(item, all(i))
     end do
     call settle(status, stat)
   end function

@@ -139,7 +139,7 @@ contains
     allocate (all(c_items(self%handle, int(shard, c_int32_t))))
     do i = 1, size(all, kind=c_size_t)
       call settle(c_item(self%handle, int(shard, c_int32_t), i - 1, item))
-      all(i) = item_from(item)
+      call item_from(item, all(i))
     end do
   end function
 

@@ -30,15 +30,18 @@ program shards
 
 contains
 
-  function particles(of) result(all)
+  function particles(of)
     integer, intent(in) :: of
-    real(real64), allocatable :: all(:)
+    real(real64), allocatable :: particles(:)
     integer :: i
-    all = [(1000000 * real(of, real64) + i, i = 0, 1000 * (of + 1) - 1)]
+    allocate (particles(1000 * (of + 1)))
+    do i = 1, size(particles)
+      particles(i) = 1000000 * real(of, real64) + (i - 1)
+    end do
   end function
 
   subroutine save_own()
-    own = particles(rank)
+    allocate (own, source=particles(rank))
     call session%protect("particles", own)
     call session%begin(100)
     call session%write("log", 0, ["r", "a", "n", "k"])
@@ -69,11 +72,12 @@ contains
     integer, intent(in) :: shard
     type(mainstay_item), allocatable :: items(:)
     real(real64), allocatable :: expected(:), some(:)
+    real(real64) :: total
     character :: text(4)
     integer(int64) :: got
     integer :: stat
-    expected = particles(shard)
-    items = session%shard_items(shard)
+    allocate (expected, source=particles(shard))
+    allocate (items, source=session%shard_items(shard))
     call must(size(items) == 2, "two items")
     call must(items(2)%name == "particles" .and. items(2)%kind == 0 .and. items(2)%type == MAINSTAY_F64, "the region")
     call must(all(items(2)%shape == [size(expected)]) .and. .not. allocated(items(2)%global_shape), "its shape")
@@ -81,6 +85,7 @@ contains
     call session%read_shard(shard, "particles", 8, some(2:))
     call session%read_shard(shard, "particles", 0, some(1:1), got)
     call must(got == 8 .and. all(abs(some - expected) < 0.5_real64), "the particles")
+    total = sum(some)
     call session%read_shard(shard, "log", 0_int64, text)
     call must(all(text == ["r", "a", "n", "k"]), "the stream")
     call session%read_shard(shard, "particles", 8, some, stat=stat)
@@ -89,7 +94,7 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "none")
     call session%read_shard(-1, "particles", 0, some, stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number of a shard")
-    print "(a, i0, a, i0, a, i0)", "shard ", shard, ": ", size(some), " particles, sum ", nint(sum(some), int64)
+    print "(a, i0, a, i0, a, i0)", "shard ", shard, ": ", size(some), " particles, sum ", nint(total, int64)
   end subroutine
 
   subroutine put_buffer(again)
@@ -106,7 +111,7 @@ contains
       return
     end if
     call must(state(5000) == 7, "the region")
-    call session%get("extra", back, saved)
+    call session%get("extra", back, revision=saved)
     call must(saved == revision .and. all(back == extra), "the buffer")
     call session%checkpoint()
   end subroutine
