@@ -19,6 +19,8 @@ from mpi import MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
 # Every process that tests start, and their children, carry this in their environment: those of all workers the same.
 MARK_NAME = "MAINSTAY_TEST_SESSION"
+# Programs save at the steps that the tests count on, however long the checkpoint before takes.
+os.environ.setdefault("MAINSTAY_WHEN_BUSY", "now")
 MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"

@@ -357,6 +357,104 @@ def test_notes_and_what_they_may_be(scratch):
             session.checkpoint(5)
 
 
+def refusals(session, reader):
+    """All calls that can be refused for what they are given; a number of another type alone may be a TypeError."""
+    state, odd = bytearray(8), 1 << 64
+    yield lambda: mainstay.open(5)
+    yield lambda: mainstay.open("x", keep=-1)
+    yield lambda: mainstay.open("x", pool_bytes="many")
+    yield lambda: mainstay.open("x", nonsense=1)
+    yield lambda: mainstay.open("x", hints=5)
+    yield lambda: mainstay.open("x", comm=5)
+    yield lambda: mainstay.read(5)
+    yield lambda: mainstay.read("nowhere")
+    yield lambda: session.adopt(5)
+    yield lambda: session.protect("a b", state)
+    yield lambda: session.protect("x", b"constant")
+    yield lambda: session.protect("x", 5)
+    yield lambda: session.protect("state", state)
+    yield lambda: session.protect("x", state, global_shape=[8])
+    for number in -1, odd:
+        yield lambda: session.protect("x", state, global_shape=[8], offset=[number])  # noqa: B023
+        yield lambda: session.move("state", state, global_shape=[number], offset=[0])  # noqa: B023
+        yield lambda: session.empty("x", number)  # noqa: B023
+        yield lambda: session.empty("x", [3, number])  # noqa: B023
+        yield lambda: session.settled("state", number, 1)  # noqa: B023
+        yield lambda: session.settled("state", 0, number)  # noqa: B023
+        yield lambda: session.begin(number)  # noqa: B023
+        yield lambda: session.due(number)  # noqa: B023
+        yield lambda: session.restore(revision=number)  # noqa: B023
+        yield lambda: session.get("x", state, number)  # noqa: B023
+        yield lambda: session.get_bytes("x", number)  # noqa: B023
+        yield lambda: session.write("x", number, b"x")  # noqa: B023
+        yield lambda: session.read("stream", number)  # noqa: B023
+        yield lambda: session.read("stream", 0, number)  # noqa: B023
+        yield lambda: session.readinto("stream", number, state)  # noqa: B023
+        yield lambda: session.bring_shards([number])  # noqa: B023
+        yield lambda: session.read_shard(number, "stream")  # noqa: B023
+        yield lambda: session.read_shard(0, "stream", number)  # noqa: B023
+        yield lambda: session.readinto_shard(0, "stream", number, state)  # noqa: B023
+        yield lambda: mainstay.read(reader.path, number)  # noqa: B023
+        yield lambda: reader.read(number, "stream")  # noqa: B023
+        yield lambda: reader.read(0, "stream", number)  # noqa: B023
+        yield lambda: reader.readinto(0, "stream", number, state)  # noqa: B023
+        yield lambda: reader.read_box("state", [number], [1], state)  # noqa: B023
+    yield lambda: session.begin("many")
+    yield lambda: session.due("soon")
+    yield lambda: session.move("x", state)
+    yield lambda: session.empty("x", 3, object)
+    yield lambda: session.free("x")
+    yield lambda: session.untrack("x")
+    yield lambda: session.unprotect("x")
+    yield lambda: session.protect_output(5)
+    yield lambda: session.restore(revision="newest")
+    yield lambda: session.recover()
+    yield lambda: session.note(5, "x")
+    yield lambda: session.note("x", [])
+    yield lambda: session.checkpoint({"x": []})
+    yield lambda: session.begin(1, {"x": []})
+    yield lambda: session.abandon()
+    yield lambda: session.write("x", 0, b"x")
+    yield lambda: session.put("a b", b"x")
+    yield lambda: session.put("x", "text")
+    yield lambda: session.get("x", state)
+    yield lambda: session.get("state", b"constant")
+    yield lambda: session.bring_shards(5)
+    yield lambda: session.bring_shards(["x"])
+    yield lambda: session.read_shard(7, "stream")
+    yield lambda: session.wait("attic")
+    yield lambda: session.open("stream", "w+")
+    yield lambda: session.open("stream").seek(-1)
+    yield lambda: session.open("stream").seek(0, 7)
+    yield lambda: reader.read(7, "stream")
+    yield lambda: reader.read(0, "nothing")
+    yield lambda: reader.read_box("nothing", [0], [1], state)
+
+
+def test_every_refusal_is_an_error_of_mainstay(scratch, monkeypatch):
+    """Negative and huge numbers were OverflowError, files of streams raised ValueError."""
+    monkeypatch.chdir(scratch)
+    with mainstay.open(scratch / "space") as session:
+        session.protect("state", bytearray(8))
+        session.begin(100)
+        session.write("stream", 0, b"stream")
+        session.checkpoint()
+        session.restore()
+        with mainstay.read(scratch / "space") as reader:
+            for number, call in enumerate(refusals(session, reader)):
+                with pytest.raises(mainstay.Error) as raised:
+                    call()
+                assert raised.value.kind == type(raised.value).__name__ != "Error", (number, raised.value)
+                assert raised.value.kind != "Internal", (number, raised.value)
+        with pytest.raises(mainstay.InvalidArgument, match="it is closed"):
+            reader.read(0, "stream")
+        # Nothing of it is left over.
+        assert session.restore().revision == 1 and session.checkpoint() == 2
+    for call in session.restore, session.checkpoint, session.wait, session.poll, session.bring_shards, lambda: session.due(1):
+        with pytest.raises(mainstay.InvalidArgument):
+            call()
+
+
 def test_an_output_file_is_cut_back(scratch):
     output, step = scratch / "output", np.zeros((), "i8")
     for start in (0, 3):

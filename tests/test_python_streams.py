@@ -241,7 +241,7 @@ def test_what_cannot_be_done_is_said(session):
     for mode in ("w", "r", "ab", "r+b", ""):
         with pytest.raises(mainstay.InvalidArgument, match="'wb' or 'rb'"):
             session.open("a", mode)
-    with pytest.raises(OverflowError):
+    with pytest.raises(mainstay.InvalidArgument, match="-1 is none that can be"):
         session.write("a", -1, b"x")
     session.write("a", 0, b"x")
     come_back(session)

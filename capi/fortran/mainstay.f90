@@ -27,7 +27,49 @@ module mainstay_calls
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c
+  public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c, item_of_c, item_from
+
+  integer(c_int), parameter, public :: MAINSTAY_BYTES = 0
+  integer(c_int), parameter, public :: MAINSTAY_I8 = 1
+  integer(c_int), parameter, public :: MAINSTAY_U8 = 2
+  integer(c_int), parameter, public :: MAINSTAY_I16 = 3
+  integer(c_int), parameter, public :: MAINSTAY_U16 = 4
+  integer(c_int), parameter, public :: MAINSTAY_I32 = 5
+  integer(c_int), parameter, public :: MAINSTAY_U32 = 6
+  integer(c_int), parameter, public :: MAINSTAY_I64 = 7
+  integer(c_int), parameter, public :: MAINSTAY_U64 = 8
+  integer(c_int), parameter, public :: MAINSTAY_F16 = 9
+  integer(c_int), parameter, public :: MAINSTAY_BF16 = 10
+  integer(c_int), parameter, public :: MAINSTAY_F32 = 11
+  integer(c_int), parameter, public :: MAINSTAY_F64 = 12
+  integer(c_int), parameter, public :: MAINSTAY_C64 = 13
+  integer(c_int), parameter, public :: MAINSTAY_C128 = 14
+  integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
+
+  ! In place of a revision's number: the newest that can be read whole.
+  integer(c_int64_t), parameter, public :: MAINSTAY_NEWEST = -1
+
+  ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
+  type, public :: mainstay_item
+    character(:), allocatable :: name
+    integer :: kind = 0             ! 0: a region, 1: a buffer that was put, 2: a stream
+    integer :: type = MAINSTAY_BYTES
+    integer(c_int64_t) :: bytes = 0
+    ! Of what the space has no name for, such as a derived type, the bytes of an element are the first dimension.
+    integer(c_int64_t), allocatable :: shape(:)
+    ! Of the global array in which the item is a box, and how many elements lie in front of that along each
+    ! dimension; not allocated: it is none.
+    integer(c_int64_t), allocatable :: global_shape(:), offset(:)
+  end type
+
+  ! The same as C has it.
+  type, bind(C) :: item_of_c
+    type(c_ptr) :: name
+    integer(c_int32_t) :: kind, type
+    integer(c_int64_t) :: bytes
+    integer(c_size_t) :: dimensions
+    type(c_ptr) :: shape, global_shape, offset
+  end type
 
   interface
     function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
@@ -96,6 +138,28 @@ contains
       value(i:i) = characters(i)
     end do
   end function
+
+  ! An item as C has it, as Fortran does.
+  subroutine item_from(found, item)
+    type(item_of_c), intent(in) :: found
+    type(mainstay_item), intent(inout) :: item
+    item%name = of_c(found%name)
+    item%kind = int(found%kind)
+    item%type = int(found%type)
+    item%bytes = found%bytes
+    item%shape = turned(found%shape)
+    if (.not. c_associated(found%global_shape)) return
+    item%global_shape = turned(found%global_shape)
+    item%offset = turned(found%offset)
+  contains
+    function turned(numbers)
+      type(c_ptr), intent(in) :: numbers
+      integer(c_int64_t), allocatable :: turned(:)
+      integer(c_int64_t), pointer :: there(:)
+      call c_f_pointer(numbers, there, [found%dimensions])
+      turned = there(found%dimensions:1:-1)
+    end function
+  end subroutine
 end module
 
 module mainstay
@@ -104,6 +168,9 @@ module mainstay
   implicit none
   private
   public :: mainstay_error_message, mainstay_status_name
+  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
+    MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
+    MAINSTAY_C128, MAINSTAY_BOOL
 
   integer(c_int), parameter, public :: MAINSTAY_OK = 0
   integer(c_int), parameter, public :: MAINSTAY_INVALID_ARGUMENT = 1
@@ -309,6 +376,11 @@ module mainstay
     procedure :: stream_bytes
     procedure :: streams
     procedure :: stream
+    procedure :: shards
+    procedure :: bring_shards
+    procedure :: shard_items
+    procedure, private :: read_shard_int32, read_shard_int64
+    generic :: read_shard => read_shard_int32, read_shard_int64
     procedure :: put
     procedure :: get
     procedure :: get_bytes
@@ -579,6 +651,46 @@ module mainstay
       integer(c_size_t), value :: index
       type(c_ptr), intent(inout) :: name
       integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: status
+    end function
+    function c_shards(session, count) bind(C, name="mainstay_shards") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int32_t), intent(out) :: count
+      integer(c_int) :: status
+    end function
+    function c_bring_shards(session, shards, count) bind(C, name="mainstay_fortran_bring_shards") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int), intent(in) :: shards(*)
+      integer(c_size_t), value :: count
+      integer(c_int) :: status
+    end function
+    function c_shard_items(session, shard, count) bind(C, name="mainstay_shard_items") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int32_t), value :: shard
+      integer(c_size_t), intent(inout) :: count
+      integer(c_int) :: status
+    end function
+    function c_shard_item(session, shard, index, item) bind(C, name="mainstay_shard_item") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int32_t), value :: shard
+      integer(c_size_t), value :: index
+      type(item_of_c), intent(out) :: item
+      integer(c_int) :: status
+    end function
+    function c_read_shard(session, shard, name, offset, data, got, whole) &
+        bind(C, name="mainstay_fortran_read_shard") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int), value :: shard
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: offset
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int64_t), intent(out) :: got
+      logical(c_bool), value :: whole
       integer(c_int) :: status
     end function
     function c_put(session, name, data, revision) bind(C, name="mainstay_fortran_put") result(status)
@@ -1059,6 +1171,76 @@ contains
     if (present(bytes)) bytes = there
   end subroutine
 
+  ! How many ranks saved the revision that was restored: the shard of each has its number, from 0. 0: nothing was
+  ! restored, or a checkpoint has begun since.
+  integer function shards(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    integer(c_int32_t) :: count
+    count = 0
+    call settle(c_shards(self%handle, count), stat)
+    shards = int(count)
+  end function
+
+  ! Has this rank read these shards, wherever they lie; from then on shard_items tells of all. Collective, with what each
+  ! rank wants, which may be none: [integer ::]. Until the next checkpoint begins.
+  subroutine bring_shards(self, wanted, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: wanted(:)
+    integer, intent(out), optional :: stat
+    call settle(c_bring_shards(self%handle, int(wanted, c_int), size(wanted, kind=c_size_t)), stat)
+  end subroutine
+
+  ! What a shard consists of: one that this rank can read, or, after bring_shards, any.
+  function shard_items(self, shard, stat) result(all)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: shard
+    integer, intent(out), optional :: stat
+    type(mainstay_item), allocatable :: all(:)
+    type(item_of_c) :: item
+    integer(c_size_t) :: count, i
+    integer(c_int) :: status
+    count = 0
+    status = c_shard_items(self%handle, int(shard, c_int32_t), count)
+    allocate (all(merge(count, 0_c_size_t, status == 0)))
+    do i = 1, size(all, kind=c_size_t)
+      status = c_shard_item(self%handle, int(shard, c_int32_t), i - 1, item)
+      if (status /= 0) exit
+      call item_from(item, all(i))
+    end do
+    call settle(status, stat)
+  end function
+
+  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` of a shard on. `got` as of
+  ! read: without it, fewer bytes than `data` has are an error.
+  subroutine read_shard_int64(self, shard, name, offset, data, got, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: shard
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: there
+    integer(c_int) :: status
+    there = 0
+    status = c_read_shard(self%handle, int(shard, c_int), to_c(name), offset, data, there, &
+                          logical(.not. present(got), c_bool))
+    call settle(status, stat)
+    if (present(got)) got = there
+  end subroutine
+
+  subroutine read_shard_int32(self, shard, name, offset, data, got, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: shard
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    call read_shard_int64(self, shard, name, int(offset, c_int64_t), data, got, stat)
+  end subroutine
+
   ! Saves `data` under `name`, with what is protected if anything is, as the next revision, and returns when it is complete:
   ! durable on all ranks. Collective; each rank has as many bytes as it likes.
   subroutine put(self, name, data, revision, stat)
@@ -1103,7 +1285,7 @@ contains
   ! The number of a revision as C has it.
   pure integer(c_int64_t) function asked(number)
     integer(c_int64_t), intent(in), optional :: number
-    asked = -1 ! MAINSTAY_NEWEST, of 64 bits without a sign
+    asked = MAINSTAY_NEWEST
     if (present(number)) asked = number
   end function
 

@@ -307,6 +307,34 @@ mainstay_status mainstay_fortran_read(mainstay_session *session, const char *nam
     return end_read("stream", name, data, status, there, got, whole);
 }
 
+mainstay_status mainstay_fortran_bring_shards(mainstay_session *session, const int *shards, size_t count)
+{
+    uint32_t *wanted = malloc((count ? count : 1) * sizeof *wanted);
+    mainstay_status status;
+    size_t i;
+    /* Without room, as with a negative number, the other ranks are told of a shard that there is not. */
+    uint32_t none = UINT32_MAX;
+    for (i = 0; wanted && i < count; i++)
+        wanted[i] = shards[i] < 0 ? none : (uint32_t)shards[i];
+    status = wanted ? mainstay_bring_shards(session, wanted, count) : mainstay_bring_shards(session, &none, 1);
+    free(wanted);
+    return status;
+}
+
+mainstay_status mainstay_fortran_read_shard(mainstay_session *session, int shard, const char *name, int64_t offset,
+                                            const CFI_cdesc_t *data, int64_t *got, _Bool whole)
+{
+    size_t there = 0;
+    mainstay_status status;
+    *got = 0;
+    if (is_refused_piece("item", name, offset, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    if (shard < 0)
+        return refuse("item", name, "a negative number of a shard; the first is 0");
+    status = mainstay_read_shard(session, (uint32_t)shard, name, (uint64_t)offset, data->base_addr, bytes_of(data), &there);
+    return end_read("item", name, data, status, there, got, whole);
+}
+
 mainstay_status mainstay_fortran_put(mainstay_session *session, const char *name, const CFI_cdesc_t *data, int64_t *revision)
 {
     uint64_t number = 0;
@@ -335,12 +363,12 @@ mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, 
     return mainstay_get(session, (uint64_t)number, name, data->base_addr, bytes_of(data), got);
 }
 
-/* `revision` 0: the newest. */
+/* `revision` -1, as MAINSTAY_NEWEST is without a sign, or 0: the newest. */
 mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
 {
     if (*reader)
         return refuse_open(path);
-    if (revision < 0)
+    if (revision < -1)
         return refuse("space", path, "a negative number of a revision");
     return mainstay_reader_open(path, (uint64_t)revision, reader);
 }

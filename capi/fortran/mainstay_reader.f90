@@ -16,40 +16,14 @@
 ! Compiled after mainstay.f90, with mainstay_fortran.c.
 module mainstay_reading
   use, intrinsic :: iso_c_binding
-  use mainstay_calls, only: settle, to_c, of_c, mainstay_error_message, mainstay_status_name
+  use mainstay_calls
   implicit none
   private
   public :: mainstay_error_message, mainstay_status_name
 
-  integer(c_int), parameter, public :: MAINSTAY_BYTES = 0
-  integer(c_int), parameter, public :: MAINSTAY_I8 = 1
-  integer(c_int), parameter, public :: MAINSTAY_U8 = 2
-  integer(c_int), parameter, public :: MAINSTAY_I16 = 3
-  integer(c_int), parameter, public :: MAINSTAY_U16 = 4
-  integer(c_int), parameter, public :: MAINSTAY_I32 = 5
-  integer(c_int), parameter, public :: MAINSTAY_U32 = 6
-  integer(c_int), parameter, public :: MAINSTAY_I64 = 7
-  integer(c_int), parameter, public :: MAINSTAY_U64 = 8
-  integer(c_int), parameter, public :: MAINSTAY_F16 = 9
-  integer(c_int), parameter, public :: MAINSTAY_BF16 = 10
-  integer(c_int), parameter, public :: MAINSTAY_F32 = 11
-  integer(c_int), parameter, public :: MAINSTAY_F64 = 12
-  integer(c_int), parameter, public :: MAINSTAY_C64 = 13
-  integer(c_int), parameter, public :: MAINSTAY_C128 = 14
-  integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
-
-  ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
-  type, public :: mainstay_item
-    character(:), allocatable :: name
-    integer :: kind = 0             ! 0: a region, 1: an object, 2: a stream
-    integer :: type = MAINSTAY_BYTES
-    integer(c_int64_t) :: bytes = 0
-    ! Of what the space has no name for, such as a derived type, the bytes of an element are the first dimension.
-    integer(c_int64_t), allocatable :: shape(:)
-    ! Of the global array in which the item is a box, and how many elements lie in front of that along each
-    ! dimension; not allocated: it is none.
-    integer(c_int64_t), allocatable :: global_shape(:), offset(:)
-  end type
+  public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
+    MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
+    MAINSTAY_C128, MAINSTAY_BOOL
 
   ! One revision of a space. A copy is the same reader.
   type, public :: mainstay_reader
@@ -65,14 +39,6 @@ module mainstay_reading
     procedure, private :: read_box_int32, read_box_int64
     generic :: read_box => read_box_int32, read_box_int64
     procedure :: close => close_reader
-  end type
-
-  type, bind(C) :: found
-    type(c_ptr) :: name
-    integer(c_int32_t) :: kind, type
-    integer(c_int64_t) :: bytes
-    integer(c_size_t) :: dimensions
-    type(c_ptr) :: shape, global_shape, offset
   end type
 
   interface
@@ -104,7 +70,7 @@ module mainstay_reading
       type(c_ptr), value :: reader
       integer(c_int32_t), value :: shard
       integer(c_size_t), value :: index
-      type(found), intent(out) :: item
+      type(item_of_c), intent(out) :: item
       integer(c_int) :: status
     end function
     function c_read(reader, shard, name, offset, data, got, whole) &
@@ -146,7 +112,7 @@ contains
     integer(c_int64_t), intent(in), optional :: revision
     integer, intent(out), optional :: stat
     integer(c_int64_t) :: number
-    number = 0
+    number = MAINSTAY_NEWEST
     if (present(revision)) number = revision
     call settle(c_open(to_c(path), number, self%handle), stat)
   end subroutine
@@ -168,28 +134,13 @@ contains
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
     type(mainstay_item), allocatable :: all(:)
-    type(found) :: item
+    type(item_of_c) :: item
     integer(c_size_t) :: i
     allocate (all(c_items(self%handle, int(shard, c_int32_t))))
     do i = 1, size(all, kind=c_size_t)
       call settle(c_item(self%handle, int(shard, c_int32_t), i - 1, item))
-      all(i)%name = of_c(item%name)
-      all(i)%kind = int(item%kind)
-      all(i)%type = int(item%type)
-      all(i)%bytes = item%bytes
-      all(i)%shape = turned(item%shape)
-      if (.not. c_associated(item%global_shape)) cycle
-      all(i)%global_shape = turned(item%global_shape)
-      all(i)%offset = turned(item%offset)
+      call item_from(item, all(i))
     end do
-  contains
-    function turned(numbers)
-      type(c_ptr), intent(in) :: numbers
-      integer(c_int64_t), allocatable :: turned(:)
-      integer(c_int64_t), pointer :: there(:)
-      call c_f_pointer(numbers, there, [item%dimensions])
-      turned = there(item%dimensions:1:-1)
-    end function
   end function
 
   ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` on. `got`: how many bytes

@@ -25,7 +25,7 @@
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
     MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT }
 
-// For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
+// In place of a revision's number, in all calls that take one: the newest that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.
@@ -379,10 +379,11 @@ typedef struct {
   uint64_t skipped;
 } mainstay_got;
 
-// An item of a shard. What it points to is valid until mainstay_reader_close.
+// An item of a shard. What it points to is valid until mainstay_reader_close; of an item of a session's, until the next
+// mainstay_bring_shards or mainstay_restore, or the close.
 typedef struct {
   const char *name;
-  // 0: a region, 1: an object, 2: a stream.
+  // 0: a region, 1: a buffer that was put, 2: a stream.
   uint32_t kind;
   // A mainstay_type.
   uint32_t type;
@@ -551,7 +552,8 @@ mainstay_status mainstay_free(mainstay_session *session,
                               const char *name);
 
 // Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
-// revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
+// revision, and returns when it is complete: durable on all ranks. A restore leaves it for mainstay_get, unless a region
+// has its name. Collective; each rank has as many bytes as
 // it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
 // told on all, and earlier revisions are as they were.
 mainstay_status mainstay_put(mainstay_session *session,
@@ -582,7 +584,10 @@ mainstay_status mainstay_get_bytes(mainstay_session *session,
                                    uint64_t *bytes);
 
 // Saves all protected regions as a new revision and returns at t2: the program may go on and change
-// its memory. Collective. `revision` may be NULL; else it gets the revision's number.
+// its memory. `revision` may be NULL; else it gets the revision's number.
+//
+// Collective: the ranks talk to each other in one small all-reduce, all of them at the same place of the program. Where it
+// ends a checkpoint that mainstay_begin has begun, the ranks have talked there, and it is local.
 //
 // The program's memory is read, never changed. If the revision before this one failed and nobody has
 // been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.
@@ -626,7 +631,10 @@ mainstay_status mainstay_poll(mainstay_session *session,
 // checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
 // `mainstay run` before the job's end.
 //
-// Costs a count. About every agree_seconds it is collective, one small all-reduce: how many calls there
+// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at the
+// next step after that, unless the setting when_busy says `now`. Signals and requests are never put off.
+//
+// Costs a count. About every agree_seconds, and where steps make a checkpoint due, it is collective, one small all-reduce: how many calls there
 // are until then came out of the one before, so that no step in between pays for it.
 mainstay_status mainstay_due(mainstay_session *session,
                              uint64_t step,
@@ -729,8 +737,8 @@ const char *mainstay_restored_note(mainstay_session *session,
 mainstay_status mainstay_protect_output(mainstay_session *session,
                                         const char *path);
 
-// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
-// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
+// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
 // a job at work it holds the revision until it is closed, or for an hour after its last use.
 mainstay_status mainstay_reader_open(const char *path,
                                      uint64_t revision,
@@ -817,7 +825,8 @@ mainstay_status mainstay_run(mainstay_session *session,
                              void *context);
 
 // Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
-// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /.
+// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /,
+// with no empty, "." or ".." part between slashes.
 mainstay_status mainstay_protect(mainstay_session *session,
                                  const char *name,
                                  void *data,
@@ -920,13 +929,52 @@ mainstay_status mainstay_open_solo(const char *path,
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
 
+// Puts into `*count` how many shards the revision has that the last mainstay_restore brought back: shard r is what rank r
+// had saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun since. Local.
+mainstay_status mainstay_shards(mainstay_session *session,
+                                uint32_t *count);
+
+// Has this rank read the `count` shards whose numbers are at `shards`, with mainstay_read_shard: those that lie on other
+// nodes alone are sent, into memory of this rank, and where a level has copies, one that is whole is taken. From then on
+// mainstay_shard_items tells of all shards; with a `count` of 0 that is all. Collective, with what each rank wants; until
+// the next checkpoint begins. MAINSTAY_INVALID_ARGUMENT: nothing was restored, a checkpoint has begun since, or there is
+// no such shard. MAINSTAY_DAMAGED: no copy of a shard is whole.
+mainstay_status mainstay_bring_shards(mainstay_session *session,
+                                      const uint32_t *shards,
+                                      size_t count);
+
+// Puts into `*count` how many items a shard has: one that this rank can read, or, after mainstay_bring_shards, any. Local;
+// until the next checkpoint begins.
+mainstay_status mainstay_shard_items(mainstay_session *session,
+                                     uint32_t shard,
+                                     size_t *count);
+
+// What item `index` of a shard is, from 0 on. Local; until the next checkpoint begins.
+mainstay_status mainstay_shard_item(mainstay_session *session,
+                                    uint32_t shard,
+                                    size_t index,
+                                    mainstay_item *item);
+
+// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`, verified. `got` may be
+// NULL; else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is undefined.
+// MAINSTAY_INVALID_ARGUMENT: this rank cannot read the shard, which mainstay_bring_shards brings. Local; until the next
+// checkpoint begins.
+mainstay_status mainstay_read_shard(mainstay_session *session,
+                                    uint32_t shard,
+                                    const char *name,
+                                    uint64_t offset,
+                                    void *data,
+                                    size_t bytes,
+                                    size_t *got);
+
 // Puts what saving early has come to into `*speculation`. Local, never waits.
 mainstay_status mainstay_speculated(mainstay_session *session, mainstay_speculation *speculation);
 
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
 // mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 // mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
-// in pieces, and what lies in the gaps between them, as each stream is saved from its first byte to its last; the first
+// in pieces, a piece that lies over another counted once more, and what lies in the gaps between them, as each stream is
+// saved from its first byte to its last; the first
 // checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
 // the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
 // the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:

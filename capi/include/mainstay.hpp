@@ -55,6 +55,15 @@ struct options : mainstay_options {
   options() noexcept : mainstay_options MAINSTAY_OPTIONS_INIT {}
 };
 
+/* An item of a shard; the vectors are empty where nothing was said, and for what is no box of a global array. */
+struct item {
+  std::string name;
+  std::uint32_t kind = 0; /* 0: a region, 1: a buffer that was put, 2: a stream */
+  mainstay_type type = MAINSTAY_BYTES;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> shape, global_shape, offset;
+};
+
 /* What a restore brought back; false if there was nothing, and the memory is as it was. */
 struct restored {
   std::uint64_t revision = 0;
@@ -115,6 +124,14 @@ template <class T, std::size_t N> struct element<std::array<T, N>> {
   static constexpr mainstay_type type = element<T>::type;
   static void shape(std::vector<std::uint64_t> &shape) { shape.push_back(N), element<T>::shape(shape); }
 };
+
+inline item item_of(const mainstay_item &found) {
+  auto numbers = [&](const std::uint64_t *first) {
+    return first ? std::vector<std::uint64_t>(first, first + found.dimensions) : std::vector<std::uint64_t>();
+  };
+  return {found.name, found.kind, static_cast<mainstay_type>(found.type), found.bytes, numbers(found.shape),
+          numbers(found.global_shape), numbers(found.offset)};
+}
 
 /* Bytes of all elements of a container, which lie one after another. */
 template <class Elements> std::size_t bytes(const Elements &elements) {
@@ -379,6 +396,39 @@ public:
     return bytes;
   }
 
+  /* How many ranks saved the revision that was restored: shard r is what rank r had saved. */
+  std::uint32_t shards() {
+    std::uint32_t count = 0;
+    detail::check(mainstay_shards(handle_, &count));
+    return count;
+  }
+  /* Has this rank read these shards, wherever they lie, and `shard_items` tell of all. Collective, with what each rank wants. */
+  void bring_shards(const std::vector<std::uint32_t> &wanted = {}) {
+    detail::check(mainstay_bring_shards(handle_, wanted.data(), wanted.size()));
+  }
+  std::vector<item> shard_items(std::uint32_t shard) {
+    std::vector<item> all;
+    std::size_t count = 0;
+    detail::check(mainstay_shard_items(handle_, shard, &count));
+    for (std::size_t index = 0; index < count; index++) {
+      mainstay_item found = {};
+      detail::check(mainstay_shard_item(handle_, shard, index, &found));
+      all.push_back(detail::item_of(found));
+    }
+    return all;
+  }
+  /* How many bytes there were to read: fewer than asked for only at the item's end. */
+  std::size_t read_shard(std::uint32_t shard, const std::string &name, std::uint64_t offset, void *data,
+                         std::size_t bytes) {
+    std::size_t got = 0;
+    detail::check(mainstay_read_shard(handle_, shard, detail::text(name), offset, data, bytes, &got));
+    return got;
+  }
+  template <class Elements>
+  std::size_t read_shard(std::uint32_t shard, const std::string &name, std::uint64_t offset, Elements &&elements) {
+    return read_shard(shard, name, offset, std::data(elements), detail::bytes(elements));
+  }
+
   /* Saved under `name` as the next revision, durable on all ranks when it returns. */
   std::uint64_t put(const std::string &name, const void *data, std::size_t bytes) {
     std::uint64_t revision = 0;
@@ -490,20 +540,10 @@ private:
   mainstay_session *handle_ = nullptr;
 };
 
-/* An item of a shard; the vectors are empty where nothing was said, and for what is no box of a global array. */
-struct item {
-  std::string name;
-  std::uint32_t kind = 0; /* 0: a region, 1: an object, 2: a stream */
-  mainstay_type type = MAINSTAY_BYTES;
-  std::uint64_t bytes = 0;
-  std::vector<std::uint64_t> shape, global_shape, offset;
-};
-
 /* One revision of a space, read by any process. It can be moved, not copied. */
 class reader {
 public:
-  /* Revision 0: the newest complete one. */
-  explicit reader(const std::string &path, std::uint64_t revision = 0) {
+  explicit reader(const std::string &path, std::uint64_t revision = MAINSTAY_NEWEST) {
     detail::check(mainstay_reader_open(detail::text(path), revision, &handle_));
   }
   reader(reader &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -522,11 +562,7 @@ public:
     for (std::size_t i = 0; i < mainstay_reader_items(handle_, shard); i++) {
       mainstay_item found = {};
       detail::check(mainstay_reader_item(handle_, shard, i, &found));
-      auto numbers = [&](const std::uint64_t *first) {
-        return first ? std::vector<std::uint64_t>(first, first + found.dimensions) : std::vector<std::uint64_t>();
-      };
-      all.push_back({found.name, found.kind, static_cast<mainstay_type>(found.type), found.bytes, numbers(found.shape),
-                     numbers(found.global_shape), numbers(found.offset)});
+      all.push_back(detail::item_of(found));
     }
     return all;
   }

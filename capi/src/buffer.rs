@@ -9,7 +9,7 @@ use crate::{
 };
 use std::ffi::{c_char, c_void};
 
-/// For mainstay_get and mainstay_restore_revision: the newest revision that can be read whole.
+/// In place of a revision's number, in all calls that take one: the newest that can be read whole.
 pub const NEWEST: u64 = u64::MAX;
 
 /// What mainstay_get brought.
@@ -26,7 +26,8 @@ pub struct Got {
 }
 
 /// Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
-/// revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
+/// revision, and returns when it is complete: durable on all ranks. A restore leaves it for mainstay_get, unless a region
+/// has its name. Collective; each rank has as many bytes as
 /// it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
 /// told on all, and earlier revisions are as they were.
 ///

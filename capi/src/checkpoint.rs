@@ -9,7 +9,10 @@ use mainstay_engine::LevelKind;
 use std::ffi::{c_char, c_int};
 
 /// Saves all protected regions as a new revision and returns at t2: the program may go on and change
-/// its memory. Collective. `revision` may be NULL; else it gets the revision's number.
+/// its memory. `revision` may be NULL; else it gets the revision's number.
+///
+/// Collective: the ranks talk to each other in one small all-reduce, all of them at the same place of the program. Where it
+/// ends a checkpoint that mainstay_begin has begun, the ranks have talked there, and it is local.
 ///
 /// The program's memory is read, never changed. If the revision before this one failed and nobody has
 /// been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.

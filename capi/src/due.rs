@@ -13,7 +13,10 @@ use std::ffi::c_int;
 /// checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
 /// `mainstay run` before the job's end.
 ///
-/// Costs a count. About every agree_seconds it is collective, one small all-reduce: how many calls there
+/// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at the
+/// next step after that, unless the setting when_busy says `now`. Signals and requests are never put off.
+///
+/// Costs a count. About every agree_seconds, and where steps make a checkpoint due, it is collective, one small all-reduce: how many calls there
 /// are until then came out of the one before, so that no step in between pays for it.
 ///
 /// # Safety

@@ -473,10 +473,11 @@ mod tests {
     use mainstay_engine::KEYS;
 
     /// What a program can set by a hint, the environment and the file alone.
-    const WITHOUT_FIELD: [&str; 9] = [
+    const WITHOUT_FIELD: [&str; 10] = [
         "pool_directory",
         "interval",
         "agree_seconds",
+        "when_busy",
         "checkpoint_signal",
         "trace",
         "tick_seconds",
@@ -494,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_has_a_field_but_for_nine() {
+    fn each_setting_has_a_field_but_for_ten() {
         let given = nothing_given().given();
         let mut found: Vec<_> =
             given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();

@@ -2,13 +2,15 @@
 
 use crate::{
     argument::{bytes_of, null},
-    error::{Status, c_text, guard},
+    buffer::NEWEST,
+    error::{Status, guard},
+    item::{Item, Named, told},
     memory::room,
     region::{name_of, numbers_of},
 };
-use mainstay_engine::{Error, space::format::Item as EngineItem};
+use mainstay_engine::Error;
 use std::{
-    ffi::{CString, OsStr, c_char, c_void},
+    ffi::{OsStr, c_char, c_void},
     os::unix::ffi::OsStrExt,
     path::Path,
 };
@@ -20,31 +22,8 @@ pub struct Reader {
     items: Vec<Vec<Named>>,
 }
 
-struct Named {
-    name: CString,
-    item: EngineItem,
-}
-
-/// An item of a shard. What it points to is valid until mainstay_reader_close.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Item {
-    pub name: *const c_char,
-    /// 0: a region, 1: an object, 2: a stream.
-    pub kind: u32,
-    /// A mainstay_type.
-    pub r#type: u32,
-    pub bytes: u64,
-    pub dimensions: usize,
-    /// So many numbers, slowest first.
-    pub shape: *const u64,
-    /// Of the global array in which the item is a box, and where that begins; NULL: it is none.
-    pub global_shape: *const u64,
-    pub offset: *const u64,
-}
-
-/// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
-/// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+/// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
+/// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
 /// a job at work it holds the revision until it is closed, or for an hour after its last use.
 ///
 /// # Safety
@@ -58,11 +37,12 @@ pub unsafe extern "C" fn mainstay_reader_open(path: *const c_char, revision: u64
         *into = std::ptr::null_mut();
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-        let engine = mainstay_engine::Reader::open(path, (revision > 0).then_some(revision), "mainstay_reader")?;
-        let items = (0..engine.shard_count()).map(|shard| {
-            let items = engine.shard(shard)?.items.iter();
-            Ok(items.map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect())
-        });
+        let engine = mainstay_engine::Reader::open(
+            path,
+            Some(revision).filter(|revision| ![0, NEWEST].contains(revision)),
+            "mainstay_reader",
+        )?;
+        let items = (0..engine.shard_count()).map(|shard| Ok(Named::all(&engine.shard(shard)?.items)));
         let items = items.collect::<Result<_, Error>>()?;
         *into = Box::into_raw(Box::new(Reader { engine, items }));
         Ok(())
@@ -119,20 +99,7 @@ pub unsafe extern "C" fn mainstay_reader_item(
         let (reader, into) = unsafe { (reader.as_ref(), item.as_mut()) };
         let (reader, into) = (reader.ok_or_else(|| null("reader"))?, into.ok_or_else(|| null("item"))?);
         reader.engine.shard(shard)?;
-        let items = &reader.items[shard as usize];
-        let why = || Error::argument("index", format!("{index}, shard {shard} has {} items", items.len()));
-        let Named { name, item } = items.get(index).ok_or_else(why)?;
-        let place = item.place.as_ref();
-        *into = Item {
-            name: name.as_ptr(),
-            kind: item.kind as u32,
-            r#type: item.element as u32,
-            bytes: item.bytes,
-            dimensions: item.shape.len(),
-            shape: item.shape.as_ptr(),
-            global_shape: place.map_or(std::ptr::null(), |place| place.global_shape.as_ptr()),
-            offset: place.map_or(std::ptr::null(), |place| place.offset.as_ptr()),
-        };
+        *into = told(&reader.items[shard as usize], shard, index)?;
         Ok(())
     })
 }

@@ -38,7 +38,8 @@ const _: () = assert!(ElementTypeCode::Bool as usize + 1 == ElementType::ALL.len
 const _: () = assert!(ElementTypeCode::F64 as usize == ElementType::F64 as usize);
 
 /// Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
-/// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /.
+/// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /,
+/// with no empty, "." or ".." part between slashes.
 ///
 /// # Safety
 /// As said.

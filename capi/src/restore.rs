@@ -71,6 +71,7 @@ unsafe fn bring_back(
         let (session, restored) = unsafe { (session_of(session)?, restored.as_mut()) };
         let found = restore(&mut session.engine)?;
         let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
+        session.items.clear();
         session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
         let notes = found.iter().flat_map(|found| &found.notes);
         session.notes = notes.map(|(name, value)| (c_text(name), c_text(value))).collect();

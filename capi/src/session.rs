@@ -4,6 +4,7 @@ use crate::{
     argument::{bytes_of, null},
     error::{Status, c_text, guard},
     group::{CGroup, ContextInUse, GroupTable},
+    item::Named,
     options::Options,
 };
 use mainstay_engine::{
@@ -27,6 +28,8 @@ pub struct Session {
     pub(crate) notes: BTreeMap<CString, CString>,
     /// The name that mainstay_stream told last.
     pub(crate) stream: CString,
+    /// The items of those shards that the program has asked for.
+    pub(crate) items: BTreeMap<u32, Vec<Named>>,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
@@ -107,6 +110,7 @@ unsafe fn open(
         report: c_text(""),
         notes: BTreeMap::new(),
         stream: c_text(""),
+        items: BTreeMap::new(),
     }));
     Ok(())
 }

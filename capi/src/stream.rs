@@ -13,7 +13,8 @@ use std::ffi::{c_char, c_void};
 /// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
 /// mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 /// mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
-/// in pieces, and what lies in the gaps between them, as each stream is saved from its first byte to its last; the first
+/// in pieces, a piece that lies over another counted once more, and what lies in the gaps between them, as each stream is
+/// saved from its first byte to its last; the first
 /// checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
 /// the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
 /// the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:

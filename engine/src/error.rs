@@ -9,6 +9,7 @@ pub use failure::Failure;
 pub use kind::ErrorKind;
 
 use crate::printable::printable;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use std::{io, ops::Range, sync::Arc};
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -309,9 +310,20 @@ fn lack(needed: Option<u64>, available: Option<u64>) -> String {
 
 fn room(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::EFBIG) => "raise the limit on the size of files (ulimit -f), or choose another place",
+        Some(libc::EFBIG) => too_large(getrlimit(Resource::RLIMIT_FSIZE).map_or(RLIM_INFINITY, |(limit, _)| limit)),
         Some(libc::EDQUOT) => "free some space of this user's, raise the quota, or choose another place",
         _ => "free some space or choose another place",
+    }
+}
+
+/// What to do where a file would be larger than it may be; `limit`: of this process, in bytes.
+fn too_large(limit: u64) -> &'static str {
+    match limit {
+        RLIM_INFINITY => {
+            "the file system has no files as large; divide the space among more of them (per = node or per = rank), or \
+             choose another place"
+        }
+        _ => "raise the limit on the size of files (ulimit -f), or choose another place",
     }
 }
 
@@ -329,4 +341,19 @@ fn advice(source: &io::Error) -> &'static str {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit of the file system was called one of the process, which had none.
+    #[test]
+    fn whose_limit_a_file_has_reached_is_told() {
+        assert!(too_large(RLIM_INFINITY).contains("the file system has no files as large"));
+        assert!(too_large(1 << 30).contains("ulimit -f"));
+        let error = Error::io("making", "layout-1".to_owned(), io::Error::from_raw_os_error(libc::EFBIG));
+        let has_none = getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(limit, _)| limit == RLIM_INFINITY);
+        assert_eq!(error.to_string().contains("no files as large"), has_none, "{error}");
+    }
 }

@@ -47,7 +47,7 @@ pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Compress, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor,
     Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable,
-    Value,
+    Value, WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;
@@ -55,8 +55,8 @@ pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use session::{
-    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardsHere, Speculation, Stepped,
-    run,
+    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardItems, ShardsHere,
+    Speculation, Stepped, run,
 };
 pub use space::format::PoolBound;
 pub use survey::{

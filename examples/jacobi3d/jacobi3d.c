@@ -123,7 +123,7 @@ static void begin_from(const grid *g, const char *path, uint64_t *step, double *
     mainstay_reader *reader;
     uint64_t revision = 0;
     if (g->rank == 0) {
-        must(mainstay_reader_open(path, 0, &reader), "open what to begin from");
+        must(mainstay_reader_open(path, MAINSTAY_NEWEST, &reader), "open what to begin from");
         revision = mainstay_reader_revision(reader);
     }
     MPI_Bcast(&revision, 1, MPI_UINT64_T, 0, g->comm);

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, overload, type_check_only
@@ -110,6 +110,7 @@ def open(
     mtbf_seconds: float | str | None = None,
     interval: Literal["daly", "young"] | None = None,
     agree_seconds: float | str | None = None,
+    when_busy: Literal["later", "now"] | None = None,
     checkpoint_signal: str | None = None,
     trace: str | os.PathLike[str] | None = None,
     tick_seconds: float | str | None = None,
@@ -167,6 +168,13 @@ class Session:
     def read(self, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None) -> bytes: ...
     def readinto(self, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array) -> int: ...
     def streams(self) -> dict[str, int]: ...
+    def bring_shards(self, shards: Iterable[SupportsIndex] | None = None) -> list[Shard]: ...
+    def read_shard(
+        self, shard: SupportsIndex, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None
+    ) -> bytes: ...
+    def readinto_shard(
+        self, shard: SupportsIndex, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array
+    ) -> int: ...
     @overload
     def open(self, name: str, mode: Literal["rb"] = "rb") -> io.BufferedReader: ...
     @overload

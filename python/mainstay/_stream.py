@@ -64,15 +64,15 @@ class Stream(io.RawIOBase):
         elif whence == io.SEEK_END:
             offset += session._end(self.name, self.mode)  # type: ignore[attr-defined]
         elif whence != io.SEEK_SET:
-            raise ValueError(f"whence is {whence}")
+            raise InvalidArgument(f"whence: {whence} is none; it takes io.SEEK_SET, SEEK_CUR or SEEK_END")
         if offset < 0:
-            raise ValueError(f"{offset} lies before the stream")
+            raise InvalidArgument(f"offset: {offset} lies before the stream, whose first byte has offset 0")
         self._at = offset
         return offset
 
     def _use(self, mode: str) -> Session:
         if self.closed:
-            raise ValueError(f"stream {self.name!r}: the file is closed")
+            raise InvalidArgument(f"stream {self.name!r}: the file is closed; open it anew")
         if mode != self.mode:
             raise io.UnsupportedOperation(f"stream {self.name!r} was opened with {self.mode!r}")
         if self._session._moment != self._moment:  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ mod member;
 mod memory;
 mod mpi;
 mod notes;
+mod number;
 mod objects;
 mod open;
 mod ranks;

@@ -3,6 +3,7 @@
 use crate::{
     buffer::Flat,
     error::{detached, raise},
+    number::Whole,
     settings::path as path_of,
 };
 use mainstay_engine::{
@@ -45,7 +46,7 @@ pub struct Shard {
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Item {
     name: String,
-    /// "region", "object" or "stream".
+    /// "region", "object" (a buffer that was put) or "stream".
     kind: &'static str,
     element_type: &'static str,
     /// As numpy names the element type.
@@ -62,18 +63,30 @@ pub struct Item {
 /// closed, or for an hour after its last use.
 #[pyfunction]
 #[pyo3(signature = (path, revision=None))]
-pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<u64>) -> PyResult<Reader> {
+pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<Whole<u64>>) -> PyResult<Reader> {
+    let revision = revision.map(|Whole(revision)| revision);
     let opened = path_of("path", path).and_then(|path| detached(py, || Engine::open(&path, revision, "mainstay.read")));
     let engine = opened.map_err(|error| raise(py, &error))?;
     let mut shards = Vec::new();
     for number in 0..engine.shard_count() {
         let manifest = engine.shard(number).map_err(|error| raise(py, &error))?;
-        let items = manifest.items.iter().map(|item| Py::new(py, Item::of(py, item)?)).collect::<PyResult<_>>()?;
         let notes = manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
-        shards.push(Py::new(py, Shard { number, items, notes })?);
+        shards.push(Shard::of(py, number, &manifest.items, notes)?);
     }
     let (path, revision) = (engine.path().to_owned(), engine.key().number);
     Ok(Reader { path, revision, shards, engine: Mutex::new(Some(engine)) })
+}
+
+impl Shard {
+    pub(crate) fn of(
+        py: Python<'_>,
+        number: u32,
+        items: &[format::Item],
+        notes: BTreeMap<String, String>,
+    ) -> PyResult<Py<Shard>> {
+        let items = items.iter().map(|item| Py::new(py, Item::of(py, item)?)).collect::<PyResult<_>>()?;
+        Py::new(py, Shard { number, items, notes })
+    }
 }
 
 impl Item {
@@ -139,18 +152,21 @@ impl Reader {
 #[pymethods]
 impl Reader {
     /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard; verified.
-    #[pyo3(signature = (shard, name, offset=0, bytes=None))]
+    #[pyo3(
+        signature = (shard, name, offset=Whole(0), bytes=None),
+        text_signature = "($self, shard, name, offset=0, bytes=None)"
+    )]
     fn read<'py>(
         &self,
         py: Python<'py>,
-        shard: u32,
+        shard: Whole<u32>,
         name: &Bound<'_, PyString>,
-        offset: u64,
-        bytes: Option<u64>,
+        offset: Whole<u64>,
+        bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let name = name.to_string_lossy();
+        let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
         let there = self.call(py, |engine| Ok(engine.item(shard, &name)?.bytes))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |most| most.min(there));
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
         PyBytes::new_with(py, bytes as usize, |into| {
             self.call(py, |engine| engine.read(shard, &name, offset, into)).map(drop)
         })
@@ -160,15 +176,15 @@ impl Reader {
     fn readinto(
         &self,
         py: Python<'_>,
-        shard: u32,
+        shard: Whole<u32>,
         name: &Bound<'_, PyString>,
-        offset: u64,
+        offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read(shard, &name, offset, into))
+        self.call(py, |engine| engine.read(shard.0, &name, offset.0, into))
     }
 
     /// Fills `buffer` with the box of the global array `name` that begins at `offset` and has this `shape`, out of
@@ -177,13 +193,14 @@ impl Reader {
         &self,
         py: Python<'_>,
         name: &Bound<'_, PyString>,
-        offset: Vec<u64>,
-        shape: Vec<u64>,
+        offset: Vec<Whole<u64>>,
+        shape: Vec<Whole<u64>>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("box of {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
+        let [offset, shape] = [offset, shape].map(|all| all.into_iter().map(|Whole(n)| n).collect::<Vec<u64>>());
         self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
     }
 

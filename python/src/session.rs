@@ -8,7 +8,9 @@ use crate::{
     memory::Memory,
     mpi::check,
     notes,
+    number::{Whole, whole},
     open::{Open, or_refuse},
+    reader::Shard,
     record::Record,
     recovered::Recovered,
     restored::Restored,
@@ -62,7 +64,7 @@ pub struct Session {
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
-                      disk_keep=None, disk_copies=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
+                      disk_keep=None, disk_copies=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, when_busy=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
 )]
 pub fn open(
     py: Python<'_>,
@@ -151,8 +153,8 @@ impl Session {
         py: Python<'_>,
         name: &Bound<'_, PyString>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<u64>>,
-        offset: Option<Vec<u64>>,
+        global_shape: Option<Vec<Whole<u64>>>,
+        offset: Option<Vec<Whole<u64>>>,
     ) -> PyResult<()> {
         // What is no Unicode is refused with the other odd characters.
         let name = name.to_string_lossy();
@@ -178,8 +180,8 @@ impl Session {
         py: Python<'_>,
         name: &Bound<'_, PyString>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<u64>>,
-        offset: Option<Vec<u64>>,
+        global_shape: Option<Vec<Whole<u64>>>,
+        offset: Option<Vec<Whole<u64>>>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let before = self.local(py, |open| {
@@ -215,7 +217,9 @@ impl Session {
             Some(dtype) => numpy.call_method1("dtype", (dtype,))?,
             None => numpy.call_method1("dtype", ("f8",))?,
         };
-        let shape: Vec<usize> = shape.extract().or_else(|_| shape.extract().map(|one| vec![one]))?;
+        let one = shape.hasattr(intern!(py, "__index__"))?;
+        let shape: Vec<Whole<usize>> = if one { vec![shape.extract()?] } else { shape.extract()? };
+        let shape: Vec<usize> = shape.into_iter().map(|Whole(side)| side).collect();
         let item: usize = dtype.getattr("itemsize")?.extract()?;
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
@@ -258,8 +262,14 @@ impl Session {
     /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
     /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it
     /// has fewer bytes.
-    fn settled(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, bytes: u64) -> PyResult<()> {
-        let name = name.to_string_lossy();
+    fn settled(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        bytes: Whole<u64>,
+    ) -> PyResult<()> {
+        let (name, Whole(offset), Whole(bytes)) = (name.to_string_lossy(), offset, bytes);
         self.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
@@ -384,7 +394,8 @@ impl Session {
     }
 
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
-    /// out of the way: the program may go on and change them. Collective. If the revision before failed
+    /// out of the way: the program may go on and change them. Collective: the ranks talk to each other in one small
+    /// all-reduce; one that ends a begun checkpoint is local. If the revision before failed
     /// and nobody was told, this raises its error and saves nothing: call it again.
     ///
     /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
@@ -406,18 +417,19 @@ impl Session {
         })
     }
 
-    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, with what lies in the gaps
-    /// between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
+    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, a piece that lies over another
+    /// counted once more, with what lies in the gaps between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
     /// checkpoint() is local then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
     /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
     /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
     #[pyo3(signature = (bytes, notes=None))]
-    fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
-        let notes = notes::notes(notes);
+    fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+        let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
         self.turn(py)?;
         self.call_held(py, |engine| {
             let noted = notes.and_then(|notes| notes::set(engine, &notes));
             or_refuse(engine, noted);
+            let bytes = or_refuse(engine, bytes);
             engine.begin(bytes)
         })
     }
@@ -433,26 +445,32 @@ impl Session {
     /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
     /// is what was written last, what was skipped is zero, and counts towards the bytes announced to begin(). An error is raised by checkpoint() too, which then
     /// saves nothing.
-    fn write(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
         let bytes = data.bytes();
-        self.call(py, |engine| engine.write(&name, offset, bytes))
+        self.call(py, |engine| engine.write(&name, offset.0, bytes))
     }
 
     /// Up to `bytes` bytes, or all, from `offset` on of the stream `name` of the revision that restore() brought
     /// back: fewer only at its end. Local, verified; until the next checkpoint begins.
-    #[pyo3(signature = (name, offset=0, bytes=None))]
+    #[pyo3(signature = (name, offset=Whole(0), bytes=None), text_signature = "($self, name, offset=0, bytes=None)")]
     fn read<'py>(
         &self,
         py: Python<'py>,
         name: &Bound<'_, PyString>,
-        offset: u64,
-        bytes: Option<u64>,
+        offset: Whole<u64>,
+        bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let name = name.to_string_lossy();
+        let (name, Whole(offset)) = (name.to_string_lossy(), offset);
         let there = self.call(py, |engine| engine.stream_bytes(&name))?.saturating_sub(offset);
-        let bytes = bytes.map_or(there, |most| most.min(there));
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
         PyBytes::new_with(py, bytes as usize, |into| self.call(py, |engine| engine.read(&name, offset, into)).map(drop))
     }
 
@@ -461,13 +479,13 @@ impl Session {
         &self,
         py: Python<'_>,
         name: &Bound<'_, PyString>,
-        offset: u64,
+        offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("stream {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read(&name, offset, into))
+        self.call(py, |engine| engine.read(&name, offset.0, into))
     }
 
     /// Names and lengths of this rank's streams in the revision that restore() brought back. Local.
@@ -477,6 +495,60 @@ impl Session {
             streams.set_item(name, bytes)?;
         }
         Ok(streams)
+    }
+
+    /// Has this rank read the shards of these numbers with read_shard(), wherever they lie, and returns all shards of the
+    /// revision that restore() brought back: shard r is what rank r had saved, whatever the number of ranks now, with its
+    /// `items` and `notes`. Without numbers that is all. What lies on other nodes alone is sent, into memory of this rank.
+    /// Collective, with what each rank wants; until the next checkpoint begins. InvalidArgument: nothing was restored, a
+    /// checkpoint has begun since, or there is no such shard; Damaged: no copy of a shard is whole.
+    #[pyo3(signature = (shards=None))]
+    fn bring_shards(&self, py: Python<'_>, shards: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Py<Shard>>> {
+        let wanted = shards.map_or(Ok(Vec::new()), numbers);
+        self.turn(py)?;
+        let told = self.call(py, |engine| {
+            let wanted = or_refuse(engine, wanted);
+            engine.bring_shards(&wanted)?;
+            (0..engine.shards()?.count).map(|shard| engine.shard(shard)).collect::<Result<Vec<_>, Error>>()
+        })?;
+        (0..).zip(told).map(|(number, told)| Shard::of(py, number, &told.items, told.notes)).collect()
+    }
+
+    /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard that bring_shards() has brought: fewer
+    /// only at its end. Local, verified; until the next checkpoint begins.
+    #[pyo3(
+        signature = (shard, name, offset=Whole(0), bytes=None),
+        text_signature = "($self, shard, name, offset=0, bytes=None)"
+    )]
+    fn read_shard<'py>(
+        &self,
+        py: Python<'py>,
+        shard: Whole<u32>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        bytes: Option<Whole<u64>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
+        let there = self.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
+        let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
+        PyBytes::new_with(py, bytes as usize, |into| {
+            self.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
+        })
+    }
+
+    /// As read_shard(), into `buffer`; returns how many bytes there were.
+    fn readinto_shard(
+        &self,
+        py: Python<'_>,
+        shard: Whole<u32>,
+        name: &Bound<'_, PyString>,
+        offset: Whole<u64>,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
     }
 
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
@@ -518,7 +590,8 @@ impl Session {
 
     /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if
     /// there are any, as the next revision, and returns its number once it is complete: durable on all ranks.
-    /// Collective; each rank has as many bytes as it likes, this time.
+    /// Collective; each rank has as many bytes as it likes, this time. A restore() leaves it for get(), unless a buffer is
+    /// protected under its name.
     fn put(&self, py: Python<'_>, name: &Bound<'_, PyString>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("buffer {name:?}"), data);
@@ -574,9 +647,18 @@ impl Session {
     /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
     /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
     /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
-    /// Costs a count; about every agree_seconds it is collective, one small all-reduce.
-    fn due(&self, py: Python<'_>, step: u64) -> PyResult<bool> {
-        self.call(py, |engine| engine.due(step))
+    /// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at
+    /// the next step after that, unless the setting when_busy says "now".
+    /// Costs a count; about every agree_seconds, and where steps make one due, it is collective, one small all-reduce.
+    fn due(&self, py: Python<'_>, step: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let step = whole("step", step);
+        self.call(py, |engine| {
+            let refused = step.as_ref().err().cloned();
+            let step = or_refuse(engine, step);
+            let due = engine.due(step)?;
+            // Where the ranks did not meet now, the others are told by the next call.
+            refused.map_or(Ok(due), Err)
+        })
     }
 
     /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
@@ -693,11 +775,14 @@ fn recovery(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 /// Where a box lies, if it is one.
 fn place_of(
     name: &str,
-    global_shape: Option<Vec<u64>>,
-    offset: Option<Vec<u64>>,
+    global_shape: Option<Vec<Whole<u64>>>,
+    offset: Option<Vec<Whole<u64>>>,
 ) -> Result<Option<PlaceInWhole>, Error> {
     match (global_shape, offset) {
-        (Some(global_shape), Some(offset)) => Ok(Some(PlaceInWhole { global_shape, offset })),
+        (Some(global_shape), Some(offset)) => {
+            let [global_shape, offset] = [global_shape, offset].map(|all| all.into_iter().map(|Whole(n)| n).collect());
+            Ok(Some(PlaceInWhole { global_shape, offset }))
+        }
         (None, None) => Ok(None),
         _ => {
             let why = "a box has both a global_shape and an offset; give the other one too";
@@ -711,4 +796,11 @@ fn number(revision: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>, Error> {
     let Some(given) = revision else { return Ok(None) };
     let told = || Error::argument("revision", format!("{given} is none, it takes a number from 1 on"));
     given.extract().map(Some).map_err(|_| told())
+}
+
+/// Those of shards.
+fn numbers(shards: &Bound<'_, PyAny>) -> Result<Vec<u32>, Error> {
+    let told = || Error::argument("shards", format!("{shards} is no sequence of their numbers, from 0 on"));
+    let each = shards.try_iter().map_err(|_| told())?;
+    each.map(|number| number.and_then(|number| number.extract()).map_err(|_: PyErr| told())).collect()
 }

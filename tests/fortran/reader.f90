@@ -187,7 +187,7 @@ contains
     call must(reader%revision() == 0, "not opened")
     call reader%open(space, 9_int64, stat)
     call refused(stat, MAINSTAY_REVISION_MISSING, "no revision 9")
-    call reader%open(space, -1_int64, stat)
+    call reader%open(space, -2_int64, stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number of a revision")
     call reader%read(0, "own", 0, some, stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "reader")

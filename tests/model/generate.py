@@ -120,6 +120,8 @@ class Generator:
         if self.every_steps:
             settings["every_steps"] = self.every_steps
             settings["agree_seconds"] = pick([0, 1])
+            # By steps alone, whatever is under way: the judge counts them.
+            settings["when_busy"] = "now"
         # Some from the program, some from the environment.
         return {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
 

@@ -51,6 +51,7 @@ int main(int argc, char **argv)
     mainstay_session *session = NULL;
     mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
     wanted.every_steps = every;
+    wanted.hints = "mainstay_when_busy=now\n"; /* as many checkpoints, whatever they take */
     if (space) {
         must(mainstay_open_mpi(MPI_COMM_WORLD, space, &wanted, &session), "open");
         must(mainstay_protect_array(session, "table", table, MAINSTAY_F64, 1, &count), "protect the table");

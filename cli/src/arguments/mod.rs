@@ -26,8 +26,8 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  good
-  1  damage was found, or nothing complete where a revision was asked for
-  2  wrong usage
+  1  damage was found, or nothing complete where a revision was asked for; no such hold; no job that saved itself
+  2  wrong usage, or a wrong setting; reserve: the space is in use already
   3  not a space, or one of a newer format
   4  refused: I/O error, no permission, no room, in use by a job
   5  status: saving keeps failing, or nothing is saved";

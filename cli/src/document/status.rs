@@ -23,6 +23,8 @@ pub struct Status<'a> {
     recovered: u64,
     /// The last of these recoveries, the newest last.
     recoveries: Vec<Recovery<'a>>,
+    /// How often a checkpoint that was due was put off, as the one before was still under way.
+    put_off: u64,
     /// What could not be looked at.
     unseen: &'a [String],
 }
@@ -142,6 +144,7 @@ impl Status<'_> {
             lost: &standing.lost,
             recovered: told.map_or(0, |told| told.recovered),
             recoveries: told.iter().flat_map(|told| &told.recoveries).map(Recovery::of).collect(),
+            put_off: told.map_or(0, |told| told.put_off),
             unseen: &standing.unseen,
         }
     }

@@ -165,6 +165,7 @@ mod tests {
                     bytes,
                     phases,
                     saved_early: None,
+                    put_off: 0,
                 }),
             }
         };

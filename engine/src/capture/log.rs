@@ -78,7 +78,8 @@ impl Log {
     pub(crate) fn region(&mut self, region: &Region) -> Handed {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
-        self.items.push(Placed { kind: ItemKind::Region, description, bytes, parts: Vec::new() });
+        let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
+        self.items.push(Placed { kind, description, bytes, parts: Vec::new() });
         self.handed += 1;
         Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
     }

@@ -19,6 +19,8 @@ pub struct Region {
     memory: Memory,
     /// Something writes to it that the pages of this process do not tell.
     is_untracked: bool,
+    /// It is a buffer that the program has put, and of which a restore asks nothing.
+    is_put: bool,
 }
 
 /// What is saved of a region besides its bytes.
@@ -63,7 +65,7 @@ impl Region {
         check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
         let memory = Memory::in_a_row(address, bytes);
-        Ok(Region { description: Arc::new(description), memory, is_untracked: false })
+        Ok(Region { description: Arc::new(description), memory, is_untracked: false, is_put: false })
     }
 
     /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
@@ -214,6 +216,15 @@ impl Region {
 
     pub(super) fn is_untracked(&self) -> bool {
         self.is_untracked
+    }
+
+    /// The same as a buffer that is put: a restore does not ask for a region of its name.
+    pub(crate) fn put(self) -> Region {
+        Region { is_put: true, ..self }
+    }
+
+    pub(super) fn is_put(&self) -> bool {
+        self.is_put
     }
 
     pub(super) fn begins_at(&self) -> usize {

@@ -34,5 +34,5 @@ pub use table::{Choice, Config, KEYS, Key};
 pub use value::Value;
 pub use words::{
     Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Stagger, Start,
-    Track,
+    Track, WhenBusy,
 };

@@ -6,7 +6,7 @@
 
 use super::{
     Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal,
-    Stage, Stagger, Start, Track, Value,
+    Stage, Stagger, Start, Track, Value, WhenBusy,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
@@ -476,6 +476,15 @@ settings! {
         given_as: seconds,
         takes: "0 to 3600: seconds, or a text such as \"500 ms\"",
         in_range: within(Duration::ZERO..=Duration::from_secs(3600)),
+        alike: true,
+    }
+    /// whether a checkpoint that is due by steps or time while the last one is not durable on the nearest level is due once it
+    /// is, or now, and waits for it
+    when_busy: WhenBusy {
+        default: WhenBusy::default(),
+        given_as: word,
+        takes: "later or now",
+        in_range: any,
         alike: true,
     }
     /// a signal that asks the program for a checkpoint; empty: none

@@ -2,7 +2,7 @@
 
 use super::{
     Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage,
-    Stagger, Start, Track,
+    Stagger, Start, Track, WhenBusy,
 };
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
@@ -200,6 +200,10 @@ impl Word for Predictor {
         ("told", Predictor::Told),
         ("oracle", Predictor::Oracle),
     ];
+}
+
+impl Word for WhenBusy {
+    const ALL: &'static [(&'static str, Self)] = &[("later", WhenBusy::Later), ("now", WhenBusy::Now)];
 }
 
 impl Word for Stagger {

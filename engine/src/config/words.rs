@@ -86,6 +86,16 @@ pub enum Stagger {
     Off,
 }
 
+/// What becomes of a checkpoint that is due while the one before is still under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenBusy {
+    /// It is due once that one is durable.
+    #[default]
+    Later,
+    /// It is due, and waits for that one.
+    Now,
+}
+
 /// Where a level lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LevelPlace {

@@ -1,7 +1,8 @@
 //! Reading a shard here and there: what is asked for, and a little of what lies beside it, for reads of a
 //! few bytes one after another.
 //!
-//! What must hold: no byte is handed out before the row of hashes of its run, and its block, were verified.
+//! What must hold: no byte is handed out before the row of hashes of its run, and its block, were verified; damage in
+//! another block refuses none.
 //! Memory stays below 1 MiB beside the manifest, however large the shard is.
 
 use super::{
@@ -12,11 +13,11 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned, Checked, FrameReader, Portion,
-        format::{BLOCK, BLOCK_BYTES, Extent, Frame, HASH_BYTES, Hash, Hashing, Manifest, Run},
+        format::{BLOCK, BLOCK_BYTES, Extent, Frame, HASH_BYTES, Hash, Hashing, Manifest, Run, blocks_for},
     },
 };
 
-/// Blocks that are read and verified together.
+/// Blocks that are read together.
 const STRETCH_BLOCKS: u64 = 64;
 const STRETCH_BYTES: u64 = STRETCH_BLOCKS * BLOCK_BYTES;
 const _: () = assert!(PART_BLOCKS.is_multiple_of(STRETCH_BLOCKS));
@@ -32,7 +33,7 @@ pub(crate) struct BlockReader {
     rows: HashRows,
     /// The part of a row of hashes that was read last: the index of its run, that of the part, and the hashes.
     last_row: Option<(usize, u64, Checked)>,
-    /// Stretches that were verified, the one used last first.
+    /// Stretches that were read, the one used last first.
     stretches: Vec<Stretch>,
 }
 
@@ -41,6 +42,25 @@ struct Stretch {
     at: u64,
     bytes: u64,
     blocks: Aligned,
+    /// Which of its blocks are not what was written, counted from its first, and why.
+    flaws: Vec<(u64, Error)>,
+}
+
+impl Stretch {
+    fn holds(&self, at: u64) -> bool {
+        (self.at..self.at + self.bytes).contains(&at)
+    }
+
+    /// Its bytes from offset `at` of the portion on, `most` at the most. An error if one of their blocks is damaged.
+    fn whole(&self, at: u64, most: u64) -> Result<&[u8]> {
+        let from = at - self.at;
+        let end = self.bytes.min(from.saturating_add(most));
+        let blocks = from / BLOCK_BYTES..blocks_for(end);
+        match self.flaws.iter().find(|(block, _)| blocks.contains(block)) {
+            Some((_, damage)) => Err(damage.clone()),
+            None => Ok(&self.blocks[from as usize..end as usize]),
+        }
+    }
 }
 
 impl BlockReader {
@@ -56,9 +76,9 @@ impl BlockReader {
     pub(crate) fn read(&mut self, mut at: u64, mut into: &mut [u8]) -> Result<()> {
         while !into.is_empty() {
             let stretch = self.stretch(at)?;
-            let from = &stretch.blocks[(at - stretch.at) as usize..stretch.bytes as usize];
-            let part = into.split_off_mut(..into.len().min(from.len())).unwrap_or_default();
-            part.copy_from_slice(&from[..part.len()]);
+            let from = stretch.whole(at, into.len() as u64)?;
+            let part = into.split_off_mut(..from.len()).unwrap_or_default();
+            part.copy_from_slice(from);
             at += part.len() as u64;
         }
         Ok(())
@@ -80,8 +100,7 @@ impl BlockReader {
             let (mut at, end) = (extent.at, extent.at + extent.bytes);
             while at < end {
                 let stretch = self.stretch(at)?;
-                let from = &stretch.blocks[(at - stretch.at) as usize..stretch.bytes as usize];
-                let part = &from[..from.len().min((end - at) as usize)];
+                let part = stretch.whole(at, end - at)?;
                 all.add(part);
                 at += part.len() as u64;
             }
@@ -101,7 +120,9 @@ impl BlockReader {
 
     /// The stretch that holds the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
-        match self.stretches.iter().position(|stretch| (stretch.at..stretch.at + stretch.bytes).contains(&at)) {
+        // What was damaged is read again: it may have been let go of, or be mended meanwhile.
+        self.stretches.retain(|stretch| stretch.flaws.is_empty() || !stretch.holds(at));
+        match self.stretches.iter().position(|stretch| stretch.holds(at)) {
             Some(index) => self.stretches[..=index].rotate_right(1),
             None => {
                 let stretch = self.read_stretch(at)?;
@@ -120,8 +141,13 @@ impl BlockReader {
         self.reader.read(&self.portion, &self.frames, at, &mut blocks[..bytes as usize])?;
         let row = self.row(index, &run, first / PART_BLOCKS)?;
         let hashes = row[(first % PART_BLOCKS) as usize * HASH_BYTES..][..count as usize * HASH_BYTES].to_vec();
-        verify(&self.portion, at, &blocks[..bytes as usize], &hashes)?;
-        Ok(Stretch { at, bytes, blocks })
+        let each = blocks[..bytes as usize].chunks_exact(BLOCK).zip(hashes.chunks_exact(HASH_BYTES));
+        let damage = |(index, (block, hash))| {
+            let verified = verify(&self.portion, at + index * BLOCK_BYTES, block, hash);
+            verified.err().map(|damage| (index, damage))
+        };
+        let flaws = (0..).zip(each).filter_map(damage).collect();
+        Ok(Stretch { at, bytes, blocks, flaws })
     }
 
     /// The run that holds the byte at offset `at`, and its index.
@@ -221,14 +247,19 @@ mod tests {
             let mut blocks = blocks(&Arc::new(Memory { bytes, ..Memory::default() }), &runs);
             let mut into = [0; 10];
             for _ in 0..2 {
-                // In the stretch of the changed block, and not in that block.
-                let error = blocks.read((run.first_block + 100) * BLOCK_BYTES, &mut into).unwrap_err();
+                // The last byte of the block before, and bytes of the changed one.
+                let error = blocks.read((run.first_block + 70) * BLOCK_BYTES - 1, &mut into).unwrap_err();
                 assert!(matches!(&error, Error::Damaged { .. }) && error.to_string().contains(&says), "{error}");
                 assert_eq!(into, [0; 10]);
             }
-            // What is not in doubt can be read.
-            let other = blocks.read(run.first_block * BLOCK_BYTES, &mut into);
-            assert_eq!(other.is_ok(), says.starts_with("block"), "{other:?}");
+            // What is not in doubt can be read, also where it was read from the medium together with what is.
+            for block in [0, 64, 69, 71, 100, 127] {
+                let other = blocks.read((run.first_block + block) * BLOCK_BYTES, &mut into);
+                assert_eq!(other.is_ok(), says.starts_with("block"), "{block}: {other:?}");
+                let expected = &whole.bytes[block_of(block) as usize..][..10];
+                assert!(other.is_err() || into == expected, "{block}");
+                into.fill(0);
+            }
         }
     }
 

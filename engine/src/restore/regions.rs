@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Where the bytes of a portion go.
 pub(crate) struct Targets<'a>(Scatter<&'a Region>);
 
-/// Pairs each item of the manifest with the region of its name. Every saved item that is no stream must be
+/// Pairs each item of the manifest with the region of its name. Every region that was saved must be
 /// protected with the type and size that it was saved with, and every protected region must have been saved.
 pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], number: u64) -> Result<Targets<'a>> {
     let mut missing: HashMap<&str, &'a Region> =
@@ -19,8 +19,8 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     let mut pairs = Vec::with_capacity(manifest.items.len());
     for item in &manifest.items {
         let region = missing.remove(item.name.as_str());
-        if item.kind == ItemKind::Stream && region.is_none() {
-            // A stream has no region: the program reads it when it wants to.
+        if item.kind != ItemKind::Region && region.is_none() {
+            // Streams, and what was put, have no region: the program reads them when it wants to.
             continue;
         }
         let Some(region) = region else {

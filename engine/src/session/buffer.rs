@@ -41,7 +41,7 @@ impl Inner {
             // SAFETY: a checkpoint only reads the region, which is removed below, while `bytes` is still borrowed.
             #[allow(unsafe_code)]
             let region = unsafe { Region::new(name, bytes.as_ptr().cast_mut(), bytes.len() as u64) };
-            self.program.regions.add(region?)
+            self.program.regions.add(region?.put())
         });
         let is_in = added.is_ok();
         let begun = self.begin(Call::Put, 0, added);

@@ -36,11 +36,13 @@ pub(super) struct Diary {
     levels: Vec<Noted>,
 }
 
-/// What is known of a revision when it is begun: the step, if the program has said one, and what saving early came to.
+/// What is known of a revision when it is begun: the step, if the program has said one, what saving early came to, and how
+/// often `due` has put it off.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BegunAt {
     pub(super) step: Option<u64>,
     pub(super) saved_early: Option<SavedEarly>,
+    pub(super) put_off: u64,
 }
 
 /// What was noted of a level, or of a copy.
@@ -124,7 +126,7 @@ impl Diary {
             for key in complete.difference(&noted.complete) {
                 let shard = level.complete.iter().find(|complete| complete.key == *key);
                 let shard = shard.and_then(|complete| level.stored(0, complete));
-                let BegunAt { step, saved_early } = self.begun.get(key).copied().unwrap_or_default();
+                let BegunAt { step, saved_early, put_off } = self.begun.get(key).copied().unwrap_or_default();
                 self.note(Event::Complete(Completion {
                     level: kind,
                     copy,
@@ -134,6 +136,7 @@ impl Diary {
                     bytes: shard.as_ref().map(|(_, kept)| kept.entry.bytes),
                     phases: shard.map(|(_, kept)| kept.entry.phases),
                     saved_early,
+                    put_off,
                 }));
             }
             noted.complete = complete;

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     commit::RevisionKey,
+    config::WhenBusy,
     error::{Error, Result},
     ground::Instant,
     group::{Group, agree},
@@ -14,6 +15,7 @@ use crate::{
 };
 use signal_hook::{SigId, flag, low_level};
 use std::{
+    mem::take,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -43,6 +45,11 @@ pub(super) struct Due {
     /// The next revision was asked for from outside, or by a signal, and goes to all levels: whoever asks may be about to
     /// end the job, and its nodes' memory with it. The same on all ranks.
     pub(super) to_all: bool,
+    /// A checkpoint is due as soon as the one before is durable. The same on all ranks.
+    is_put_off: bool,
+    /// How often one was put off since the last was begun, and since the job began.
+    times_put_off: u64,
+    pub(super) all_times_put_off: u64,
 }
 
 /// A flag that a signal raises. What handled the signal before is called too.
@@ -67,6 +74,34 @@ impl Drop for SignalFlag {
 }
 
 impl Due {
+    pub(super) fn new(schedule: Schedule, listener: Option<Listener>, signal: Option<SignalFlag>) -> Due {
+        Due {
+            schedule,
+            listener,
+            signal,
+            step: 0,
+            saved_at: [None; SAVED_MAX],
+            to_all: false,
+            is_put_off: false,
+            times_put_off: 0,
+            all_times_put_off: 0,
+        }
+    }
+
+    /// Notes that a checkpoint begins, or that the program is back at one.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.schedule.begin(now);
+        self.is_put_off = false;
+    }
+
+    /// The checkpoint that is due is so once the one before is durable.
+    fn put_off(&mut self) {
+        self.is_put_off = true;
+        self.times_put_off += 1;
+        self.all_times_put_off += 1;
+        self.schedule.meet_soon();
+    }
+
     /// Whether any setting makes a checkpoint due.
     fn has_rule(&self) -> bool {
         self.signal.is_some() || self.schedule.has_rule()
@@ -98,6 +133,7 @@ impl Inner {
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
         // Copies move on at each step, whether the ranks meet or not.
         self.progress()?;
+        let puts_off = self.program.config.when_busy == WhenBusy::Later;
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.step(regions.all()));
         if let Some(early) = early(&mut self.means.changing) {
@@ -108,7 +144,10 @@ impl Inner {
             NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
         }
         let by_steps = due.schedule.by_steps(step);
-        if !due.schedule.meets() {
+        // Whether another rank's part is still under way takes a meeting.
+        let meets = due.schedule.meets();
+        let asks_all = puts_off && by_steps;
+        if !meets && !asks_all {
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;
@@ -131,16 +170,24 @@ impl Inner {
         }
         self.check_read(Call::Due)?;
         let due = &mut self.program.due;
-        due.to_all |= Schedule::is_asked(told.all.meeting);
-        let is_due = due.schedule.decide(told.all.meeting, Instant::now());
+        let is_asked = Schedule::is_asked(told.all.meeting);
+        due.to_all |= is_asked;
+        let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.is_put_off;
         same_steps(told.all.step)?;
-        Ok(is_due | by_steps)
+        // Whoever asks may be about to end the job, and is not put off.
+        if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
+            due.put_off();
+            return Ok(false);
+        }
+        due.is_put_off = false;
+        Ok(is_due)
     }
 
-    /// The time that passes in `work` is left out of a trace.
+    /// The time that passes in `work`, which waits for checkpoints, is left out of a trace, and of the length of a step.
     pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let begun = Instant::now();
         let done = work(self);
+        self.program.due.schedule.leave_out(begun);
         self.program.tracing.iter().for_each(|tracing| tracing.leave_out(begun));
         done
     }
@@ -150,7 +197,7 @@ impl Inner {
         let started = Instant::now();
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
-        due.schedule.begin(started);
+        due.begin(started);
         let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
@@ -159,6 +206,7 @@ impl Inner {
         // time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
+        let put_off = take(&mut due.times_put_off);
         if let Ok(number) = &saved {
             let key = RevisionKey::new(self.epoch.lineage, *number);
             let step = Some(due.step).filter(|step| *step > 0);
@@ -167,8 +215,12 @@ impl Inner {
                 due.saved_at[SAVED_MAX - 1] = Some((key, step));
             }
             let saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early);
-            if let (_, Some(diary), _) = self.levels.telling() {
-                diary.begun(key, BegunAt { step, saved_early });
+            let (telling, diary, _) = self.levels.telling();
+            if let Some(telling) = telling {
+                telling.put_off = due.all_times_put_off;
+            }
+            if let Some(diary) = diary {
+                diary.begun(key, BegunAt { step, saved_early, put_off });
             }
         }
         match (&saved, &mut due.listener) {

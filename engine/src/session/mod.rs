@@ -57,7 +57,7 @@ pub use record::Record;
 pub use recover::Recovered;
 pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
-pub use shards::ShardsHere;
+pub use shards::{ShardItems, ShardsHere};
 
 use crate::{
     capture::{Allocated, Look, OwnMemory, Region},
@@ -296,8 +296,8 @@ impl Session {
     }
 
     /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the regions and
-    /// returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, with the gaps between
-    /// them; the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets. If a
+    /// returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, one that lies over another
+    /// counted once more, with the gaps between them; the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets. If a
     /// rank left the checkpoint before without `checkpoint` or `abandon`, that one is given up, and `begin` fails on
     /// all ranks: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
@@ -358,9 +358,25 @@ impl Session {
         Ok(self.ours()?.program.shards.here())
     }
 
+    /// Has this rank read the shards `wanted` of the revision that the last `restore` brought back, whatever the number of
+    /// ranks that saved it: those that lie on other nodes alone are sent, into memory of this rank, and of each that a level
+    /// with copies has, a copy that is whole is taken. From then on `shard` tells of all shards; without any that is `wanted`
+    /// that is all. Collective, with what each rank wants; until the next checkpoint begins. `InvalidArgument`: nothing was
+    /// restored, a checkpoint has begun since, or there is no such shard. `Damaged`: no copy of a shard is whole.
+    pub fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
+        self.ours()?.bring_shards(wanted)
+    }
+
+    /// What the shard consists of that rank number `shard` saved in the revision that the last `restore` brought back: of
+    /// one that `shards` lists, and of any after `bring_shards`. Local; until the next checkpoint begins.
+    pub fn shard(&mut self, shard: u32) -> Result<ShardItems> {
+        self.ours()?.program.shards.items(shard)
+    }
+
     /// Reads from the item `name`, a region or a stream, of the shard that rank number `shard` saved in the revision that
     /// the last `restore` brought back, and verifies. Returns how many bytes were read, fewer than asked for only at the
-    /// item's end. `InvalidArgument`: `shards` does not list it. Local; until the next checkpoint begins.
+    /// item's end. `InvalidArgument`: `shards` does not list it; `bring_shards` brings it. Local; until the next checkpoint
+    /// begins.
     pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         self.ours()?.program.shards.read(shard, name, offset, into)
     }
@@ -421,7 +437,7 @@ impl Session {
     }
 
     /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits until
-    /// it is complete: durable on all ranks. Returns its number. Collective; each rank can give another number of bytes
+    /// it is complete: durable on all ranks. Returns its number. A restore leaves it for `get`, unless a region has its name. Collective; each rank can give another number of bytes
     /// at each call. An error on any rank is told on all, and earlier revisions are as they were.
     pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
         self.ours()?.answering(|inner| inner.put(name, bytes))
@@ -449,8 +465,11 @@ impl Session {
     /// `every_steps`, `every` and `mtbf`, by the signal `checkpoint_signal` on any rank, and when someone asks from
     /// outside (`mainstay checkpoint`).
     ///
-    /// Most calls only count; about every `agree_every` one is collective, a small all-reduce (`session/schedule.rs`
-    /// says how the ranks know when). That one gives up a checkpoint that was begun and not ended, as the next call
+    /// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at
+    /// the next step after that, unless `when_busy` says otherwise. A signal, and who asks from outside, are never put off.
+    ///
+    /// Most calls only count; about every `agree_every`, and where steps make a checkpoint due, one is collective, a small
+    /// all-reduce (`session/schedule.rs` says how the ranks know when). That one gives up a checkpoint that was begun and not ended, as the next call
     /// tells. Refused, as calls that save are, if the program has not restored (`Start::Restored`).
     pub fn due(&mut self, step: u64) -> Result<bool> {
         self.ours()?.due(step)

@@ -123,7 +123,7 @@ impl Inner {
             let (telling, _, levels) = open.levels.telling();
             let nodes = telling.map_or(0, |telling| telling.nodes);
             let mut diary = Diary::begin(path, levels, open.lineage.number, group.size(), nodes);
-            let at = |step: &u64| BegunAt { step: Some(*step), saved_early: None };
+            let at = |step: &u64| BegunAt { step: Some(*step), ..BegunAt::default() };
             open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, at(step)));
             open.levels.diary = Some(diary);
         }
@@ -191,14 +191,8 @@ impl Inner {
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
-        let due = Due {
-            schedule: Schedule::new(&config, Instant::now()),
-            listener: later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None),
-            signal: agree(group, signal)?,
-            step: 0,
-            saved_at: Default::default(),
-            to_all: false,
-        };
+        let listener = later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None);
+        let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
 
         // If another rank writes this rank's shard, that rank keeps the record.
         let shards = road.shards();

@@ -77,8 +77,8 @@ impl Reading {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(
-                "the revision was saved by {saved} ranks, and their streams come back to as many ranks only; read them \
-                 with a reader (mainstay_reader_open, in Python mainstay.read)"
+                "the revision was saved by {saved} ranks, and nobody can say which streams are whose; read them from the \
+                 shards (mainstay_bring_shards and mainstay_read_shard, in Python bring_shards and read_shard)"
             ),
             Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
             Reading::Over => {

@@ -223,5 +223,6 @@ impl Program {
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);
+        self.due.all_times_put_off = due.all_times_put_off;
     }
 }

@@ -69,7 +69,7 @@ impl Inner {
         }
         self.tell_recovery(&restored, begun);
         // The program is back at a checkpoint: the time until the next one begins here.
-        self.program.due.schedule.begin(Instant::now());
+        self.program.due.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
         self.means.touch(&self.levels, Order::BeginningFirst);

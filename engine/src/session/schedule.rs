@@ -26,6 +26,10 @@ pub(super) struct Schedule {
     calls_until_meeting: u64,
     calls_since_meeting: u64,
     last_meeting: Instant,
+    /// What of the time since then went into checkpoints, and into waiting for them: no step took it.
+    apart: Duration,
+    /// How long a step takes, as the last meeting found: the same on all ranks.
+    call: Duration,
     /// The last t1, or a moment that counts as one.
     last_checkpoint: Instant,
     /// t2 − t1 and t3 − t1 of the last checkpoint, as far as they are known.
@@ -66,6 +70,8 @@ impl Schedule {
             calls_until_meeting: 1,
             calls_since_meeting: 0,
             last_meeting: now,
+            apart: Duration::ZERO,
+            call: Duration::ZERO,
             last_checkpoint: now,
             cost: None,
         }
@@ -93,6 +99,19 @@ impl Schedule {
     /// Has the ranks meet at the next call, wherever each of them was.
     pub(super) fn meet_next(&mut self, now: Instant) {
         (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
+        self.apart = Duration::ZERO;
+    }
+
+    /// Has the ranks meet at the next call; where steps are much shorter than the time between two meetings, within a
+    /// hundredth of that.
+    pub(super) fn meet_soon(&mut self) {
+        let soon = self.rules.agree_every.as_nanos() / 100 / self.call.as_nanos().max(1);
+        self.calls_until_meeting = self.calls_until_meeting.min(u64::try_from(soon).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Leaves the time that has passed since `begun` out of the steps: a checkpoint took it.
+    pub(super) fn leave_out(&mut self, begun: Instant) {
+        self.apart += begun.elapsed();
     }
 
     /// Whether a rank is asked for a checkpoint from outside, or by a signal.
@@ -106,7 +125,7 @@ impl Schedule {
         Facts {
             asked: asked.into(),
             since_checkpoint_ns: ns(now - self.last_checkpoint),
-            since_meeting_ns: ns(now - self.last_meeting),
+            since_meeting_ns: ns((now - self.last_meeting).saturating_sub(self.apart)),
             perceived_ns: ns(perceived),
             durable_ns: ns(durable),
         }
@@ -115,9 +134,10 @@ impl Schedule {
     /// Ends a meeting: returns whether a checkpoint is due, and sets the call of the next meeting, alike on all ranks.
     pub(super) fn decide(&mut self, facts: Facts, now: Instant) -> bool {
         let calls = std::mem::take(&mut self.calls_since_meeting).max(1);
-        self.last_meeting = now;
+        (self.last_meeting, self.apart) = (now, Duration::ZERO);
         let since_checkpoint = Duration::from_nanos(facts.since_checkpoint_ns);
-        let call = u128::from(facts.since_meeting_ns / calls);
+        self.call = Duration::from_nanos(facts.since_meeting_ns / calls);
+        let call = self.call.as_nanos();
         let calls_in = |time: Duration| u64::try_from(time.as_nanos() / call.max(1)).unwrap_or(u64::MAX);
 
         let target = self.target(Duration::from_nanos(facts.perceived_ns), Duration::from_nanos(facts.durable_ns));
@@ -186,6 +206,13 @@ mod tests {
         (due, met)
     }
 
+    /// So many calls.
+    fn call(schedule: &mut Schedule, calls: u64) {
+        for _ in 0..calls {
+            schedule.meets();
+        }
+    }
+
     #[test]
     fn steps_are_counted_without_a_meeting() {
         let config = Config { every_steps: 10, agree_every: Duration::from_secs(1000), ..Config::default() };
@@ -221,6 +248,37 @@ mod tests {
         assert_eq!(due[0], 50, "the first one is there to be measured");
         let expected = (daly(Duration::from_millis(100), config.mtbf) + Duration::from_millis(100)).as_millis() as u64;
         assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
+    }
+
+    /// A checkpoint of a second between two steps of a millisecond had the next meeting at the very next steps, and a
+    /// checkpoint due half a second too early.
+    #[test]
+    fn the_time_of_a_checkpoint_is_no_part_of_a_step() {
+        let config = Config { every: Duration::from_secs(10), ..Config::default() };
+        let (start, mut schedule) = (Instant::now(), Schedule::new(&config, Instant::now()));
+        let at = |ms| start + Duration::from_millis(ms);
+        schedule.decide(schedule.facts(false, at(1)), at(1));
+        call(&mut schedule, 100);
+        schedule.apart = Duration::from_secs(9);
+        assert!(!schedule.decide(schedule.facts(false, at(9101)), at(9101)));
+        assert_eq!(schedule.call, Duration::from_millis(1));
+        // As much as was left out counts once.
+        call(&mut schedule, 100);
+        schedule.decide(schedule.facts(false, at(9301)), at(9301));
+        assert_eq!(schedule.call, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn the_ranks_meet_soon_at_the_next_step_or_within_a_hundredth_of_the_time_between_meetings() {
+        let start = Instant::now();
+        for (step_ms, calls) in [(1, 10), (3, 3), (10, 1), (500, 1)] {
+            let mut schedule = Schedule::new(&Config::default(), start);
+            call(&mut schedule, 100);
+            let now = start + Duration::from_millis(100 * step_ms);
+            schedule.decide(schedule.facts(false, now), now);
+            schedule.meet_soon();
+            assert_eq!((1..).find(|_| schedule.meets()), Some(calls), "steps of {step_ms} ms");
+        }
     }
 
     /// In a build without overflow checks the count of calls wrapped, and the ranks never met again.

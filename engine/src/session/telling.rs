@@ -44,6 +44,8 @@ pub(super) struct Telling {
     /// What the last restore could not have.
     lost: Vec<String>,
     recoveries: Recoveries,
+    /// How often `due` had put a checkpoint off when the last was begun.
+    pub(super) put_off: u64,
     /// The t1 of revisions, as far as it was looked up.
     saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
 }
@@ -194,6 +196,7 @@ impl Telling {
             told: Told::default(),
             lost: Vec::new(),
             recoveries,
+            put_off: 0,
             saved_unix_ns: BTreeMap::new(),
         };
         Ok(agree(group, writer.transpose())?.map(begin))
@@ -232,7 +235,8 @@ impl Telling {
         let told_unix_ns = self.told.told_unix_ns;
         let (lost, ended) = (self.lost.clone(), end.is_some());
         let Recoveries { count: recovered, newest: recoveries } = self.recoveries.clone();
-        let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, levels: statuses };
+        let put_off = self.put_off;
+        let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, put_off, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
             self.saved_unix_ns.retain(|key, _| is_there(key));

@@ -50,6 +50,9 @@ pub struct Told {
     /// The last of these recoveries, the newest last.
     #[serde(default)]
     pub recoveries: Vec<Recovery>,
+    /// How often `due` has put a checkpoint off, as the one before was still under way, since the job began.
+    #[serde(default)]
+    pub put_off: u64,
     /// The nearest first.
     pub levels: Vec<LevelStatus>,
 }

@@ -91,6 +91,13 @@ pub struct Completion {
     /// What saving early came to before it; `None` without a predictor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_early: Option<SavedEarly>,
+    /// How often `due` had put it off, as the revision before was still under way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub put_off: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A journal, as far as it could be read.
@@ -179,7 +186,17 @@ impl Entry {
                         && skipped.len() <= TEXTS_MAX
                         && skipped.iter().all(is_text)
                 }
-                Event::Complete(Completion { copy, lineage, revision, step, bytes, phases, saved_early, .. }) => {
+                Event::Complete(Completion {
+                    copy,
+                    lineage,
+                    revision,
+                    step,
+                    bytes,
+                    phases,
+                    saved_early,
+                    put_off,
+                    ..
+                }) => {
                     let blocks = saved_early.iter().flat_map(|told| [told.dirty, told.early, told.saved, told.wasted]);
                     let times = phases.iter().flat_map(|phases| {
                         let PhaseRecord { t1_unix_ns, communication_ns, buffer_wait_ns, copy_ns, .. } = *phases;
@@ -192,7 +209,7 @@ impl Entry {
                         ])
                     });
                     *copy < RANKS_MAX
-                        && [*lineage, *revision]
+                        && [*lineage, *revision, *put_off]
                             .into_iter()
                             .chain(*step)
                             .chain(*bytes)
@@ -328,6 +345,7 @@ mod tests {
             bytes: Some(7),
             phases: Some(phases),
             saved_early: Some(SavedEarly { dirty: 8, early: 5, saved: 6, wasted: 1, ..SavedEarly::default() }),
+            put_off: 3,
         };
         Entry { unix_ns: revision, event: Event::Complete(completion) }
     }
@@ -405,6 +423,7 @@ mod tests {
             (1, "/skipped", json!(["a\nb"])),
             (2, "/phases/t1_unix_ns", json!(u64::MAX)),
             (2, "/revision", json!(-1)),
+            (2, "/put_off", json!(u64::MAX)),
             (2, "/saved_early/dirty", json!(u64::MAX)),
             (2, "/saved_early/off", json!("Burnt")),
             (3, "/why", json!("x".repeat(TEXT_BYTES_MAX + 1))),

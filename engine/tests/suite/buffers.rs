@@ -202,8 +202,9 @@ fn a_buffer_beside_regions() {
         let before = state.clone();
         assert_eq!(got(session, None), Some((1, buffer(rank, 1))));
         assert!(*state == before, "get filled a region");
-        let error = session.restore().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::RegionMissing, "the buffer is in it and not protected");
+        session.restore().unwrap().unwrap();
+        assert!(*state == saved, "the buffer is left for get");
+        filled(state, rank, 2);
         // Its name is free again.
         session.checkpoint().unwrap();
         filled(state, rank, 3);
@@ -229,4 +230,51 @@ fn a_stream_is_got_by_its_name_too() {
         assert!(error.to_string().contains("was not finished, and is given up"), "{error}");
         assert_eq!(session.put("other", &[]).unwrap(), 3);
     });
+}
+
+/// A run that had put beside its regions, and restored without putting again, was refused for ever: the buffer was taken for
+/// a region that the program had forgotten.
+#[test]
+fn what_was_put_is_left_for_get_by_a_restore() {
+    let folder = TempDir::new().unwrap();
+    let protect = |session: &mut Session, name: &str, state: &mut [u8]| {
+        // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
+        #[allow(unsafe_code)]
+        let region = unsafe { Region::new(name, state.as_mut_ptr(), state.len() as u64) };
+        session.protect(region.unwrap()).unwrap();
+    };
+    for stage in [Stage::Pool, Stage::Direct] {
+        for (saved, ranks) in [(2, 2), (2, 3)] {
+            let config = Config { stage, ..small() };
+            in_sessions(folder.path(), saved, &config, |rank, session| {
+                let mut state = vec![5; 30_000];
+                protect(session, "state", &mut state);
+                session.restore().unwrap();
+                session.put("buffer", &buffer(rank, 4)).unwrap();
+            });
+            in_sessions(folder.path(), ranks, &config, |rank, session| {
+                let mut state = vec![0; 30_000];
+                protect(session, "state", &mut state);
+                session.restore().unwrap().unwrap();
+                assert_eq!(state, [5; 30_000]);
+                if ranks == saved {
+                    assert_eq!(session.streams().unwrap(), []);
+                    assert_eq!(got(session, None).unwrap().1, buffer(rank, 4));
+                    // It can be protected now.
+                    let mut same = vec![0; buffer(rank, 4).len()];
+                    protect(session, "buffer", &mut same);
+                    session.restore().unwrap().unwrap();
+                    assert_eq!(same, buffer(rank, 4));
+                    session.unprotect("buffer").unwrap();
+                } else {
+                    let shard = (rank % saved) as u32;
+                    session.bring_shards(&[shard]).unwrap();
+                    let mut into = vec![0; buffer(shard as usize, 4).len()];
+                    session.read_shard(shard, "buffer", 0, &mut into).unwrap();
+                    assert_eq!(into, buffer(shard as usize, 4));
+                }
+                session.checkpoint().unwrap();
+            });
+        }
+    }
 }

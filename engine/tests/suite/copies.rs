@@ -454,3 +454,67 @@ fn what_is_left_of_a_layout_is_gone_on_with() {
         }
     }
 }
+
+/// What each rank kept for itself lies in the memory of the nodes, on some of them alone: it comes to whichever rank of
+/// another number wants it, also from a copy where what is nearer is lost or damaged.
+#[test]
+fn ranks_of_another_number_read_the_shards_of_all_nodes() {
+    let own = |rank: usize| -> Vec<u8> {
+        let byte =
+            |at: usize| ((at + 1_000_003 * (rank + 1)) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[1];
+        (0..20_000 + 5000 * rank).map(byte).collect()
+    };
+    for (real, hurt) in [(false, false), (true, false), (true, true)] {
+        let cluster = Cluster::new(&PAIRS, 2, real);
+        cluster
+            .sessions(|rank, mut session| {
+                session.begin(own(rank).len() as u64)?;
+                session.write("particles", 0, &own(rank))?;
+                session.checkpoint()?;
+                Ok(session.wait()?)
+            })
+            .unwrap();
+        if hurt {
+            cluster.nodes[0].iter().for_each(|place| change(place, &own(1)[8192..8700]));
+        }
+        for (lost, seats) in
+            [(vec![], vec![0, 1]), (vec![], vec![0, 1, 1]), (vec![], vec![0, 0, 0, 1, 1, 1]), (vec![1], vec![0, 1, 0])]
+        {
+            if hurt && !lost.is_empty() {
+                continue;
+            }
+            let again = cluster.after(&lost, &seats);
+            let read = again.sessions(|rank, mut session| {
+                session.restore()?.expect("a revision");
+                let all: Vec<u32> = (0..4).collect();
+                let wanted = if rank == 0 { &all[..] } else { &all[rank % 4..][..1] };
+                session.bring_shards(wanted)?;
+                // What is there is not sent again.
+                session.bring_shards(wanted)?;
+                for &shard in wanted {
+                    let expected = own(shard as usize);
+                    let mut into = vec![0; expected.len()];
+                    assert_eq!(session.shard(shard)?.items[0].bytes, expected.len() as u64);
+                    assert_eq!(session.read_shard(shard, "particles", 0, &mut into)?, expected.len());
+                    assert!(into == expected, "shard {shard} on rank {rank} of {seats:?} without {lost:?}");
+                }
+                Ok(())
+            });
+            read.unwrap_or_else(|why| panic!("real {real}, hurt {hurt}, {seats:?} without {lost:?}: {why}"));
+        }
+    }
+}
+
+/// Changes a byte of what reads `pattern` in the files of a place.
+fn change(place: &Place, pattern: &[u8]) {
+    let Place::Memory(folder) = place else { unreachable!("real directories") };
+    for file in
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
+        let mut bytes = std::fs::read(&file).unwrap();
+        if let Some(at) = bytes.windows(pattern.len()).position(|window| window == pattern) {
+            bytes[at] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+        }
+    }
+}

@@ -1,20 +1,33 @@
 //! When a checkpoint is due: all ranks hear the same at the same step, also of what only one of them knows.
 
-use crate::support::{Job, State, filled};
-use mainstay_engine::{Config, Session, Signal, SpaceSurvey, space::format::Lineage, tend::Request};
+use crate::support::{Job, State, between::Watched, filled, gate::Gate, run};
+use mainstay_engine::{
+    Config, Region, Session, Signal, SpaceSurvey, WhenBusy,
+    device::Disk,
+    space::format::Lineage,
+    status::{Event, Journal},
+    tend::Request,
+};
 use std::{
     path::PathBuf,
     sync::{
-        Barrier, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
+use tempfile::TempDir;
+
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// A job that saves when it is due, however long the last one takes.
 fn job(ranks: usize, config: Config) -> Job {
+    job_that_waits(ranks, Config { when_busy: WhenBusy::Now, ..config })
+}
+
+fn job_that_waits(ranks: usize, config: Config) -> Job {
     Job::new(ranks, Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..config })
 }
 
@@ -40,6 +53,94 @@ fn steps(session: &mut Session, state: &mut State, rank: usize, mut done: impl F
 fn every_so_many_steps() {
     let job = job(3, Config { every_steps: 4, ..Config::default() });
     job.run(|rank, session, state| assert_eq!(steps(session, state, rank, |step| step == 13), [4, 8, 12]));
+}
+
+/// A checkpoint that had to wait for the last one held the program for as long as that took.
+#[test]
+fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_after_that() {
+    for (asked, when_busy) in [(false, WhenBusy::Later), (true, WhenBusy::Later), (false, WhenBusy::Now)] {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let config = Config {
+            pool_bytes: Some(256 << 10),
+            chunk_bytes: Some(64 << 10),
+            every_steps: 4,
+            agree_every: Duration::ZERO,
+            when_busy,
+            ..Config::default()
+        };
+        let barrier = Barrier::new(3);
+        run(3, |rank, group| {
+            // The disk of rank 1 alone is slow.
+            let disk = Watched::new(Disk::make(folder.path()).unwrap(), Gate::new(1));
+            let gate = disk.between.clone();
+            let mut session = Session::open_on(group, Arc::new(disk), config.clone()).unwrap();
+            let mut state = vec![0_u8; 20_000];
+            // SAFETY: the session is closed before the state goes.
+            #[allow(unsafe_code)]
+            let region = unsafe { Region::new("state", state.as_mut_ptr(), state.len() as u64) };
+            session.protect(region.unwrap()).unwrap();
+            let due = |session: &mut Session, step| session.due(step).unwrap();
+            assert_eq!([1, 2, 3, 4].map(|step| due(&mut session, step)), [false, false, false, true]);
+            if rank == 1 {
+                gate.shut();
+            }
+            assert_eq!(session.checkpoint().unwrap(), 1);
+            assert_eq!([5, 6, 7].map(|step| due(&mut session, step)), [false; 3]);
+            let is_now = when_busy == WhenBusy::Now;
+            assert_eq!([8, 9].map(|step| due(&mut session, step)), [is_now, false], "{when_busy:?}");
+            if asked && rank == 0 {
+                Request::send(folder.path()).unwrap();
+            }
+            barrier.wait();
+            assert_eq!(due(&mut session, 10), asked, "whoever asks is not put off");
+            if rank == 1 {
+                gate.come();
+                while !session.poll().unwrap() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                gate.nobody_waited();
+            }
+            barrier.wait();
+            assert_eq!(due(&mut session, 11), !is_now, "{asked}, {when_busy:?}");
+            assert_eq!(session.checkpoint().unwrap(), 2);
+            assert!(!due(&mut session, 13));
+            session.wait().unwrap();
+            assert!(due(&mut session, 16));
+            session.close().unwrap();
+        });
+    }
+}
+
+/// However fast the disk is: what the journal tells is what the program was told.
+#[test]
+fn how_often_a_checkpoint_was_put_off_is_in_the_journal() {
+    let job = job_that_waits(2, Config { every_steps: 1, agree_every: Duration::ZERO, keep: 20, ..Config::default() });
+    let times = Mutex::new(Vec::new());
+    job.run(|rank, session, state| {
+        let (mut put_off, mut step) = (vec![0], 0);
+        while put_off.len() <= 10 {
+            step += 1;
+            filled(state, rank, step);
+            match session.due(step).unwrap() {
+                true => {
+                    session.checkpoint().unwrap();
+                    put_off.push(0);
+                }
+                false => *put_off.last_mut().unwrap() += 1,
+            }
+        }
+        times.lock().unwrap().push(put_off);
+    });
+    let mut times = times.into_inner().unwrap();
+    assert_eq!(times[0], times[1]);
+    let journal = Journal::read(&space(&job)).unwrap().unwrap().entries.into_iter();
+    let told = journal.filter_map(|entry| match entry.event {
+        Event::Complete(complete) => Some(complete.put_off),
+        _ => None,
+    });
+    // What came after the last checkpoint led to none.
+    times[0].pop();
+    assert_eq!(told.collect::<Vec<u64>>(), times[0]);
 }
 
 /// Ranks whose clocks and speeds differ.

@@ -237,7 +237,7 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
             says(
                 &[error],
                 ErrorKind::InvalidArgument,
-                &["saved by 4 ranks", "mainstay_reader_open, in Python mainstay.read"],
+                &["saved by 4 ranks", "mainstay_read_shard, in Python bring_shards"],
             );
             says(&[session.read("log", 0, &mut [0]).unwrap_err()], ErrorKind::InvalidArgument, &["saved by 4 ranks"]);
         });

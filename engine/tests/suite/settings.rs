@@ -3,6 +3,7 @@
 use mainstay_engine::{
     Capture, Choice, Compress, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld,
     Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
+    WhenBusy,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -125,6 +126,7 @@ fn a_file_sets_every_key() {
         mtbf_seconds = 86400
         interval = "young"
         agree_seconds = 0.5
+        when_busy = "now"
         checkpoint_signal = "USR1"
         trace = "/tmp/traces"
         tick_seconds = "10 ms"
@@ -143,6 +145,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
     assert_eq!((config.compress, config.predictor, config.stagger), (Compress::Zstd, Predictor::Phase, Stagger::Off));
+    assert_eq!(config.when_busy, WhenBusy::Now);
     assert_eq!(config.oracle.as_deref(), Some(Path::new("/traced")));
     assert_eq!(config.snapshot_bytes, Some(16 << 20));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
@@ -499,6 +502,7 @@ fn ranks_with_different_settings_are_refused() {
         ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),
         ("interval", "young", "daly", Config { interval: Interval::Young, ..small.clone() }),
         ("agree_seconds", "0.5", "1", Config { agree_every: second / 2, ..small.clone() }),
+        ("when_busy", "now", "later", Config { when_busy: WhenBusy::Now, ..small.clone() }),
     ];
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let open = |group: ThreadGroup, config: &Config| {

@@ -1,7 +1,7 @@
 //! Reading, after a restore, what other ranks have saved.
 
 use crate::support::in_sessions;
-use mainstay_engine::{Config, ErrorKind, Session, ShardsHere};
+use mainstay_engine::{Config, ErrorKind, Region, Session, ShardsHere};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -95,5 +95,78 @@ fn no_damaged_byte_is_handed_out() {
         let mut into = vec![0; 10_000];
         assert_eq!(kind(session.read_shard(1, "own", 0, &mut into)), ErrorKind::Damaged);
         assert_eq!(session.read_shard(2, "own", 0, &mut into).unwrap(), 10_000);
+    });
+}
+
+/// Particles of a rank, each rank has other many.
+fn particles(rank: usize) -> Vec<u8> {
+    content(rank).into_iter().cycle().take(7000 + 9000 * rank).collect()
+}
+
+fn protect(session: &mut Session, name: &str, memory: &mut [u8]) {
+    // SAFETY: the tests keep the memory for as long as the session.
+    #[allow(unsafe_code)]
+    let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+    session.protect(region.unwrap()).unwrap();
+}
+
+/// What each rank kept for itself alone was refused on another number of ranks, also where it was not protected.
+#[test]
+fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
+    let folder = TempDir::new().unwrap();
+    job(folder.path(), 4, |rank, session| {
+        let (mut step, mut own) = (vec![7; 5000], particles(rank));
+        protect(session, "step", &mut step);
+        protect(session, "particles", &mut own);
+        session.note("count", &own.len().to_string()).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    });
+    for ranks in [2, 3, 6, 4] {
+        job(folder.path(), ranks, |rank, session| {
+            assert_eq!(kind(session.bring_shards(&[])), ErrorKind::InvalidArgument);
+            let (mut step, mut own) = (vec![0; 5000], particles(rank));
+            protect(session, "step", &mut step);
+            if ranks == 4 {
+                protect(session, "particles", &mut own);
+            }
+            session.restore().unwrap().unwrap();
+            assert_eq!(step, [7; 5000]);
+            assert_eq!(kind(session.bring_shards(&[4])), ErrorKind::InvalidArgument);
+            session.bring_shards(&[]).unwrap();
+            // Other many on each rank, on some none.
+            let mine: Vec<u32> = (rank as u32..4).step_by(ranks).chain([0]).take(rank + 1).collect();
+            session.bring_shards(&mine).unwrap();
+            for shard in 0..4 {
+                let told = session.shard(shard).unwrap();
+                let items: Vec<(&str, u64)> = told.items.iter().map(|item| (&*item.name, item.bytes)).collect();
+                let bytes = particles(shard as usize).len() as u64;
+                assert_eq!(items, [("step", 5000), ("particles", bytes)], "{told:?}");
+                assert_eq!(told.notes["count"], bytes.to_string());
+            }
+            for shard in mine {
+                let expected = particles(shard as usize);
+                let mut into = vec![0; expected.len() - 1000];
+                assert_eq!(session.read_shard(shard, "particles", 1000, &mut into).unwrap(), into.len());
+                assert!(into == expected[1000..], "{rank} of {ranks}, shard {shard}");
+            }
+            assert_eq!(kind(session.shard(4)), ErrorKind::InvalidArgument);
+        });
+    }
+}
+
+/// Both ranks make the call, or both are told.
+#[test]
+fn a_call_that_other_ranks_do_not_make_is_told() {
+    let folder = TempDir::new().unwrap();
+    save(folder.path(), 2);
+    job(folder.path(), 2, |rank, session| {
+        session.restore().unwrap().unwrap();
+        let told = if rank == 0 { session.bring_shards(&[1]) } else { session.wait() };
+        assert_eq!(kind(told), ErrorKind::CallMismatch);
+        session.bring_shards(&[1 - rank as u32]).unwrap();
+        let mut into = vec![0; 100];
+        session.read_shard(1 - rank as u32, "own", 0, &mut into).unwrap();
+        assert_eq!(into, content(1 - rank)[..100]);
     });
 }

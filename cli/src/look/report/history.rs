@@ -70,6 +70,8 @@ pub struct Checkpoint {
     pub step: Option<u64>,
     /// What saving early came to before it; `None` without a predictor.
     pub saved_early: Option<SavedEarly>,
+    /// How often `due` had put it off.
+    pub put_off: u64,
 }
 
 pub struct Recovered {
@@ -176,7 +178,7 @@ impl History {
     }
 
     fn add(&mut self, complete: Completion, unix_ns: u64) {
-        let Completion { level, copy, lineage, revision, step, bytes, phases, saved_early } = complete;
+        let Completion { level, copy, lineage, revision, step, bytes, phases, saved_early, put_off } = complete;
         let key = (lineage, revision);
         // Where the shard is out of sight, the level has the time.
         let own = self.rows.iter().find(|row| row.level == level && row.copy == 0);
@@ -186,7 +188,7 @@ impl History {
         let checkpoints = &mut self.row(level, copy).checkpoints;
         // One that was made again is there once.
         checkpoints.retain(|checkpoint| checkpoint.key != key);
-        checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step, saved_early });
+        checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step, saved_early, put_off });
     }
 
     /// Adds what lies in the space and is in no journal, as of a job that was killed before it wrote one.
@@ -204,6 +206,7 @@ impl History {
                     bytes: Some(shard.bytes),
                     step: None,
                     saved_early: None,
+                    put_off: 0,
                 });
             }
         }

@@ -144,6 +144,7 @@ fn checkpoints_section(history: &History) -> Markup {
     html! {
         h2 { "Checkpoints" }
         p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits for the nearest level alone." }
+        @if let Some(told) = put_off(&rows) { p #put-off { (told) } }
         @if let Some(told) = saved_early(&rows) { p #early { (told) } }
         div .grid {
             @for (row, is_nearest) in rows.iter().filter(has_phases).zip([true].into_iter().chain(std::iter::repeat(false))) {
@@ -153,6 +154,20 @@ fn checkpoints_section(history: &History) -> Markup {
             }
         }
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How often checkpoints were put off, as the one before was still under way; `None` if none was.
+fn put_off(rows: &[&Row]) -> Option<String> {
+    let all = rows.first()?.checkpoints.iter().filter(|checkpoint| checkpoint.put_off > 0);
+    let (checkpoints, times) = all.fold((0, 0u64), |(n, sum), one| (n + 1, sum.saturating_add(one.put_off)));
+    let before = counted(checkpoints, "checkpoint");
+    (times > 0).then(|| {
+        format!("Put off: {}, before {before}, as the one before was not durable yet.", counted(times, "time"))
+    })
 }
 
 /// What was saved before checkpoints asked for it, of the shards of rank 0, over all that is told of; `None` without a predictor.

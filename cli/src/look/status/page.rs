@@ -28,6 +28,7 @@ pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
     }
     if let Some(told) = &standing.told {
         page += &recoveries(told, now_unix_ns);
+        page += &put_off(told);
     }
     let losses = losses(standing);
     if !losses.is_empty() {
@@ -180,6 +181,14 @@ fn holders(told: &Status) -> String {
         lines.push("and so on: --json has them all\n".to_owned());
     }
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+/// How often checkpoints were put off.
+fn put_off(told: &Status) -> String {
+    match told.told.put_off {
+        0 => String::new(),
+        times => format!("\nput off {}, as the checkpoint before was not durable yet\n", counted(times, "time")),
+    }
 }
 
 /// How the job went on after failures, the newest first.

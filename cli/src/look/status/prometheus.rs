@@ -137,6 +137,9 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
         let help = "How often the job went on after a failure without a new start.";
         let samples = one(told.told.recovered.to_string());
         measures.push(Measure { name: "mainstay_recoveries_total", help, kind: "counter", samples });
+        let help = "How often a checkpoint that was due was put off, as the one before was still under way.";
+        let samples = one(told.told.put_off.to_string());
+        measures.push(Measure { name: "mainstay_put_off_total", help, kind: "counter", samples });
     }
     measures
 }

@@ -79,10 +79,10 @@ impl<'s> Sharing<'s> {
         self.shards.len() == self.ranks as usize
     }
 
-    /// The names of all items of all shards, but for streams.
+    /// The names of the regions of all shards.
     fn names(&self) -> BTreeSet<&'s str> {
         let items = self.shards.iter().flat_map(|shard| &shard.items);
-        items.filter(|item| item.kind != ItemKind::Stream).map(|item| item.name.as_str()).collect()
+        items.filter(|item| item.kind == ItemKind::Region).map(|item| item.name.as_str()).collect()
     }
 
     /// The shards that have the item, in their order.
@@ -95,13 +95,16 @@ impl<'s> Sharing<'s> {
     }
 
     /// Whether a program that does not protect the item on this rank has forgotten it. Where not all ranks had a
-    /// part of a global array, not all must have one; what only rank 0 had, only rank 0 has.
+    /// part of a global array, not all must have one; what only rank 0 had, only rank 0 has; and what each rank kept for
+    /// itself comes back to none of another number, but can be read from the shards.
     fn is_needed(&self, shard: u32, item: &Item) -> bool {
         let having = self.items(&item.name).len();
         match (item.place.is_some(), self.same_ranks()) {
             (true, _) => having == self.shards.len(),
             (false, true) => shard == self.rank,
-            (false, false) => self.rank == 0 || having > 1,
+            (false, false) => {
+                (self.rank == 0 || having > 1) && self.check_no_doubt(&item.name, &self.items(&item.name)).is_ok()
+            }
         }
     }
 
@@ -199,7 +202,8 @@ impl<'s> Sharing<'s> {
             let (saved, now) = (self.shards.len() as u32, self.ranks);
             let why = format!(
                 "region {name:?} is no box of a global array and {why}, so that nobody can say which rank gets what; \
-                 protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset)"
+                 protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it \
+                 only after the restore, and read it from the shards (mainstay_read_shard, in Python read_shard)"
             );
             Err(Error::RankCount { path, revision: self.revision, saved, now, why })
         };

@@ -30,6 +30,9 @@ use std::{
     sync::Arc,
 };
 
+/// A shard, and where it lies.
+type Lying = (Portion, Arc<Kept>);
+
 /// Where a rank has a shard: in one of the levels that are one level and its copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Spot {
@@ -138,6 +141,55 @@ impl Search {
         let of_rank = |(rank, shards): (usize, Vec<u32>)| shards.into_iter().map(move |shard| (rank, shard as usize));
         let all: Vec<(usize, usize)> = told.into_iter().enumerate().flat_map(of_rank).collect();
         self.take(group, post, levels, &all, flaws)
+    }
+
+    /// Brings this rank the shards that it wants, each whole: from its best spot, and where that is damaged from the next.
+    /// The inner error says why there is none for some shard of some rank. Collective, with what each rank wants.
+    pub(in crate::session) fn bring_to(
+        &mut self,
+        group: &dyn Group,
+        post: &mut Post,
+        levels: &Levels,
+        mut wanted: BTreeSet<u32>,
+    ) -> Result<Attempted<Vec<Lying>>> {
+        let (mut brought, mut flaws) = (Vec::new(), Flaws::default());
+        loop {
+            let of_rank =
+                |(rank, shards): (usize, BTreeSet<u32>)| shards.into_iter().map(move |it| (rank, it as usize));
+            let wants: Vec<_> = gather(group, &wanted)?.into_iter().enumerate().flat_map(of_rank).collect();
+            if wants.is_empty() {
+                return Ok(Ok(brought));
+            }
+            if let Some((_, shard)) = wants.iter().find(|(_, shard)| self.spot(*shard).is_none()) {
+                if flaws.is_empty() {
+                    let (path, revision) = (levels.at(self.family.start).device.path(), self.candidate.key.number);
+                    return Err(Error::OutOfSight { path, revision, shard: *shard as u32 });
+                }
+                return Ok(Err(flaws));
+            }
+            let mut told: Vec<(usize, Flaws)> = Vec::new();
+            for (shard, came) in self.exchange(group, post, levels, &wants)? {
+                let is_here = self.spot(shard).is_some_and(|spot| spot.rank == group.rank());
+                let whole = came.and_then(|came| {
+                    let (portion, kept) = came.map_or_else(|| self.here(levels, shard), Ok)?;
+                    if is_here {
+                        // What another rank has sent was verified as it came.
+                        pour(&portion, &portion.read_manifest(&kept.entry)?, &|_, _| ())?;
+                    }
+                    Ok((portion, kept))
+                });
+                match split_flaws(whole) {
+                    Ok(Ok(whole)) => {
+                        wanted.remove(&(shard as u32));
+                        brought.push(whole);
+                    }
+                    Ok(Err(flaws)) => told.push((shard, flaws)),
+                    Err(error) => told.push((shard, Flaws::unread(error.to_string()))),
+                }
+            }
+            let told = gather(group, &told)?.concat();
+            self.pass_over(told, &mut flaws);
+        }
     }
 
     /// Has `wants`, ranks and the shards that they are to read, sent and received. Returns whether any rank has found

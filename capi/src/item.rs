@@ -1,0 +1,58 @@
+//! What an item of a shard is, for readers and sessions alike.
+
+use crate::error::c_text;
+use mainstay_engine::{Error, space::format::Item as EngineItem};
+use std::ffi::{CString, c_char};
+
+/// An item of a shard. What it points to is valid until mainstay_reader_close; of an item of a session's, until the next
+/// mainstay_bring_shards or mainstay_restore, or the close.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Item {
+    pub name: *const c_char,
+    /// 0: a region, 1: a buffer that was put, 2: a stream.
+    pub kind: u32,
+    /// A mainstay_type.
+    pub r#type: u32,
+    pub bytes: u64,
+    pub dimensions: usize,
+    /// So many numbers, slowest first.
+    pub shape: *const u64,
+    /// Of the global array in which the item is a box, and where that begins; NULL: it is none.
+    pub global_shape: *const u64,
+    pub offset: *const u64,
+}
+
+/// An item, with its name as C has it.
+pub(crate) struct Named {
+    name: CString,
+    item: EngineItem,
+}
+
+impl Named {
+    pub(crate) fn all<'a>(items: impl IntoIterator<Item = &'a EngineItem>) -> Vec<Named> {
+        items.into_iter().map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect()
+    }
+
+    /// As C sees it, for as long as this one lives.
+    fn told(&self) -> Item {
+        let Named { name, item } = self;
+        let place = item.place.as_ref();
+        Item {
+            name: name.as_ptr(),
+            kind: item.kind as u32,
+            r#type: item.element as u32,
+            bytes: item.bytes,
+            dimensions: item.shape.len(),
+            shape: item.shape.as_ptr(),
+            global_shape: place.map_or(std::ptr::null(), |place| place.global_shape.as_ptr()),
+            offset: place.map_or(std::ptr::null(), |place| place.offset.as_ptr()),
+        }
+    }
+}
+
+/// Item `index` of a shard.
+pub(crate) fn told(items: &[Named], shard: u32, index: usize) -> Result<Item, Error> {
+    let why = || Error::argument("index", format!("{index}, shard {shard} has {} items", items.len()));
+    items.get(index).map(Named::told).ok_or_else(why)
+}

@@ -1,0 +1,127 @@
+//! Shards of the revision that was restored: what each rank had saved, read by any rank of another number.
+
+use crate::{
+    argument::{null, or_refuse},
+    error::{Status, guard},
+    item::{Item, Named, told},
+    memory::room,
+    region::name_of,
+    session::{Session, session_of},
+};
+use mainstay_engine::Error;
+use std::ffi::{c_char, c_void};
+
+/// Puts into `*count` how many shards the revision has that the last mainstay_restore brought back: shard r is what rank r
+/// had saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun since. Local.
+///
+/// # Safety
+/// `session` is open, `count` points to a uint32_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_shards(session: *mut Session, count: *mut u32) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, count) = unsafe { (session_of(session)?, count.as_mut()) };
+        *count.ok_or_else(|| null("count"))? = session.engine.shards()?.count;
+        Ok(())
+    })
+}
+
+/// Has this rank read the `count` shards whose numbers are at `shards`, with mainstay_read_shard: those that lie on other
+/// nodes alone are sent, into memory of this rank, and where a level has copies, one that is whole is taken. From then on
+/// mainstay_shard_items tells of all shards; with a `count` of 0 that is all. Collective, with what each rank wants; until
+/// the next checkpoint begins. MAINSTAY_INVALID_ARGUMENT: nothing was restored, a checkpoint has begun since, or there is
+/// no such shard. MAINSTAY_DAMAGED: no copy of a shard is whole.
+///
+/// # Safety
+/// `session` is open, `shards` points to `count` numbers, or is null if that is 0.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_bring_shards(session: *mut Session, shards: *const u32, count: usize) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let session = unsafe { session_of(session) }?;
+        let wanted: Result<&[u32], Error> = match (count, shards.is_null()) {
+            (0, _) => Ok(&[]),
+            (_, true) => Err(null("shards")),
+            // SAFETY: as the caller promised.
+            (count, false) => Ok(unsafe { std::slice::from_raw_parts(shards, count) }),
+        };
+        session.items.clear();
+        let wanted = or_refuse(&mut session.engine, wanted);
+        session.engine.bring_shards(wanted)
+    })
+}
+
+/// Puts into `*count` how many items a shard has: one that this rank can read, or, after mainstay_bring_shards, any. Local;
+/// until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `count` points to a size_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_shard_items(session: *mut Session, shard: u32, count: *mut usize) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, count) = unsafe { (session_of(session)?, count.as_mut()) };
+        *count.ok_or_else(|| null("count"))? = items_of(session, shard)?.len();
+        Ok(())
+    })
+}
+
+/// What item `index` of a shard is, from 0 on. Local; until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `item` points to room for one.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_shard_item(
+    session: *mut Session,
+    shard: u32,
+    index: usize,
+    item: *mut Item,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, item) = unsafe { (session_of(session)?, item.as_mut()) };
+        let item = item.ok_or_else(|| null("item"))?;
+        *item = told(items_of(session, shard)?, shard, index)?;
+        Ok(())
+    })
+}
+
+/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`, verified. `got` may be
+/// NULL; else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is undefined.
+/// MAINSTAY_INVALID_ARGUMENT: this rank cannot read the shard, which mainstay_bring_shards brings. Local; until the next
+/// checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `data` has room for `bytes`, `got` is null or points to a size_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_read_shard(
+    session: *mut Session,
+    shard: u32,
+    name: *const c_char,
+    offset: u64,
+    data: *mut c_void,
+    bytes: usize,
+    got: *mut usize,
+) -> Status {
+    guard(|| {
+        let mut nobody = 0;
+        // SAFETY: null or as the caller promised.
+        let got = unsafe { got.as_mut() }.unwrap_or(&mut nobody);
+        *got = 0;
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, into) = unsafe { (session_of(session)?, name_of(name)?, room(data, bytes)?) };
+        *got = session.engine.read_shard(shard, &name, offset, into)?;
+        Ok(())
+    })
+}
+
+fn items_of(session: &mut Session, shard: u32) -> Result<&[Named], Error> {
+    // The engine says whether it can still be read.
+    let told = session.engine.shard(shard)?;
+    Ok(session.items.entry(shard).or_insert_with(|| Named::all(&told.items)))
+}
