@@ -35,35 +35,35 @@ help:
 	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and .venv-mpich are made from."
 
 .venv/ready: requirements.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' tools/venv.sh .venv requirements.lock
+	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv requirements.lock
 
 # MPICH: its commands have the names of those of Open MPI, which is in .venv.
 .venv-mpich/ready: requirements-mpich.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' tools/venv.sh .venv-mpich requirements-mpich.lock
+	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv-mpich requirements-mpich.lock
 
 # zig, a hundred megabytes: for `make wheel` alone.
 .venv-wheel/ready: requirements-wheel.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' tools/venv.sh .venv-wheel requirements-wheel.lock
+	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv-wheel requirements-wheel.lock
 
 check-rust:
-	@tools/check.sh rust c
+	@sh tools/check.sh rust c
 
 # What the tests need beside; as root it is installed.
 check-tests:
-	@tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
-	@tools/check.sh fortran cmake hdf5
+	@sh tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
+	@sh tools/check.sh fortran cmake hdf5
 
 # Daemons and commands of Slurm. Without them what needs a Slurm says so, and is passed over.
 check-slurm:
-	@tools/debian.sh slurmctld slurmd sbatch:slurm-client
+	@sh tools/debian.sh slurmctld slurmd sbatch:slurm-client
 
 # A browser that shows a page of `mainstay report`. Without it the test of that says so, and is passed over.
 check-browser:
-	@tools/debian.sh chromium
+	@sh tools/debian.sh chromium
 
 # Daemons of CephFS, each from the package of its name. Without them what needs a CephFS says so, and is passed over.
 check-cephfs:
-	@tools/debian.sh ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse
+	@sh tools/debian.sh ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse
 
 # Cargo knows best what is up to date. The soname is what programs look for when they start.
 build: check-rust
@@ -73,10 +73,10 @@ build: check-rust
 stage: build
 	@rm -rf target/wheel-prefix
 	@$(MAKE) --no-print-directory install DESTDIR='$(CURDIR)/target/wheel-prefix' PREFIX=/
-	@tools/stage.sh target/wheel-prefix $(SONAME)
+	@sh tools/stage.sh target/wheel-prefix $(SONAME)
 
 wheel: check-rust .venv-wheel/ready
-	tools/wheel.sh $(GLIBC)
+	sh tools/wheel.sh $(GLIBC)
 
 # The wheel for this machine, from what `make build` has built, installed where tests and demo look for it.
 python: stage .venv/ready
@@ -120,7 +120,7 @@ endif
 # installs what was built before.
 install: override PREFIX := $(abspath $(PREFIX))
 install: $(if $(shell command -v cargo 2>/dev/null),build)
-	@test -e $(RELEASE)/libmainstay.so || { tools/check.sh rust c; exit 1; }
+	@test -e $(RELEASE)/libmainstay.so || { sh tools/check.sh rust c; exit 1; }
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig' \
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
 	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'

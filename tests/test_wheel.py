@@ -159,7 +159,7 @@ def test_all_tell_one_version(wheel, home):
     assert f'#define MAINSTAY_VERSION "{version}"\n' in header
     assert f"#define MAINSTAY_VERSION_NUMBER ({major} * 10000 + {minor} * 100 + {patch})\n" in header
     assert f"\nVersion: {version}\n" in (home / "lib" / "pkgconfig" / "mainstay.pc").read_text()
-    assert f'"{version}"' in (home / "lib" / "cmake" / "mainstay" / "mainstay-config-version.cmake").read_text()
+    assert f"set(PACKAGE_VERSION {version})\n" in (home / "lib" / "cmake" / "mainstay" / "mainstay-config-version.cmake").read_text()
     dynamic = said(["readelf", "--dynamic", home / "lib" / f"libmainstay.so.{major}"], env={**os.environ, "LC_ALL": "C"})
     assert f"[libmainstay.so.{major}]" in dynamic
     crates = [*ROOT.glob("*/Cargo.toml")]

@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 folder=$1
 lock=$2
-tools/check.sh python
+sh tools/check.sh python
 
 echo "Making $folder from $lock"
 "${PYTHON:-python3}" -m venv --clear "$folder"

@@ -10,6 +10,8 @@ under=$(echo "$host" | tr - _)
 export CARGO_BUILD_TARGET="$host"
 export "CC_$under=$PWD/tools/zig_cc.sh"
 export "CARGO_TARGET_$(echo "$under" | tr '[:lower:]' '[:upper:]')_LINKER=$PWD/tools/zig_cc.sh"
+# A source package has lost that it can be run.
+chmod +x tools/zig_cc.sh
 rm -rf dist
 make --no-print-directory stage RELEASE="target/$host/release"
 maturin build --release --compatibility "manylinux_$(echo "$GLIBC" | tr . _)" --out dist
