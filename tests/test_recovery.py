@@ -3,10 +3,13 @@ the result is the one of a job that nothing disturbed."""
 
 import random
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from jobs import run
-from limits import started
+from limits import LIMIT_S, started
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering
 from staged import pool_directory
@@ -84,6 +87,25 @@ def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
 def test_two_are_lost_at_once(recovering, how):
     """With three of each shard one is left, whichever two die."""
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("memory", ["auto", "off"])
+def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
+    """Ranks gave their locks back before they took them anew, and for some milliseconds nobody had the space."""
+    space, nodes = recovering.folder / "1" / "space", recovering.nodes / "1"
+    thief = [sys.executable, Path(__file__).parent / "python" / "thief.py", space / "lock", nodes / "result"]
+    deaths = ["kill:1@step,2", "kill:0@step,5", "kill:1@checkpoint,8"]
+    how = how if how == SHRINK else {"spares": len(deaths)}
+    how = {**how, "MAINSTAY_MEMORY": memory, "MAINSTAY_PFS_EVERY": 1}
+    with subprocess.Popen(thief, stdout=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stdout.readline() == "ready\n"
+        try:
+            recovering.goes_on(*deaths, ranks=RANKS + 1, steps=12, **how)
+            said = waiting.communicate(timeout=LIMIT_S)[0]
+        finally:
+            waiting.kill()
+    assert said == "" and waiting.returncode == 0, said
 
 
 @pytest.mark.parametrize("below", [0, 2])

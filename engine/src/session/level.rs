@@ -123,7 +123,7 @@ pub(super) struct Level {
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
-    pub(super) locks: Locks,
+    pub(super) locks: Arc<Locks>,
 }
 
 /// The layout that new revisions go to.

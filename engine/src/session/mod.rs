@@ -26,6 +26,7 @@ mod inner;
 mod later;
 mod layout;
 mod level;
+mod locking;
 mod looked;
 mod means;
 mod node;
