@@ -10,6 +10,7 @@ mod buffer;
 mod changed;
 mod checkpoint;
 mod choice;
+mod closing;
 mod copies;
 mod diary;
 mod domain;

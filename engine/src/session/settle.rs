@@ -133,11 +133,10 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let report = self.report.take();
+        let report = self.ending_report();
         let closed = self.close_together();
         if matches!(closed, Err(Error::GroupFailed { .. })) && self.close_apart() {
             let rank = self.epoch.group.rank();
-            let report = report.or_else(|| Report::find(self.whence.path()?));
             drop(self);
             remark(rank, "ranks failed while the session was closed, and nothing that it has saved is lost");
             report.iter().for_each(Report::left);
@@ -166,7 +165,8 @@ impl Inner {
         let memory_goes = matches!(saved, Ok(true));
         self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before what lies in memory is removed, as it may lie there.
-        self.levels.telling = None;
+        (self.levels.telling, self.levels.diary) = (None, None);
+        self.end_is_told(&entry, memory_goes);
         if memory_goes {
             self.levels.remove_memory(group.rank());
         }
@@ -192,7 +192,8 @@ impl Inner {
             && self.levels.iter_mut().map(Level::end).all(|ended| ended.is_ok());
         if is_safe {
             self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
-            self.levels.telling = None;
+            (self.levels.telling, self.levels.diary) = (None, None);
+            self.tell_end_for_lost(memory_goes);
             if memory_goes {
                 self.levels.remove_memory(self.epoch.group.rank());
             }

@@ -13,6 +13,7 @@ mod auto;
 mod buffers;
 mod calls;
 mod chains;
+mod closing;
 mod copies;
 mod crash;
 mod due;
