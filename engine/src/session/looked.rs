@@ -170,7 +170,7 @@ impl Looked {
     /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
     pub(super) fn with_holders(group: &dyn Group, old: Level, holders: Vec<usize>, lineage: Lineage) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, grows, feeds, device, config, joint, passed_over, failing, remarked, .. } = old;
+        let Level { kind, every, grows, feeds, device, config, joint, passed_over, lacks, failing, remarked, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of));
@@ -178,7 +178,7 @@ impl Looked {
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
-        Ok(Level { passed_over, failing, remarked, ..looked.take_over(group, lineage)? })
+        Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
@@ -288,7 +288,7 @@ impl Looked {
             fed: Vec::new(),
             under_feed: None,
             passed_over: 0,
-            lacks: None,
+            lacks: Vec::new(),
             failing: Failing::default(),
             unsaved: None,
             remarked: None,
