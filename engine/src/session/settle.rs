@@ -161,7 +161,12 @@ impl Inner {
         let group = self.epoch.group.with(&entry);
         // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
-        let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
+        let ended = agree(group, ended);
+        if matches!(ended, Err(Error::GroupFailed { .. })) && self.program.config.recovery != config::Recovery::Off {
+            // Some may have agreed and others not: each sees by itself whether the job may end (`close_apart`).
+            return ended;
+        }
+        let ended = ended.and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
         self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before what lies in memory is removed, as it may lie there.
@@ -189,7 +194,8 @@ impl Inner {
         let is_safe = self.program.begun.is_none()
             && self.levels.iter().any(|level| stays(level) && has_it(level))
             && self.levels.iter().all(|level| level.unsaved.is_none())
-            && self.levels.iter_mut().map(Level::end).all(|ended| ended.is_ok());
+            // Another rank of this node may have removed already what does not stay.
+            && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
             self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
             (self.levels.telling, self.levels.diary) = (None, None);

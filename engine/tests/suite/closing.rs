@@ -128,7 +128,10 @@ fn closes(victim: usize, dies: usize) -> bool {
             let (mut dead, others): (Vec<_>, Vec<_>) =
                 ranks.into_iter().enumerate().partition(|(rank, _)| *rank == victim);
             let others: Vec<_> = others.into_iter().map(|(_, rank)| rank.join().unwrap().unwrap()).collect();
-            assert!(others.iter().all(Result::is_ok), "all is in the space: {others:?}");
+            assert!(
+                others.iter().all(Result::is_ok),
+                "rank {victim} died in collective {dies}, and all is in the space: {others:?}"
+            );
             let told = (
                 Status::read(&home.join("space")).unwrap().unwrap(),
                 Journal::read(&home.join("space")).unwrap().unwrap(),

@@ -28,6 +28,7 @@ mod globals;
 mod groups;
 mod holds;
 mod incremental;
+mod lacking;
 mod layers;
 mod level_places;
 mod levels;
