@@ -6,6 +6,7 @@ c/recovery.c is the job; what it leaves in the folder of the nodes is read here.
 import dataclasses
 import functools
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from command import MAINSTAY
 from job import Job
 from mpi import OPENMPI, Mpi
 from programs import build_c
+from stacks import stacks
 
 LIMIT_S = 60  # of a job: a hang is what these tests look for
 RANKS = 4  # that work
@@ -69,17 +71,24 @@ class Recovering:
         mpi = dataclasses.replace(mpi, depth=mpi.depth + 1, variables=(*mpi.variables, *told))
         return Job(ranks, command, scratch, LIMIT_S, mpi)
 
-    def run(self, *deaths, loop="run", ranks=RANKS, steps=STEPS, cells=CELLS, **how):
-        """How a job ends whose ranks die so."""
+    def run(self, *deaths, loop="run", ranks=RANKS, steps=STEPS, cells=CELLS, given=None, **how):
+        """How a job ends whose ranks die so. `given`: variables that the ranks have from `env`, and not from the launcher."""
         self.jobs += 1
         scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
         scratch.mkdir()
         nodes.mkdir()
         command = [self.program, scratch / "space", steps, cells, loop, *deaths]
-        with self.start(ranks, command, scratch, NODES=nodes, **how) as job:
-            for _ in job.lines():
-                pass
-            status = job.wait()
+        if given is None:
+            how = {**how, "NODES": nodes}
+        else:
+            command = ["env", f"NODES={nodes}", *(f"{name}={value}" for name, value in given.items()), *command]
+        with self.start(ranks, command, scratch, **how) as job:
+            try:
+                for _ in job.lines():
+                    pass
+                status = job.wait()
+            except (TimeoutError, subprocess.TimeoutExpired) as error:
+                raise TimeoutError(f"{error}\n{stacks(job.process.pid)}") from None
         result = nodes / "result"
         died = {int(mark.name.partition("-")[2]) for mark in nodes.glob("death-*")}
         said = Said(status, "\n".join(job.output), result.read_text() if result.exists() else "", len(died))

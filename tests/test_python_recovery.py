@@ -48,7 +48,7 @@ def run(scratch, ranks, *moments, mpi=SURVIVING, followed=None, **settings):
     """A job to its end; `followed` sees each line that it prints."""
     with pool_directory() as pools:
         settings = {"MEMORY": "auto", "PFS_EVERY": 0, "RECOVERY": "replace", **settings}
-        variables = [f"MAINSTAY_{name}={value}" for name, value in settings.items()]
+        variables = [f"MAINSTAY_{name}={value}" for name, value in settings.items()] + ["GIVEN=by = env"]
         # Open MPI's own segments go with the folder, whatever is killed.
         variables.append(f"OMPI_MCA_btl_sm_backing_directory={scratch}")
         program = [mpi.command("python"), "-X", "faulthandler", PYTHON / "recovery.py"]
@@ -110,6 +110,77 @@ def test_a_rank_is_lost_while_the_others_recover(scratch, undisturbed):
 def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
     said = goes_on(run(scratch, 4, "3:1:computes", "5:0:computes", SPARES=1), undisturbed, 3)
     assert said.of("replaces") == ["replaces 0"], said.output
+
+
+def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
+    """Also one that takes the place of one that was started."""
+    moments = ["3:0:computes", "5:1:computes"]
+    said = goes_on(run(scratch, 3, *moments, KEEP=3), undisturbed, 3)
+    assert said.of("given") == ["given by = env"] * 2, said.output
+
+
+class Endless:
+    """A world of three in which MPI's agreement comes to no end, or ends with an error."""
+
+    def __init__(self, teller=None, fails=False):
+        self.teller, self.fails, self.sent, self.tags, self.count = teller, fails, [], [], None
+        self.looks_left = 100_000
+
+    def Create_keyval(self):
+        return 7
+
+    def Get_attr(self, key):
+        return self.count
+
+    def Set_attr(self, key, value):
+        self.count = value
+
+    def Iagree(self, flags):
+        self.lent = flags
+        return self
+
+    def Test(self):
+        self.looks_left -= 1
+        assert self.looks_left, "nobody was listened to"
+        if self.fails:
+            raise RuntimeError("a rank has failed")
+        if self.teller is None:
+            self.lent[0] = 4
+        return self.teller is None
+
+    def Get_size(self):
+        return 3
+
+    def Get_rank(self):
+        return 1
+
+    def Iprobe(self, rank, tag):
+        self.tags.append(tag)
+        return rank == self.teller
+
+    def Recv(self, into, rank, tag):
+        assert (rank, tag) == (self.teller, self.tags[-1])
+
+    def Isend(self, what, rank, tag):
+        self.sent.append((rank, tag))
+        return self
+
+    def Free(self):
+        pass
+
+
+def test_who_waits_for_an_agreement_hears_of_its_outcome_from_others():
+    """Of MPI's own one waits for ever where the rank has failed through which the outcome was to come."""
+    mpi = type("MPI", (), {"Comm": Endless(), "BYTE": None, "Exception": RuntimeError})
+    agrees = mainstay._engine._Ranks.common
+    calm = Endless()
+    assert [agrees(mpi, calm, 6), agrees(mpi, calm, 6)] == [4, 4] and not calm.sent
+    heard = Endless(teller=2)
+    assert agrees(mpi, heard, 6) is None and not heard.sent
+    first = heard.tags[-1]
+    assert agrees(mpi, heard, 6) is None and heard.tags[-1] == first + 1, "what was told of one is not heard of the next"
+    failed = Endless(fails=True)
+    assert agrees(mpi, failed, 6) is None and failed.sent == [(0, first), (2, first)]
 
 
 @pytest.mark.parametrize("spares", [0, 1])

@@ -3,10 +3,14 @@ the result is the one of a job that nothing disturbed."""
 
 import random
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from jobs import run
-from limits import started
+from limits import LIMIT_S, started
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering
 from staged import pool_directory
@@ -28,6 +32,21 @@ def recovering(scratch):
 @pytest.mark.parametrize("how", [SPARE, SPAWN, SHRINK], ids=["spare", "spawn", "shrink"])
 def test_a_rank_is_lost(recovering, how, loop):
     recovering.goes_on("kill:1@step,4", loop=loop, **how)
+
+
+@pytest.mark.parametrize("loop", ["run", "whole"])
+def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loop):
+    """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. One that
+    takes the place of one that was started has it, too."""
+    given = {"MAINSTAY_KEEP": 3}
+    recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
+
+
+def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recovering):
+    said = recovering.run("kill:1@step,4", loop="mixed", **SHRINK)
+    assert said.status == 1 and not said.result, said.output
+    why = r"RANK_COUNT: revision \d+ in \S+ was saved by 4 ranks and the job has 3: region \"own\" is no box"
+    assert re.search(why, said.output), said.output
 
 
 @BOTH
@@ -86,6 +105,25 @@ def test_two_are_lost_at_once(recovering, how):
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
+@BOTH
+@pytest.mark.parametrize("memory", ["auto", "off"])
+def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
+    """Ranks gave their locks back before they took them anew, and for some milliseconds nobody had the space."""
+    space, nodes = recovering.folder / "1" / "space", recovering.nodes / "1"
+    thief = [sys.executable, Path(__file__).parent / "python" / "thief.py", space / "lock", nodes / "result"]
+    deaths = ["kill:1@step,2", "kill:0@step,5", "kill:1@checkpoint,8"]
+    how = how if how == SHRINK else {"spares": len(deaths)}
+    how = {**how, "MAINSTAY_MEMORY": memory, "MAINSTAY_PFS_EVERY": 1}
+    with subprocess.Popen(thief, stdout=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stdout.readline() == "ready\n"
+        try:
+            recovering.goes_on(*deaths, ranks=RANKS + 1, steps=12, **how)
+            said = waiting.communicate(timeout=LIMIT_S)[0]
+        finally:
+            waiting.kill()
+    assert said == "" and waiting.returncode == 0, said
+
+
 @pytest.mark.parametrize("below", [0, 2])
 @pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
 def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
@@ -114,6 +152,21 @@ def test_a_message_that_fails_has_all_ranks_go_back(recovering):
     """Nobody has died. Before, mainstay_check knew of the dead alone, and what a message had not brought was saved."""
     said = recovering.goes_on("fault:1@step,4", loop="mute")
     assert re.search("the group failed; the job went on", said.output), said.output
+
+
+@pytest.mark.parametrize("shown", ["gdb", "kernel"])
+def test_a_job_that_hangs_shows_where(recovering, monkeypatch, shown):
+    """Without the heartbeat nobody hears that a rank is stopped: the others wait for it until the test ends."""
+    monkeypatch.setattr("recovering.LIMIT_S", 8)
+    if shown == "kernel":
+        monkeypatch.setattr("stacks.by_gdb", lambda _: "")
+    elif not shutil.which("gdb"):
+        pytest.skip("there is no gdb")
+    with pytest.raises(TimeoutError) as hangs:
+        recovering.run("stop:1@step,3", **SPARE)
+    said = str(hangs.value)
+    assert "the job took too long" in said and len(re.findall(r"^--- process .*/recovery ", said, re.M)) >= RANKS, said
+    assert re.search(r"^State:\s+[Tt] ", said, re.M) and (" in main ()" in said) == (shown == "gdb"), said
 
 
 def random_deaths(chance, how, ranks, kills):

@@ -531,8 +531,9 @@ mainstay_watch *mainstay_process_watch(uint32_t seconds,
 // For adapters: ends a watch; NULL is none.
 void mainstay_process_unwatch(mainstay_watch *watch);
 
-// For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
-// does not tell. Valid until the process ends.
+// For adapters: how to start another process in the place of one that has failed: the words of a command, ended by NULL. They
+// are the path of this program and its arguments, after `/usr/bin/env` with the variables that the other needs and would not
+// have from the launcher. NULL: the system does not tell. Valid until the process ends.
 const char *const *mainstay_process_command(void);
 
 // Allocates `bytes` bytes of zeros, in pages of 2 MiB where the system has them, puts their address into `*memory`, and has

@@ -179,15 +179,17 @@ unsafe impl Send for Texts {}
 #[allow(unsafe_code)]
 unsafe impl Sync for Texts {}
 
-/// For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
-/// does not tell. Valid until the process ends.
+/// For adapters: how to start another process in the place of one that has failed: the words of a command, ended by NULL. They
+/// are the path of this program and its arguments, after `/usr/bin/env` with the variables that the other needs and would not
+/// have from the launcher. NULL: the system does not tell. Valid until the process ends.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_process_command() -> *const *const c_char {
     static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
         let program = env::current_exe().ok()?.into_os_string();
-        let words = std::iter::once(program).chain(env::args_os().skip(1));
-        let texts: Vec<CString> = words.map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
+        let words = group::successor(std::iter::once(program).chain(env::args_os().skip(1)));
+        let texts: Vec<CString> =
+            words.into_iter().map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
         let pointers = texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
         Some(Texts { texts, pointers })
     });

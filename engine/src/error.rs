@@ -115,7 +115,10 @@ pub enum Error {
     )]
     SyncFailed { path: String, cause: String },
 
-    #[error("communication between the ranks failed: {what}; end the job and start it again")]
+    #[error(
+        "communication between the ranks failed: {what}; where the setting `recovery` is on, call recover on all ranks that are \
+         left; else end the job and start it again"
+    )]
     GroupFailed { what: String },
 
     #[error(

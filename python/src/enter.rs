@@ -4,7 +4,7 @@ use crate::{
     error::{detached, raise},
     group::MpiGroup,
     mpi::{check, survives},
-    regroup::{all_agree, shrunk},
+    regroup::{agree_in_theirs, all_agree, shrunk},
     wire::MpiWire,
     world::{Places, World, ranks_of},
 };
@@ -105,7 +105,7 @@ fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: b
         // One that has failed leaves the others waiting in it: they come out.
         comm.call_method0(intern!(py, "Revoke"))?;
     }
-    let own = match (all_agree(mpi, comm, made.is_ok())?, made) {
+    let own = match (agree_in_theirs(comm, made.is_ok())?, made) {
         (true, made) => made?,
         (false, Err(error)) if !is_asked => return Err(error),
         (false, made) => {

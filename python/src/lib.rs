@@ -5,6 +5,7 @@
 //! that nobody frees or moves it (`buffer`), or where a function gives it, during a call (`follow`); no Python code runs inside a collective; no panic and no
 //! error passes without a class of its own (`error`).
 
+mod agreement;
 mod buffer;
 mod enter;
 mod error;

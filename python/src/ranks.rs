@@ -1,6 +1,7 @@
 //! The ranks of a communicator as the engine sees them, for the tests of `group` alone: no session needs all of it yet.
 
 use crate::{
+    agreement::common,
     error::raise,
     group::MpiGroup,
     mpi::check,
@@ -46,6 +47,12 @@ impl Ranks {
         };
         world.wait(&mpi)?;
         Ranks::of(&mpi, Arc::new(world))
+    }
+
+    /// What ranks agree on, in a world that a test brings.
+    #[staticmethod]
+    fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
+        common(mpi, world, flags)
     }
 
     #[getter]

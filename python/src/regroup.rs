@@ -5,12 +5,16 @@
 //! those that have failed by then. No line of Python runs in between.
 
 use crate::{
+    agreement::common,
     error::raise,
     member::{Member, introduce, kill_dead},
     mpi::survives,
     world::{Now, Places, World, ranks_of},
 };
-use mainstay_engine::{Error, group::Divided};
+use mainstay_engine::{
+    Error,
+    group::{Divided, successor},
+};
 use pyo3::{
     exceptions::PyRuntimeError,
     intern,
@@ -32,9 +36,6 @@ const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 /// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
 const NO_STATE: i32 = 1;
 const NO_BOXES: i32 = 2;
-
-/// What a process has of its node alone, which another need not share.
-const OF_NODE: [&str; 4] = [REPLACES, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_POOL_DIRECTORY"];
 
 impl World {
     /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
@@ -89,7 +90,8 @@ impl World {
             lacks |= NO_BOXES;
         }
         let all = self.lock().all.clone_ref(mpi.py()).into_bound(mpi.py());
-        let lacks: i32 = all.call_method1(intern!(mpi.py(), "Agree"), (lacks,))?.extract()?;
+        let common = common(mpi, &all, lacks)?;
+        let lacks = common.ok_or_else(|| PyRuntimeError::new_err("ranks failed while the others agreed"))?;
         Ok(match lacks {
             lacks if lacks & NO_BOXES == 0 => Divided::IntoBoxes,
             lacks if lacks & NO_STATE == 0 => Divided::ByRanks,
@@ -215,7 +217,7 @@ pub(crate) fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> 
     returns_errors(mpi, &left)?;
     // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
     // Who has failed meanwhile shows in what comes next.
-    agree(mpi, &left, true)?;
+    all_agree(mpi, &left, true)?;
     comm.call_method0(intern!(py, "Free"))?;
     Ok(left)
 }
@@ -232,7 +234,7 @@ fn agreed<T>(
         // The others may still be in it.
         parent.call_method0(intern!(parent.py(), "Revoke"))?;
     }
-    if agree(mpi, parent, made.is_ok())? {
+    if all_agree(mpi, parent, made.is_ok())? {
         return made;
     }
     if let (Ok(made), Some(revoke)) = (&made, revoked) {
@@ -261,19 +263,20 @@ fn made<'py>(
     )
 }
 
-/// Whether all ranks say so; not so if one has failed.
-pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
-    agree(mpi, comm, flag)
+/// Whether all ranks of a communicator of the program's say so; not so if one has failed.
+pub(crate) fn agree_in_theirs(comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
+    // Messages of ours could come into the way of the program's there: see `common`.
+    match comm.call_method1(intern!(comm.py(), "Agree"), (i32::from(flag),)) {
+        Ok(all) => all.is_truthy(),
+        Err(_) => Ok(false),
+    }
 }
 
-/// Whether all ranks that have not failed say so; an error if one has failed meanwhile, the same on all.
-fn agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
+/// Whether all ranks of a communicator of ours say so; not so, on all, if one has failed meanwhile.
+pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
     let py = mpi.py();
     if survives(mpi)? {
-        return match comm.call_method1(intern!(py, "Agree"), (i32::from(flag),)) {
-            Ok(all) => all.is_truthy(),
-            Err(_) => Ok(false),
-        };
+        return Ok(common(mpi, comm, i32::from(flag))? == Some(1));
     }
     let all = PyByteArray::new(py, &[u8::from(flag)]);
     let lent = [all.as_any(), &mpi.getattr(intern!(py, "UINT8_T"))?].map(Bound::clone);
@@ -294,17 +297,10 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     let py = mpi.py();
     let words = fs::read("/proc/self/cmdline")?;
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
+    let executable: OsString = py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?.extract()?;
+    let command = [executable].into_iter().chain(words.map(|word| OsString::from_vec(word.to_vec())));
     let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
-    // They begin with the environment of mpiexec, which need not have what only the ranks were given.
-    let is_setting =
-        |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("MAINSTAY_") && !OF_NODE.contains(&name));
-    for (mut variable, value) in env::vars_os().filter(|(name, _)| is_setting(name)) {
-        variable.push("=");
-        variable.push(value);
-        arguments.append(variable)?;
-    }
-    arguments.append(py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?)?;
-    words.map(|word| OsString::from_vec(word.to_vec())).try_for_each(|word| arguments.append(word))?;
+    successor(command).into_iter().try_for_each(|word| arguments.append(word))?;
     let info = PyDict::new(py);
     info.set_item("map_by", ":OVERSUBSCRIBE")?;
     info.set_item("wdir", py.import(intern!(py, "os"))?.call_method0(intern!(py, "getcwd"))?)?;

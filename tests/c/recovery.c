@@ -3,9 +3,9 @@
  *     recovery SPACE STEPS CELLS LOOP [DEATH...]
  *
  * LOOP is `run`, by mainstay_run, `mute`, the same by steps that do not tell when their messages fail, `whole`, as `run` with
- * parts that are protected as each rank's own and not as boxes, or `bare`, by the calls that it is made of. Each process is a
- * node, whose memory lies in a folder of its own below $NODES and goes with it. The result, in the file $NODES/result, depends
- * neither on the number of ranks nor on what has failed.
+ * parts that are protected as each rank's own and not as boxes, `mixed`, as `run` with something of each rank's own beside the
+ * boxes, or `bare`, by the calls that it is made of. Each process is a node, whose memory lies in a folder of its own below
+ * $NODES and goes with it. The result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
  *
  * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
  * by `fault` lives, and one of its messages fails. RANK is its number among the workers (before the opening, in
@@ -183,10 +183,10 @@ static void moment(const char *name, long rank, uint64_t step)
 typedef struct ring {
     uint64_t cells, steps; /* in all */
     MPI_Comm comm;         /* MPI_COMM_NULL: there is none */
-    int rank, low, high, is_whole;
+    int rank, low, high, is_whole, is_mixed;
     uint64_t start, size; /* of this rank's part */
     uint64_t *field;      /* with a ghost at both ends */
-    uint64_t counter;
+    uint64_t counter, own;
 } ring;
 
 static void ring_free(ring *r)
@@ -228,6 +228,9 @@ static int layout(mainstay_session *session, void *context)
         r->field[i + 1] = (r->start + i) * 0x9e3779b97f4a7c15u;
     r->counter = 0;
     if ((status = mainstay_protect(session, "counter", &r->counter, sizeof r->counter)) != MAINSTAY_OK)
+        return status;
+    r->own = (uint64_t)r->rank;
+    if (r->is_mixed && (status = mainstay_protect(session, "own", &r->own, sizeof r->own)) != MAINSTAY_OK)
         return status;
     if (r->is_whole)
         return mainstay_protect(session, "field", r->field, stored * sizeof *r->field);
@@ -379,6 +382,7 @@ int main(int argc, char **argv)
     r.steps = strtoull(argv[2], NULL, 10);
     r.cells = strtoull(argv[3], NULL, 10);
     r.is_whole = strcmp(argv[4], "whole") == 0;
+    r.is_mixed = strcmp(argv[4], "mixed") == 0;
     take_deaths(argc - 5, argv + 5);
     make_node(rank);
     if (!getenv("MAINSTAY_RUN_REPLACES"))

@@ -110,6 +110,7 @@ def run():
     with mainstay.open(space, MPI.COMM_WORLD, every_steps=1) as session:
         if not is_first:
             say("replaces", session.rank)
+            say("given", os.environ.get("GIVEN"))
         for step in session.steps(steps, field.lay_out):
             with session.recovering():
                 field.step = step

@@ -66,6 +66,8 @@ struct Level<'a> {
     copies: Vec<Copy<'a>>,
     under_way: Option<u64>,
     passed_over: u64,
+    /// The revisions that the level lacks because of that.
+    lacks: &'a [u64],
     failures_in_a_row: u64,
     why: Option<&'a str>,
 }
@@ -74,6 +76,7 @@ struct Level<'a> {
 struct Copy<'a> {
     copy: u32,
     complete: Vec<Saved>,
+    lacks: &'a [u64],
     /// By the rank whose shard it is.
     holders: Option<&'a [u32]>,
 }
@@ -179,6 +182,7 @@ impl Level<'_> {
         let copies = level.copies.iter().enumerate().map(|(index, complete)| Copy {
             copy: index as u32 + 1,
             complete: complete.iter().map(Saved::of).collect(),
+            lacks: level.copies_lack.get(index).map_or(&[], Vec::as_slice),
             holders: holders(index),
         });
         let Failures { in_a_row, why } = &level.failures;
@@ -193,6 +197,7 @@ impl Level<'_> {
             copies: copies.collect(),
             under_way: level.under_way,
             passed_over: level.passed_over,
+            lacks: &level.lacks,
             failures_in_a_row: *in_a_row,
             why: Some(&why[..]).filter(|why| !why.is_empty()),
         }

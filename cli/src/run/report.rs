@@ -204,6 +204,9 @@ mod tests {
     fn a_session_that_was_closed_without_all_ranks_is_closed() {
         let told = Told::read(b"opened /a\0left /a\0left /a\0");
         assert!(told.left && told.left_open().is_none());
+        // Of a job that goes on when ranks fail, all tell that it is closed.
+        let told = Told::read(b"opened /a\0closed /a\0closed /a\0");
+        assert!(!told.left && told.left_open().is_none());
         assert!(!Told::read(b"opened /a\0closed /a\0").left);
     }
 

@@ -1,7 +1,7 @@
 //! Byte locks of the kernel (open file description locks): freed when the process dies, however it
 //! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
 
-use super::{LockFile, LockOutcome, LockReader, RANK_BYTES};
+use super::{LockFile, LockOutcome, LockReader};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -50,19 +50,6 @@ impl ByteLocks {
         &self.file
     }
 
-    pub(crate) fn unlock(&self, byte: u64) -> io::Result<()> {
-        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
-        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
-        Ok(())
-    }
-
-    /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
-    /// reading, can be taken by whoever may read the file, and says nothing.
-    pub(crate) fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
-        let shared = libc::flock { l_type: libc::F_RDLCK as libc::c_short, ..range(from, bytes) };
-        Ok(self.in_the_way_of(shared)?.is_some())
-    }
-
     /// A lock of someone else's that `wanted` would meet with.
     fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
@@ -99,8 +86,19 @@ impl LockFile for ByteLocks {
         }
     }
 
-    fn is_locked(&self) -> io::Result<bool> {
-        self.is_locked_in(0, RANK_BYTES)
+    fn unlock(&self, byte: u64) -> io::Result<()> {
+        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
+        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
+        Ok(())
+    }
+
+    fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
+        let shared = libc::flock { l_type: libc::F_RDLCK as libc::c_short, ..range(from, bytes) };
+        Ok(self.in_the_way_of(shared)?.is_some())
+    }
+
+    fn is_named(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() > 0)
     }
 
     fn reader_of(&self, byte: u64) -> Option<LockReader> {

@@ -133,8 +133,19 @@ pub const RANK_BYTES: u64 = 1 << 32;
 /// Locks on single bytes of a file, freed when the holder closes it or dies.
 pub trait LockFile: Send + Sync + fmt::Debug {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
+    /// Frees a byte that this holds, if it does.
+    fn unlock(&self, byte: u64) -> io::Result<()>;
+    /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
+    /// reading, can be taken by whoever may read the file, and says nothing.
+    fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool>;
     /// Whether anyone else holds a lock on any of the first `RANK_BYTES` bytes.
-    fn is_locked(&self) -> io::Result<bool>;
+    fn is_locked(&self) -> io::Result<bool> {
+        self.is_locked_in(0, RANK_BYTES)
+    }
+    /// Whether the file still has its name. Others lock another file where it has not.
+    fn is_named(&self) -> bool {
+        true
+    }
     /// Who keeps `try_lock` from the byte with a lock for reading, which none of ours is.
     fn reader_of(&self, _byte: u64) -> Option<LockReader> {
         None

@@ -11,6 +11,7 @@ mod message;
 mod neighbours;
 mod process;
 mod solo;
+mod successor;
 mod tell;
 mod threads;
 
@@ -24,6 +25,7 @@ pub use message::{Fill, Incoming, Message, Outgoing, Tested};
 pub(crate) use neighbours::{Neighbours, Place};
 pub use process::Process;
 pub use solo::Solo;
+pub use successor::successor;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
 

@@ -151,8 +151,7 @@ impl Inner {
                 continue;
             }
             if level.is_copy() && level.under_feed.is_some() {
-                level.passed_over += 1;
-                level.lacks = Some(RevisionKey::new(self.epoch.lineage, self.epoch.next_number));
+                level.pass_over(RevisionKey::new(self.epoch.lineage, self.epoch.next_number));
                 continue;
             }
             let (found, sizes) = if level.is_copy() {

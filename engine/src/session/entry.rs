@@ -122,6 +122,11 @@ impl Ranks {
         post.end(&*self.0);
     }
 
+    /// The ranks of which this one knows that they have failed.
+    pub(super) fn failed(&self) -> Vec<usize> {
+        self.0.failed().unwrap_or_default()
+    }
+
     /// An error if ranks have failed as far as this one knows.
     pub(super) fn check(&self) -> Result<()> {
         match self.0.failed() {

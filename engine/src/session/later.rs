@@ -2,7 +2,7 @@
 //! levels wait until one is needed.
 //!
 //! What must hold: every level is open under the lineage of the session before its first revision; nobody else gets a
-//! space meanwhile where this rank had its lock.
+//! space meanwhile of which this rank had a lock.
 
 use super::{
     domain::Domain,
@@ -54,10 +54,9 @@ impl Inner {
     pub(super) fn open_later(&mut self, entry: &Entry) -> Result<()> {
         let Some(later) = &mut self.later else { return Ok(()) };
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
-        later.remains.locks.clear();
+        let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
         let known = self.levels.iter().flat_map(Level::keys).max();
-        let mut looked =
-            Looked::at_all(group, &later.plans, later.from..later.plans.len(), config, self.program.holds_copies)?;
+        let mut looked = Looked::at_all(group, &later.plans, which, config, self.program.holds_copies, kept)?;
         Looked::check_all(&mut looked, config, known)?;
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;

@@ -58,6 +58,9 @@ impl LevelPlan {
     }
 }
 
+/// Of the revisions that passed a level over, so many are known.
+const LACKS_MAX: usize = 100;
+
 pub(super) struct Level {
     // Fields are dropped in this order: first what is under way, last the lock that keeps others out.
     pub(super) saving: Option<Attempt>,
@@ -94,8 +97,8 @@ pub(super) struct Level {
     pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
-    /// Of a copy: the newest revision that it lacks because it was busy at its turn.
-    pub(super) lacks: Option<RevisionKey>,
+    /// The revisions that it lacks because of that, the newest last: the same on all ranks. Of many, the newest alone.
+    pub(super) lacks: Vec<RevisionKey>,
     /// Revisions that were not saved here, in a row.
     pub(super) failing: Failing,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
@@ -123,7 +126,7 @@ pub(super) struct Level {
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
-    pub(super) locks: Locks,
+    pub(super) locks: Arc<Locks>,
 }
 
 /// The layout that new revisions go to.
@@ -358,6 +361,20 @@ impl Level {
     /// Whether the revision is known to be complete here.
     pub(super) fn has(&self, key: RevisionKey) -> bool {
         self.complete.iter().any(|complete| complete.key == key)
+    }
+
+    /// The level is busy at its turn: `key` passes it over.
+    pub(super) fn pass_over(&mut self, key: RevisionKey) {
+        self.passed_over += 1;
+        if self.lacks.len() == LACKS_MAX {
+            self.lacks.remove(0);
+        }
+        self.lacks.push(key);
+    }
+
+    /// The revisions that passed it over and have not come since.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = RevisionKey> {
+        self.lacks.iter().copied().filter(|key| !self.has(*key))
     }
 
     /// Whether the level is a copy of the one before it.

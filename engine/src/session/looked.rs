@@ -8,6 +8,7 @@ use super::{
     epoch::same_id,
     held::Holds,
     level::{Current, Level, LevelKind, LevelPlan, Mends, Writers},
+    locking::{self, Kept},
     telling::Failing,
 };
 use crate::{
@@ -20,18 +21,13 @@ use crate::{
     restore::{Found, Sight, find, hex},
     salvage,
     space::{LayoutFile, Locks, Per, Strays, clear_away, files_of_layout, format::Lineage, layouts_and_strays},
-    status::with_holder,
 };
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     ops::Range,
     sync::{Arc, Mutex},
-    time::Duration,
 };
-
-/// How long a rank of a job that was killed may take to disappear.
-const LOCK_GRACE: Duration = Duration::from_secs(2);
 
 /// What a rank found in the newest layout that it sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +96,7 @@ pub(super) struct Looked {
     pub(super) found: Found,
     config: Config,
     pub(super) domain: Domain,
-    locks: Locks,
+    locks: Arc<Locks>,
     locks_work: bool,
 }
 
@@ -128,13 +124,14 @@ impl Wanted {
 
 impl Looked {
     /// Looks at `plans`, those of the range `which`, each with its copies. `holds`: whether this rank holds copies of others.
-    /// Collective.
+    /// `kept`: the job goes on after a failure. Collective.
     pub(super) fn at_all(
         group: &dyn Group,
         plans: &[LevelPlan],
         which: Range<usize>,
         config: &Config,
         holds: bool,
+        mut kept: Option<&mut Kept>,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         // What has to be kept for them until they have it.
@@ -146,9 +143,11 @@ impl Looked {
             let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
             // With one level, the program decides what to do where its space is too small.
             let grows = plan.kind == LevelKind::Memory || plans.len() > 1;
-            let at = |device: &Arc<dyn Device>, writers, feeds| {
+            let mut at = |device: &Arc<dyn Device>, writers, feeds| {
                 let wanted = Wanted { kind: plan.kind, writers, every, grows, feeds, device: device.clone() };
-                Looked::at(group, wanted, config.clone(), id, None)
+                let domain = Domain::find(group, &**device, id)?;
+                let locks = locking::take(group, &**device, &domain, kept.as_deref_mut())?;
+                Looked::at(group, wanted, config.clone(), domain, locks)
             };
             let level = at(&plan.device, Writers::Owners, feeds)?;
             let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1, holds, &[])?;
@@ -171,15 +170,15 @@ impl Looked {
     /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
     pub(super) fn with_holders(group: &dyn Group, old: Level, holders: Vec<usize>, lineage: Lineage) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, grows, feeds, device, config, joint, passed_over, failing, remarked, .. } = old;
-        let locks = (old.locks, old.locks_work);
+        let Level { kind, every, grows, feeds, device, config, joint, passed_over, lacks, failing, remarked, .. } = old;
+        let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of));
         let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device };
-        let mut looked = Looked::at(group, wanted, config, id, Some(locks))?;
+        let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
-        Ok(Level { passed_over, failing, remarked, ..looked.take_over(group, lineage)? })
+        Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
@@ -202,22 +201,16 @@ impl Looked {
         self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
     }
 
-    /// Locks the space on `device`, unless this rank has its `locks` already, completes what a killed job left, and looks at
-    /// what is there. Refused while something cannot be completed now, and could be another time. Collective.
+    /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
+    /// looks at what is there. Refused while something cannot be completed now, and could be another time. Collective.
     fn at(
         group: &dyn Group,
         wanted: Wanted,
         config: Config,
-        id: [u8; 16],
-        locks: Option<(Locks, bool)>,
+        domain: Domain,
+        (locks, locks_work): (Arc<Locks>, bool),
     ) -> Result<Looked> {
         let Wanted { ref writers, ref device, .. } = wanted;
-        let domain = Domain::find(group, &**device, id)?;
-        let (locks, locks_work) = match locks {
-            Some(locked) => locked,
-            None => take_locks(group, &**device, &domain)?,
-        };
-
         // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
         // lineage while something can be completed, now or another time: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
@@ -295,7 +288,7 @@ impl Looked {
             fed: Vec::new(),
             under_feed: None,
             passed_over: 0,
-            lacks: None,
+            lacks: Vec::new(),
             failing: Failing::default(),
             unsaved: None,
             remarked: None,
@@ -387,17 +380,6 @@ fn one_history(looked: &[Looked]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Locks this rank's byte; returns also whether the file system has locks at all.
-fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
-    let locks = agree(group, Locks::open(device))?;
-    let others = if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) };
-    agree(group, others.map_err(with_holder))?;
-    let locked = agree(group, locks.lock_rank(group.rank() as u64).map_err(with_holder))?;
-    let mut unsupported = [u64::from(!locked)];
-    group.all_max(&mut unsupported)?;
-    Ok((locks, unsupported[0] == 0))
 }
 
 fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool, writers: &Writers) -> Result<Scan> {

@@ -148,13 +148,10 @@ impl Inner {
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
-        if now == plans.len() {
-            remains.locks.clear();
-        }
-        let mut looked = Looked::at_all(group, &plans, 0..now, &config, holds)?;
+        let mut kept = going_on.recovering.as_ref().map(|_| &mut remains.kept);
+        let mut looked = Looked::at_all(group, &plans, 0..now, &config, holds, kept.as_deref_mut())?;
         if now < plans.len() && looked[0].newest() < going_on.newest {
-            remains.locks.clear();
-            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config, holds)?);
+            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config, holds, kept)?);
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
@@ -176,10 +173,10 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            let (before, holds_none) = (remains.before, remains.holds_none);
+            let (before, kept, holds_none) = (remains.before, remains.kept.clone(), remains.holds_none);
             later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
             // Should this opening fail, the next one needs them.
-            (remains.before, remains.holds_none) = (before, holds_none);
+            (remains.before, remains.kept, remains.holds_none) = (before, kept, holds_none);
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);

@@ -9,6 +9,7 @@ use super::{
     epoch::Epoch,
     inner::Inner,
     level::Level,
+    locking::Kept,
     open::{Refused, Whence},
     program::Program,
     telling::{Past, Telling},
@@ -19,7 +20,6 @@ use crate::{
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
     group::{Divided, Group, gather},
-    space::Locks,
     status::{Parts, Recovery, Way},
 };
 use serde::{Deserialize, Serialize};
@@ -62,8 +62,8 @@ pub(super) struct Before {
 #[derive(Default)]
 pub(super) struct Remains {
     pub(super) before: Option<Before>,
-    /// Of levels that may be opened later.
-    pub(super) locks: Vec<Locks>,
+    /// Its locks, of all levels.
+    pub(super) kept: Kept,
     /// What rank 0 has told.
     pub(super) past: Option<Past>,
     /// This rank is to hold no copies of others.
@@ -174,7 +174,7 @@ impl Inner {
             regroup_ns,
             divided: program.divided(),
         });
-        // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
+        // All that the old session has under way ends here, but for its locks, which are the new one's.
         program.begun = None;
         levels.give_up_feeding();
         let Epoch { post, group: failed, .. } = epoch;
@@ -183,15 +183,13 @@ impl Inner {
         let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
         past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
         let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
-        let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
-        let nearest = levels.nearest().kind;
-        let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
-        let locks = farther.map(|level| level.locks).chain(not_open).collect();
+        let not_open = later.map_or_else(Kept::default, |later| later.remains.kept);
+        let kept = Kept::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
         let mut session = Inner::open(
             group,
             &whence,
             &program.config,
-            Remains { before, locks, past, holds_none: !program.holds_copies },
+            Remains { before, kept, past, holds_none: !program.holds_copies },
         )?;
         let lineage = session.epoch.lineage;
         if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {

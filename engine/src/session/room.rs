@@ -169,7 +169,7 @@ impl Level {
         sizes: Sizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         if told.busy.is_set() {
-            self.passed_over += 1;
+            self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
             if self.passed_over == 1 {
                 let (level, number) = (self.kind.name(), epoch.next_number);
                 let why =

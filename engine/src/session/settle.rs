@@ -133,11 +133,10 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let report = self.report.take();
+        let report = self.ending_report();
         let closed = self.close_together();
         if matches!(closed, Err(Error::GroupFailed { .. })) && self.close_apart() {
             let rank = self.epoch.group.rank();
-            let report = report.or_else(|| Report::find(self.whence.path()?));
             drop(self);
             remark(rank, "ranks failed while the session was closed, and nothing that it has saved is lost");
             report.iter().for_each(Report::left);
@@ -162,11 +161,17 @@ impl Inner {
         let group = self.epoch.group.with(&entry);
         // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
-        let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
+        let ended = agree(group, ended);
+        if matches!(ended, Err(Error::GroupFailed { .. })) && self.program.config.recovery != config::Recovery::Off {
+            // Some may have agreed and others not: each sees by itself whether the job may end (`close_apart`).
+            return ended;
+        }
+        let ended = ended.and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
         self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before what lies in memory is removed, as it may lie there.
-        self.levels.telling = None;
+        (self.levels.telling, self.levels.diary) = (None, None);
+        self.end_is_told(&entry, memory_goes);
         if memory_goes {
             self.levels.remove_memory(group.rank());
         }
@@ -189,10 +194,12 @@ impl Inner {
         let is_safe = self.program.begun.is_none()
             && self.levels.iter().any(|level| stays(level) && has_it(level))
             && self.levels.iter().all(|level| level.unsaved.is_none())
-            && self.levels.iter_mut().map(Level::end).all(|ended| ended.is_ok());
+            // Another rank of this node may have removed already what does not stay.
+            && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
             self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
-            self.levels.telling = None;
+            (self.levels.telling, self.levels.diary) = (None, None);
+            self.tell_end_for_lost(memory_goes);
             if memory_goes {
                 self.levels.remove_memory(self.epoch.group.rank());
             }

@@ -224,7 +224,7 @@ impl Telling {
         let mut statuses: Vec<LevelStatus> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
             match statuses.last_mut().filter(|_| level.is_copy()) {
-                Some(of) => of.copies.push(CopyStatus { complete: self.saved_on(level) }),
+                Some(of) => of.copies.push(CopyStatus { complete: self.saved_on(level), lacks: lacks_of(level) }),
                 None => statuses.push(self.status_of(level)),
             }
         }
@@ -260,9 +260,14 @@ impl Telling {
             copies: Vec::new(),
             under_way: Some(level.under_way()).filter(|number| *number > 0),
             passed_over: level.passed_over,
+            lacks: lacks_of(level),
             failures: level.failing.failures.clone(),
         }
     }
+}
+
+fn lacks_of(level: &Level) -> Vec<u64> {
+    level.lacking().map(|key| key.number).collect()
 }
 
 /// What was told of a job before its session was opened anew.

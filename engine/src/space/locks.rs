@@ -1,20 +1,32 @@
 //! The locks of those who write to a space: one byte of the lock file a rank, freed when its process dies.
+//!
+//! What must hold: where the ranks of a job get other numbers, each holds a byte all the time, so that nobody else finds
+//! the space free.
 
 use super::LOCK_FILE;
 use crate::{
-    device::{Device, LockFile, LockOutcome, LockReader},
+    device::{Device, LockFile, LockOutcome, LockReader, RANK_BYTES},
     error::{Error, Result},
-    ground::{Instant, sleep},
+    ground::{Instant, lock, sleep},
 };
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::Duration,
+};
 
 const POLL: Duration = Duration::from_millis(10);
+/// From here on, far above all ranks, lie the bytes of those that are between two numbers.
+const ASIDE: u64 = RANK_BYTES / 2;
 
 /// The locks of one process, which last until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Locks {
     file: Box<dyn LockFile>,
+    directory: PathBuf,
     space: String,
+    held: Mutex<BTreeSet<u64>>,
 }
 
 impl Locks {
@@ -25,20 +37,41 @@ impl Locks {
         let file = device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e))?;
         // The lock counts also where the file's mode cannot be changed.
         let _ = file.make_private();
-        Ok(Locks { file, space })
+        Ok(Locks { file, directory: device.directory(), space, held: Mutex::default() })
     }
 
-    /// Nobody else may hold the byte of any rank: a job whose ranks are partly dead still holds some. The
-    /// ranks of a job that was killed have `grace` to disappear.
-    pub(crate) fn wait_for_others(&self, grace: Duration) -> Result<()> {
+    /// Whether these are locks of the space in `directory`, which others see there.
+    pub(crate) fn are_of(&self, directory: &Path) -> bool {
+        self.directory == directory && self.file.is_named()
+    }
+
+    /// The bytes that are locked here, ascending.
+    pub(crate) fn held(&self) -> Vec<u64> {
+        lock(&self.held).iter().copied().collect()
+    }
+
+    /// Nobody else may hold the byte of any rank, but for `ours`, which other ranks of this job have: a job whose ranks are
+    /// partly dead still holds some. The ranks of a job that was killed have `grace` to disappear.
+    pub(crate) fn wait_for_others(&self, grace: Duration, ours: &BTreeSet<u64>) -> Result<()> {
         let deadline = Instant::now() + grace;
-        while self.file.is_locked().map_err(|e| failed(&self.space, e))? {
+        while self.is_anothers(ours).map_err(|e| failed(&self.space, e))? {
             if Instant::now() >= deadline {
                 return Err(self.in_use());
             }
             sleep(POLL);
         }
         Ok(())
+    }
+
+    fn is_anothers(&self, ours: &BTreeSet<u64>) -> std::io::Result<bool> {
+        let mut from = 0;
+        for end in ours.iter().copied().filter(|byte| *byte < RANK_BYTES).chain([RANK_BYTES]) {
+            if from < end && self.file.is_locked_in(from, end - from)? {
+                return Ok(true);
+            }
+            from = end + 1;
+        }
+        Ok(false)
     }
 
     /// Locks the byte of `rank`; false if the file system has no locks.
@@ -52,8 +85,39 @@ impl Locks {
         }
     }
 
+    /// Locks a byte of no rank in place of those that are held, so that others can take these; nothing, if none is held.
+    /// `near`: a number that no other rank gives.
+    pub(crate) fn step_aside(&self, near: u64) -> Result<()> {
+        let before = self.held();
+        if before.is_empty() {
+            return Ok(());
+        }
+        // Ranks whose last step aside was cut short by a failure have some of these bytes: each has one.
+        for byte in ASIDE + near..RANK_BYTES {
+            if before.contains(&byte) || self.try_lock(byte)? == LockOutcome::Held {
+                return before.into_iter().filter(|held| *held != byte).try_for_each(|held| self.unlock(held));
+            }
+        }
+        Err(self.in_use())
+    }
+
+    /// Frees all but the byte of `rank`.
+    pub(crate) fn keep_only(&self, rank: u64) -> Result<()> {
+        self.held().into_iter().filter(|held| *held != rank).try_for_each(|held| self.unlock(held))
+    }
+
     pub(crate) fn try_lock(&self, byte: u64) -> Result<LockOutcome> {
-        self.file.try_lock(byte).map_err(|e| failed(&self.space, e))
+        let outcome = self.file.try_lock(byte).map_err(|e| failed(&self.space, e))?;
+        if outcome == LockOutcome::Held {
+            lock(&self.held).insert(byte);
+        }
+        Ok(outcome)
+    }
+
+    fn unlock(&self, byte: u64) -> Result<()> {
+        self.file.unlock(byte).map_err(|e| failed(&self.space, e))?;
+        lock(&self.held).remove(&byte);
+        Ok(())
     }
 
     /// The error where a process has a lock for reading: nobody saves there, and nobody can as long as it has it.
@@ -74,4 +138,63 @@ impl Locks {
 
 fn failed(space: &str, e: std::io::Error) -> Error {
     Error::io("locking", format!("{space}/{LOCK_FILE}"), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Disk;
+
+    fn locks(folder: &tempfile::TempDir) -> Locks {
+        Locks::open(&Disk::make(folder.path()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_rank_that_gets_another_number_holds_a_byte_all_the_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (moved, other) = (locks(&folder), locks(&folder));
+        assert!(moved.lock_rank(3).unwrap());
+        moved.step_aside(2).unwrap();
+        assert!(other.lock_rank(3).unwrap(), "the byte is another's to take");
+        assert!(other.file.is_locked().unwrap());
+        assert!(moved.lock_rank(2).unwrap());
+        moved.keep_only(2).unwrap();
+        assert_eq!(moved.held(), [2]);
+        assert_eq!(other.try_lock(ASIDE + 2).unwrap(), LockOutcome::Held, "nobody is aside any longer");
+    }
+
+    #[test]
+    fn one_that_was_cut_short_aside_is_no_hindrance() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (locks(&folder), locks(&folder));
+        assert!(first.lock_rank(0).unwrap() && second.lock_rank(1).unwrap());
+        first.step_aside(1).unwrap();
+        second.step_aside(1).unwrap();
+        // Its byte is as good as any.
+        first.step_aside(0).unwrap();
+        assert_eq!((first.held().len(), second.held().len()), (1, 1));
+    }
+
+    #[test]
+    fn others_are_those_of_no_rank_of_the_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let (leader, mate, stranger) = (locks(&folder), locks(&folder), locks(&folder));
+        assert!(leader.lock_rank(0).unwrap() && mate.lock_rank(2).unwrap());
+        leader.wait_for_others(Duration::ZERO, &BTreeSet::from([0, 2])).unwrap();
+        for byte in [1, 3, RANK_BYTES - 1] {
+            assert!(stranger.lock_rank(byte).unwrap());
+            leader.wait_for_others(Duration::ZERO, &BTreeSet::from([0, 2])).unwrap_err();
+            stranger.keep_only(RANK_BYTES).unwrap();
+        }
+    }
+
+    #[test]
+    fn locks_of_a_file_that_was_removed_are_locks_of_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Disk::make(folder.path()).unwrap().directory();
+        let before = locks(&folder);
+        assert!(before.are_of(&directory));
+        std::fs::remove_file(folder.path().join(LOCK_FILE)).unwrap();
+        assert!(!before.are_of(&directory));
+    }
 }

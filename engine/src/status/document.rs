@@ -2,7 +2,7 @@
 
 use super::{
     Saved,
-    bounds::{RANKS_MAX, TEXT_BYTES_MAX},
+    bounds::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
     recovery::Recovery,
 };
 use crate::{
@@ -106,12 +106,18 @@ pub struct LevelStatus {
     pub under_way: Option<u64>,
     /// How often the level was busy at its turn.
     pub passed_over: u64,
+    /// The numbers of the revisions that it lacks because of that, the newest last; of many, the newest alone.
+    #[serde(default)]
+    pub lacks: Vec<u64>,
     pub failures: Failures,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyStatus {
     pub complete: Vec<Saved>,
+    /// As of the level.
+    #[serde(default)]
+    pub lacks: Vec<u64>,
 }
 
 /// Revisions that were not saved, since the last one that was.
@@ -211,6 +217,11 @@ impl Status {
             "the number of copies"
         } else if !lists.into_iter().all(is_newest_first) {
             "a list of revisions"
+        } else if told.levels.iter().any(|level| {
+            let mut all = level.copies.iter().map(|copy| &copy.lacks).chain([&level.lacks]);
+            all.any(|lacks| lacks.len() > REVISIONS_MAX || lacks.iter().any(|number| *number >= NUMBER_MAX))
+        }) {
+            "the revisions that a level lacks"
         } else if told.recoveries.len() > RECOVERIES_MAX || !told.recoveries.iter().all(Recovery::is_sound) {
             "the recoveries"
         } else if texts.any(|text| text.len() > TEXT_BYTES_MAX || !text.chars().all(is_seen)) {

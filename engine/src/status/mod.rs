@@ -6,6 +6,7 @@
 
 mod bounds;
 mod document;
+mod ended;
 mod holder;
 mod journal;
 mod outlook;
@@ -17,6 +18,7 @@ mod writer;
 
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
+pub(crate) use ended::tell_end;
 pub(crate) use holder::with_holder;
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Entry, Event, Journal, Opening};

@@ -58,6 +58,10 @@ pub struct LevelStanding {
     pub copies: Vec<Vec<Saved>>,
     pub under_way: Option<u64>,
     pub passed_over: u64,
+    /// The numbers of the revisions that it lacks because of that, the newest last.
+    pub lacks: Vec<u64>,
+    /// The same of each copy on other nodes.
+    pub copies_lack: Vec<Vec<u64>>,
     pub failures: Failures,
 }
 
@@ -157,6 +161,8 @@ fn told_levels(
             // Nothing is on its way any more.
             under_way: level.under_way.filter(|_| at_work),
             passed_over: level.passed_over,
+            lacks: level.lacks.clone(),
+            copies_lack: level.copies.iter().map(|copy| copy.lacks.clone()).collect(),
             failures: level.failures.clone(),
         });
     }
@@ -190,6 +196,8 @@ fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
             copies: copies.collect(),
             under_way: None,
             passed_over: 0,
+            lacks: Vec::new(),
+            copies_lack: Vec::new(),
             failures: Failures::default(),
         }
     };

@@ -132,7 +132,7 @@ impl Desk {
 }
 
 /// Puts `bytes` in the place of the file, whole. It is not synced: a crash of the machine may lose it, or leave it empty.
-fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
     let (unfinished, path) = (directory.join(STATUS_UNFINISHED), directory.join(STATUS_FILE));
     // Whoever was given the right to read it keeps that.
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());

@@ -8,7 +8,7 @@ use crate::{
     status::with_holder,
     survey::SpaceSurvey,
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Opens the portions of `files` as a job finds them, with the lineage that a job would draw. The revisions in `stay`
 /// stay besides those that the newest roots lead to. `others`: files that are only looked at for their lineages. Writes
@@ -53,7 +53,7 @@ pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) ->
 /// as at any opening.
 pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
-    locks.wait_for_others(Duration::ZERO).map_err(with_holder)?;
+    locks.wait_for_others(Duration::ZERO, &BTreeSet::new()).map_err(with_holder)?;
     let files = layouts(device, Access::Read)?;
     let ranks = files.iter().flat_map(|file| file.header.portions.iter().map(|portion| u64::from(portion.rank)));
     let mut bytes: Vec<u64> = ranks.chain([0]).collect();

@@ -104,8 +104,12 @@ impl LockFile for CountingLocks {
         self.calls.add("try_lock");
         self.locks.try_lock(byte)
     }
-    fn is_locked(&self) -> io::Result<bool> {
+    fn unlock(&self, byte: u64) -> io::Result<()> {
+        self.calls.add("unlock");
+        self.locks.unlock(byte)
+    }
+    fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
         self.calls.add("is_locked");
-        self.locks.is_locked()
+        self.locks.is_locked_in(from, bytes)
     }
 }

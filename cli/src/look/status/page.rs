@@ -97,7 +97,7 @@ fn levels(levels: &[LevelStanding], now_unix_ns: u64) -> String {
             number(level.under_way),
             number(level.every.map(u64::from)),
             number(level.keep.map(u64::from)),
-            level.passed_over.to_string(),
+            passed_over(level.passed_over, &level.lacks),
             level.failures.in_a_row.to_string(),
             wheres(&level.directories),
         ];
@@ -110,11 +110,25 @@ fn levels(levels: &[LevelStanding], now_unix_ns: u64) -> String {
                 revisions(copy),
             ];
             row.resize(columns.len(), String::new());
+            if let Some(lacks) = level.copies_lack.get(index - 1).filter(|lacks| !lacks.is_empty()) {
+                let column = columns.iter().position(|(name, _)| *name == "passed over").unwrap_or_default();
+                row[column] = passed_over(lacks.len() as u64, lacks);
+            }
             row
         });
         [first].into_iter().chain(copies).collect::<Vec<_>>()
     });
     text::table(&columns, rows)
+}
+
+/// How often, and the newest revisions that are lacking because of that.
+fn passed_over(times: u64, lacks: &[u64]) -> String {
+    if lacks.is_empty() {
+        return times.to_string();
+    }
+    let more = if lacks.len() > NAMED_MAX { ", …" } else { "" };
+    let named: Vec<String> = lacks.iter().rev().take(NAMED_MAX).map(u64::to_string).collect();
+    format!("{times}: {}{more}", named.join(", "))
 }
 
 fn newest_age(newest: Option<&Saved>, now_unix_ns: u64) -> String {

@@ -74,7 +74,7 @@ impl Inner {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
-            level.lacks == Some(newest.key) && level.under_feed.is_none() && !level.has(newest.key)
+            level.under_feed.is_none() && level.lacking().any(|key| key == newest.key)
         };
         let lacking: Vec<usize> = self.levels.families().swap_remove(0).filter(lacks).collect();
         if lacking.is_empty() {
@@ -86,7 +86,7 @@ impl Inner {
         let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
         let mut sites = Vec::new();
         for index in lacking {
-            self.levels.at_mut(index).lacks = None;
+            self.levels.at_mut(index).lacks.retain(|key| *key != newest.key);
             match self.sites_again(entry, index, &shards, &size) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => self.levels.at_mut(index).unsaved = Some(Err(error)),

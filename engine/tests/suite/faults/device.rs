@@ -108,7 +108,11 @@ impl LockFile for NoLocks {
         Ok(LockOutcome::Unsupported)
     }
 
-    fn is_locked(&self) -> io::Result<bool> {
+    fn unlock(&self, _byte: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_locked_in(&self, _from: u64, _bytes: u64) -> io::Result<bool> {
         Ok(false)
     }
 }

@@ -1,7 +1,7 @@
 //! How one rank sees the medium, and what goes wrong for it.
 
 use super::{Change, Gate, Medium, Operation, lock};
-use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, NewFile, RANK_BYTES};
+use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, NewFile};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -284,8 +284,16 @@ impl LockFile for MemoryLocks {
         Ok(if holder == self.handle { LockOutcome::Held } else { LockOutcome::Busy })
     }
 
-    fn is_locked(&self) -> io::Result<bool> {
-        Ok(self.medium.lock().locks.range(..RANK_BYTES).any(|(_, holder)| *holder != self.handle))
+    fn unlock(&self, byte: u64) -> io::Result<()> {
+        let mut shared = self.medium.lock();
+        if shared.locks.get(&byte) == Some(&self.handle) {
+            shared.locks.remove(&byte);
+        }
+        Ok(())
+    }
+
+    fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
+        Ok(self.medium.lock().locks.range(from..from + bytes).any(|(_, holder)| *holder != self.handle))
     }
 }
 

@@ -1,0 +1,74 @@
+//! Who may write to a space: its locks are taken at an opening, and pass from one epoch of a job to the next.
+//!
+//! What must hold: from the opening to the closing a rank of the job holds a lock of each space, so that nobody else gets
+//! one while ranks that have failed are left out or replaced.
+
+use super::domain::Domain;
+use crate::{
+    device::Device,
+    error::Result,
+    group::{Group, agree, gather},
+    space::Locks,
+    status::with_holder,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// How long a rank of a job that was killed may take to disappear.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The locks that this rank has from before a failure, and those that it takes after it: should an opening fail, the next one
+/// goes on with them.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Kept(Vec<Arc<Locks>>);
+
+impl Kept {
+    pub(super) fn new(locks: impl Iterator<Item = Arc<Locks>>) -> Kept {
+        Kept(locks.collect())
+    }
+
+    pub(super) fn into_all(self) -> Vec<Arc<Locks>> {
+        self.0
+    }
+
+    /// The locks of the space on `device`, as they are, or opened now.
+    fn of(&mut self, device: &dyn Device) -> Result<Arc<Locks>> {
+        let directory = device.directory();
+        if let Some(locks) = self.0.iter().find(|locks| locks.are_of(&directory)) {
+            return Ok(locks.clone());
+        }
+        let locks = Arc::new(Locks::open(device)?);
+        self.0.push(locks.clone());
+        Ok(locks)
+    }
+}
+
+/// Locks this rank's byte; returns also whether the file system has locks at all. `kept`: this job goes on after a failure,
+/// which all ranks know, and those that were there before have locks already. Collective.
+pub(super) fn take(
+    group: &dyn Group,
+    device: &dyn Device,
+    domain: &Domain,
+    kept: Option<&mut Kept>,
+) -> Result<(Arc<Locks>, bool)> {
+    let (rank, goes_on) = (group.rank() as u64, kept.is_some());
+    let opened = kept.map_or_else(|| Locks::open(device).map(Arc::new), |kept| kept.of(device));
+    let locks = agree(group, opened)?;
+    let held = if goes_on { gather(group, &locks.held())? } else { Vec::new() };
+    let ours = held.iter().enumerate().filter(|(rank, _)| domain.contains(*rank)).flat_map(|(_, held)| held);
+    let ours: BTreeSet<u64> = ours.copied().collect();
+    let others = if group.rank() == domain.leader() { locks.wait_for_others(GRACE, &ours) } else { Ok(()) };
+    agree(group, others.map_err(with_holder))?;
+    let is_own = |(rank, held): (usize, &Vec<u64>)| held.is_empty() || *held == [rank as u64];
+    let is_moved = !held.iter().enumerate().all(is_own);
+    if is_moved {
+        // Before one takes the number of another, that one has let go of it.
+        agree(group, locks.step_aside(rank))?;
+    }
+    let locked = agree(group, locks.lock_rank(rank).map_err(with_holder))?;
+    if is_moved {
+        agree(group, locks.keep_only(rank))?;
+    }
+    let mut unsupported = [u64::from(!locked)];
+    group.all_max(&mut unsupported)?;
+    Ok((locks, unsupported[0] == 0))
+}

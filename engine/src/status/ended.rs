@@ -1,0 +1,68 @@
+//! Telling that a job has ended in the place of its rank 0, which failed before it had told so.
+
+use super::{
+    document::Status,
+    journal::{Entry, Event, Journal, Pen},
+    writer::replace,
+};
+use crate::ground::unix_ns;
+use std::path::PathBuf;
+
+/// Has what is told in `directories`, the farthest level's first, say that the job has ended which saves under `lineage`, if
+/// it does not say so yet. `memory_goes`: what lies on the nearest level goes with it.
+pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool) {
+    for directory in directories {
+        if let Ok(Some(Status { job, mut told })) = Status::read(directory)
+            && told.lineage <= lineage
+            && !told.ended
+        {
+            (told.ended, told.told_unix_ns) = (true, unix_ns());
+            if let Some(nearest) = told.levels.first_mut().filter(|_| memory_goes) {
+                nearest.complete.clear();
+                nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
+            }
+            // Nothing depends on it but what people are told.
+            let _ = replace(directory, &Status::bytes(&job, &told));
+        }
+        let is_turn = |entry: &&Entry| matches!(entry.event, Event::Opened(_) | Event::Closed);
+        if let Ok(Some(journal)) = Journal::read(directory)
+            && let Some(Event::Opened(opening)) = journal.entries.iter().rev().find(is_turn).map(|entry| &entry.event)
+            && opening.lineage <= lineage
+        {
+            Pen::new(vec![directory.clone()]).write(&[Entry { unix_ns: unix_ns(), event: Event::Closed }]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Job, LevelStatus, Opening, Saved, Told};
+
+    #[test]
+    fn the_end_is_told_once_and_of_no_newer_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let directories = [folder.path().to_owned()];
+        tell_end(&directories, 9, true);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing was told that could end");
+
+        let saved = Saved { lineage: 3, revision: 7, saved_unix_ns: None };
+        let level = LevelStatus { complete: vec![saved], ..LevelStatus::default() };
+        let told = Told { lineage: 3, told_unix_ns: 5, levels: vec![level.clone(), level], ..Told::default() };
+        let job = Job { ranks: 1, ..Job::default() };
+        replace(folder.path(), &Status::bytes(&job, &told)).unwrap();
+        let opening = Opening { lineage: 3, ranks: 1, ..Opening::default() };
+        Pen::new(directories.to_vec()).write(&[Entry { unix_ns: 5, event: Event::Opened(opening) }]);
+        let found = || (Status::read(folder.path()).unwrap().unwrap(), Journal::read(folder.path()).unwrap().unwrap());
+
+        tell_end(&directories, 2, true);
+        assert_eq!((found().0.told, found().1.entries.len()), (told, 1), "a newer job has the space");
+        for _ in 0..2 {
+            tell_end(&directories, 3, true);
+            let (status, journal) = found();
+            assert!(status.told.ended && status.told.levels[0].complete.is_empty());
+            assert_eq!(status.told.levels[1].complete.len(), 1);
+            assert_eq!(journal.entries.iter().map(|entry| &entry.event).collect::<Vec<_>>()[1..], [&Event::Closed]);
+        }
+    }
+}

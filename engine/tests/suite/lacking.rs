@@ -1,0 +1,46 @@
+//! What passed a level over because that was busy is known by number.
+
+use crate::support::{
+    bounded,
+    program::{Mark, Program},
+};
+use mainstay_engine::{Config, LevelPlace, MemoryAfter, Session, group::Solo, status::Status};
+
+const BYTES: usize = 8 << 20;
+const CHECKPOINTS: u64 = 20;
+
+/// Of several in a row the newest alone was known, and `mainstay status` told how many there were.
+#[test]
+fn all_revisions_that_passed_a_level_over_are_told_until_they_come() {
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let (space, memory) = (home.path().join("space"), home.path().join("memory"));
+    std::fs::create_dir(&memory).unwrap();
+    let config = Config {
+        memory: LevelPlace::At(memory.clone()),
+        memory_copies: 1,
+        memory_after: MemoryAfter::Kept,
+        pool_directory: memory,
+        pfs_every: 1,
+        io_threads: 1,
+        ..Config::default()
+    };
+    bounded("a job with a level that is busy", || {
+        let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
+        let mut program = Program::new(0);
+        program.protect(&mut session).unwrap();
+        program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+        // The next one comes before this is in the space.
+        (1..=CHECKPOINTS).for_each(|number| assert_eq!(session.checkpoint().unwrap(), number));
+        session.wait().unwrap();
+        session.close().unwrap();
+    });
+    let Status { told, .. } = Status::read(&space).unwrap().unwrap();
+    let pfs = &told.levels[1];
+    assert!(pfs.passed_over > 1, "{told:?}");
+    assert_eq!(pfs.lacks.len() as u64, pfs.passed_over, "{told:?}");
+    assert!(
+        pfs.lacks.is_sorted_by(|a, b| a < b) && pfs.lacks.iter().all(|number| (2..=CHECKPOINTS).contains(number)),
+        "{told:?}"
+    );
+    assert!(pfs.complete.iter().all(|saved| !pfs.lacks.contains(&saved.revision)), "{told:?}");
+}

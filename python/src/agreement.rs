@@ -1,0 +1,102 @@
+//! The agreement of the ranks of a world in which some may fail: the one of MPI, and a way around where that waits for ever.
+//!
+//! What must hold: all that live come to the same, whoever fails meanwhile. No line of Python runs in between.
+
+use pyo3::{
+    intern,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyByteArray, PyBytes},
+};
+use std::{
+    mem, thread,
+    time::{Duration, Instant},
+};
+
+/// So long one looks for the outcome, before others are listened to.
+const LISTEN: Duration = Duration::from_millis(500);
+const NAP_MAX: Duration = Duration::from_micros(500);
+/// The tags of outcomes that ranks tell each other: other messages of a world have lower ones, and MPI has no more.
+const TOLD: i32 = 0x4000;
+const NUMBERS: i32 = 0x4000;
+
+/// What all that live have in common of their `flags`, bit by bit; `None`, on all of them, if ranks are lost. `world`: a
+/// communicator that is ours alone. Collective.
+pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
+    let py = world.py();
+    let tag = TOLD + next_number(mpi, world)? % NUMBERS;
+    let lent = py.import(intern!(py, "array"))?.call_method1(intern!(py, "array"), ("i", [flags]))?;
+    let request = match world.call_method1(intern!(py, "Iagree"), (&lent,)) {
+        Err(error) if is_of_mpi(mpi, &error)? => return Ok(None),
+        begun => begun?,
+    };
+    let (since, mut heard) = (Instant::now(), Instant::now());
+    loop {
+        match request.call_method0(intern!(py, "Test")) {
+            Ok(is_over) if is_over.is_truthy()? => return lent.get_item(0)?.extract().map(Some),
+            Ok(_) => {}
+            Err(error) if is_of_mpi(mpi, &error)? => {
+                tell(mpi, world, tag);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        if heard.elapsed() >= LISTEN {
+            if hears(mpi, world, tag) {
+                // What was lent stays MPI's.
+                mem::forget((request.unbind(), lent.unbind()));
+                return Ok(None);
+            }
+            heard = Instant::now();
+        }
+        py.detach(|| thread::sleep((since.elapsed() / 16).min(NAP_MAX)));
+    }
+}
+
+fn is_of_mpi(mpi: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.is_instance(mpi.py(), &mpi.getattr(intern!(mpi.py(), "Exception"))?))
+}
+
+/// Which agreement of `world` it is: the same number on all ranks, as all have been in those before.
+fn next_number(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>) -> PyResult<i32> {
+    static KEY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = world.py();
+    let made = || mpi.getattr(intern!(py, "Comm"))?.call_method0(intern!(py, "Create_keyval")).map(Bound::unbind);
+    let key = KEY.get_or_try_init(py, made)?;
+    let number: i32 = world.call_method1(intern!(py, "Get_attr"), (key,))?.extract::<Option<i32>>()?.unwrap_or(0);
+    world.call_method1(intern!(py, "Set_attr"), (key, (number + 1) % NUMBERS))?;
+    Ok(number)
+}
+
+/// Tells all others that ranks were lost in the agreement of this `tag`: see `hears`.
+fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) {
+    let each = |rank: i32| -> PyResult<()> {
+        let py = world.py();
+        let nothing = [PyBytes::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+        let sent = world.call_method1(intern!(py, "Isend"), (nothing, rank, tag))?;
+        sent.call_method0(intern!(py, "Free")).map(drop)
+    };
+    // One that has failed need not know.
+    others(world).into_iter().for_each(|rank| drop(each(rank)));
+}
+
+/// Whether another rank tells that ranks were lost in the agreement. In Open MPI 5.0.11 one that waits for the outcome can wait
+/// for ever, where the others have it: the rank through which it was to come has failed meanwhile.
+fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> bool {
+    let from = |rank: i32| -> PyResult<bool> {
+        let py = world.py();
+        if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
+            return Ok(false);
+        }
+        let into = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+        world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
+        Ok(true)
+    };
+    others(world).into_iter().any(|rank| from(rank).unwrap_or(false))
+}
+
+fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {
+    let number = |name| world.call_method0(name).and_then(|number| number.extract::<i32>());
+    let (Ok(size), Ok(mine)) = (number("Get_size"), number("Get_rank")) else { return Vec::new() };
+    (0..size).filter(|rank| *rank != mine).collect()
+}
