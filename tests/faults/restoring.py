@@ -8,6 +8,10 @@ from .stage import scenario
 def passed_over(stage, step, change):
     """With the layout changed the job comes back to `step`, is told why, and goes on."""
     stage.save()
+    changed(stage, step, change)
+
+
+def changed(stage, step, change):
     layout = Layout(stage.space)
     change(layout)
     layout.write()
@@ -66,6 +70,19 @@ def hashes_changed(stage):
 @scenario
 def data_changed(stage):
     passed_over(stage, 1, lambda layout: layout.flip(layout.data(1, 2) + 200_000))
+
+
+@scenario
+def frame_changed(stage):
+    saves = ["open", "save:1", "wait", "save:2", "wait", "close"]
+    stage.good(stage.run(*saves, variables={"MAINSTAY_COMPRESS": "zstd"}))
+
+    def change(layout):
+        at = layout.data(0, 2)
+        assert layout.bytes[at : at + 8] == b"MSTYFRAM"
+        layout.flip(at)
+
+    changed(stage, 1, change)
 
 
 @scenario

@@ -2,12 +2,18 @@
 
 use super::job::{Rank, Scene, run, small};
 use crate::support::bytes::Layout;
-use mainstay_engine::{Session, group::Solo, space::format::Slot};
+use mainstay_engine::{Compress, Config, Session, group::Solo, space::format::Slot};
 
 /// Saves two revisions, changes the layout, and must come back to `step`, telling why; then goes on.
 fn passed_over(scene: &Scene, step: u64, change: impl FnOnce(&mut Layout)) {
     let ranks = scene.row.rust;
     scene.save(ranks);
+    changed(scene, step, change);
+}
+
+/// The same of two revisions that were saved.
+fn changed(scene: &Scene, step: u64, change: impl FnOnce(&mut Layout)) {
+    let ranks = scene.row.rust;
     let mut layout = Layout::read(&scene.layout());
     change(&mut layout);
     layout.write();
@@ -53,6 +59,17 @@ pub fn hashes_changed(scene: &Scene) {
 
 pub fn data_changed(scene: &Scene) {
     passed_over(scene, 1, |layout| layout.flip(layout.data_range(1, 2).end - 9000));
+}
+
+pub fn frame_changed(scene: &Scene) {
+    // Noise becomes but a little shorter.
+    let sizes = Config { pool_bytes: Some(1 << 20), chunk_bytes: Some(256 << 10), ..small() };
+    scene.save_with(1, &Config { compress: Compress::Zstd, ..sizes });
+    changed(scene, 1, |layout| {
+        let at = layout.data_range(0, 2).start;
+        assert_eq!(&layout.bytes[at..at + 8], b"MSTYFRAM");
+        layout.flip(at);
+    });
 }
 
 pub fn all_data_changed(scene: &Scene) {

@@ -72,8 +72,13 @@ impl Scene {
 
     /// A job of `ranks` ranks that saves the revisions 1 and 2 and ends in order.
     pub fn save(&self, ranks: usize) {
+        self.save_with(ranks, &small());
+    }
+
+    /// The same, with these settings.
+    pub fn save_with(&self, ranks: usize, config: &Config) {
         run(ranks, |rank, group| {
-            let mut job = self.open(rank, group);
+            let mut job = Rank::new(rank, Session::open(group, &self.space(), config.clone()).unwrap());
             for step in [1, 2] {
                 job.save(step).unwrap();
                 job.session.wait().unwrap();

@@ -50,7 +50,7 @@ scenarios! {
         io_error_not_asked_for io_error_told_at_close io_error_told_by_poll sync_fails sync_failed_before short_writes
         short_reads io_error_at_read io_error_passes_at_read io_error_of_newest disk_full_at_close late_writer;
     damage: file_cut_short both_slots_destroyed slot_changed catalogue_changed manifest_changed hashes_changed
-        data_changed all_data_changed hostile_slot hostile_catalogue hostile_manifest;
+        data_changed frame_changed all_data_changed hostile_slot hostile_catalogue hostile_manifest;
     returning: region_of_another_size region_of_another_type region_of_another_shape region_not_protected
         region_not_saved more_ranks fewer_ranks box_not_saved global_array_of_another_shape reader_of_no_revision
         shard_out_of_sight globals_of_another_program left_out_too_late;
