@@ -126,7 +126,7 @@ pub struct Prune {
     #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
     /// In place of rules: the revision of this number goes; may be given several times
-    #[arg(long = "revision", value_name = "N", group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
+    #[arg(long = "revision", value_name = "N", value_parser = revision, group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
     pub revisions: Vec<u64>,
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
