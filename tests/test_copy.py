@@ -13,7 +13,7 @@ from jobs import run
 from limits import LIMIT_S
 
 RANKS = 3
-EVERY = 20
+EVERY = 100  # steps: long enough for a look at the space between two checkpoints
 WAYS = {
     "default": {},
     "a file for each rank, what changed": {"KEEP": 3, "PER": "rank", "CAPTURE": "incremental"},

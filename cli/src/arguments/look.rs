@@ -1,6 +1,6 @@
 //! Looking into a space: `ls`, `show`, `diff`, `status`, `verify`.
 
-use super::{EXIT_CODES, Space};
+use super::{EXIT_CODES, Space, revision};
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
@@ -32,7 +32,7 @@ pub struct Show {
     #[command(flatten)]
     pub space: Space,
     /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<u64>,
     /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
@@ -131,6 +131,6 @@ pub struct Verify {
     #[command(flatten)]
     pub space: Space,
     /// Only the revision of this number
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<u64>,
 }

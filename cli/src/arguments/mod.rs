@@ -98,6 +98,17 @@ pub enum Command {
     Man(Man),
 }
 
+/// The number of a revision, as every command takes it.
+fn revision(text: &str) -> Result<u64, String> {
+    let all: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
+    text.parse().map_err(|_| match &all[..] {
+        [one, other, ..] if all.iter().all(|word| word.parse::<u64>().is_ok()) => {
+            format!("one number each time: --revision {one} --revision {other}, where a command takes several")
+        }
+        _ => "it is no number of a revision, such as `mainstay ls SPACE` lists".to_owned(),
+    })
+}
+
 /// Of every command on one space.
 #[derive(Debug, Clone, Args)]
 pub struct Space {

@@ -1,6 +1,6 @@
 //! Taking revisions out of a space: `export`, `view`, `copy`.
 
-use super::{EXIT_CODES, Space};
+use super::{EXIT_CODES, Space, revision};
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -25,7 +25,7 @@ pub struct Export {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<u64>,
     /// Only the shard of this rank; may be given several times
     #[arg(long = "shard", value_name = "R")]
@@ -75,7 +75,7 @@ pub struct View {
     #[arg(long, value_name = "FILE")]
     pub hdf5: PathBuf,
     /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<u64>,
     /// Copies the items: the file needs neither the space nor a hold
     #[arg(long, conflicts_with_all = ["relative", "no_verify", "no_hold", "time"])]
@@ -122,7 +122,7 @@ pub struct Copy {
     #[arg(value_name = "OTHER")]
     pub other: PathBuf,
     /// Only the revision of this number; may be given several times
-    #[arg(long = "revision", value_name = "N")]
+    #[arg(long = "revision", value_name = "N", value_parser = revision)]
     pub revisions: Vec<u64>,
     /// Only says what would be done; reads no block and changes nothing
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! Looking after a space: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `rollback`, `salvage`.
 
-use super::{EXIT_CODES, Space};
+use super::{EXIT_CODES, Space, revision};
 use clap::{ArgGroup, Args};
 use std::{path::PathBuf, time::Duration};
 
@@ -56,7 +56,7 @@ pub struct Hold {
     #[command(flatten)]
     pub space: Space,
     /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<u64>,
     /// Who holds it, or why; `ls` and `show` print it
     #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
@@ -88,7 +88,7 @@ pub struct Release {
     #[command(flatten)]
     pub space: Space,
     /// The number of the revision; may be given several times
-    #[arg(long = "revision", value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(long = "revision", value_name = "N", value_parser = revision, required_unless_present = "all", conflicts_with = "all")]
     pub revisions: Vec<u64>,
     /// Every revision that is held
     #[arg(long)]
@@ -126,7 +126,7 @@ pub struct Prune {
     #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
     /// In place of rules: the revision of this number goes; may be given several times
-    #[arg(long = "revision", value_name = "N", group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
+    #[arg(long = "revision", value_name = "N", value_parser = revision, group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
     pub revisions: Vec<u64>,
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
@@ -152,7 +152,7 @@ pub struct Rollback {
     #[command(flatten)]
     pub space: Space,
     /// The number of the revision, which is complete
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: u64,
     /// Only says what would be done; changes nothing
     #[arg(long)]

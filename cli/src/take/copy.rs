@@ -41,7 +41,8 @@ pub fn copy(wanted: &arguments::Copy) -> Result<Exit, Failure> {
         Became::Gone(_) => !wanted.revisions.is_empty(),
         Became::Copied | Became::WasThere => false,
     };
-    let is_lost = copied.iter().any(is_missing);
+    let is_gone = |copied: &Copied| matches!(copied.became, Became::Gone(_));
+    let is_lost = copied.iter().any(is_missing) || copied.iter().all(is_gone);
     tell(wanted, copied.into_iter().map(CopiedRevision::of).collect())?;
     Ok(if is_lost { Exit::Lost } else { Exit::Good })
 }

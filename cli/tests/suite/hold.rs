@@ -75,6 +75,17 @@ fn a_bare_number_is_told_as_what_it_was_meant() {
     }
 }
 
+#[test]
+fn what_is_no_number_is_told_with_the_nearest_call() {
+    let space = Space::with(2, 3);
+    for command in ["hold", "release", "prune", "show", "verify", "rollback"] {
+        let both = space.mainstay(&[command, "--revision", "2,3"]);
+        assert!(both.code == 2 && both.err.contains("--revision 2 --revision 3"), "{both:?}");
+        let word = space.mainstay(&[command, "--revision", "newest"]);
+        assert!(word.code == 2 && word.err.contains("no number of a revision"), "{word:?}");
+    }
+}
+
 fn release(space: &Space, number: &str) -> Ran {
     Command::new(MAINSTAY).arg("release").arg(space.path()).args(["--revision", number]).output().map(Ran::of).unwrap()
 }

@@ -30,6 +30,6 @@ pub(crate) use following::Following;
 pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;
 pub(crate) use shard::{Intent, Shard, Staged, Writer, segments_at_most};
-pub(crate) use site::Site;
+pub(crate) use site::{Site, TakenOver};
 pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::IoThreads;

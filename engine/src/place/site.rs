@@ -26,10 +26,19 @@ pub(crate) struct Site {
     file_system: u64,
     /// How many revisions are kept there, if the shard may share blocks with them.
     pub(super) keep: Option<usize>,
-    /// Of a shard that another space has, and that is taken over as it is: its times.
-    pub(super) taken_over: Option<PhaseRecord>,
+    /// Of a shard that another space has, and that is taken over as it is.
+    pub(super) taken_over: Option<TakenOver>,
     /// What was found at t1: the sequence of the newest slot, and the revisions that others hold.
     found: (u64, Vec<RevisionKey>),
+}
+
+/// A shard that another space has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TakenOver {
+    /// Its times, which it keeps.
+    pub(crate) phases: PhaseRecord,
+    /// Whether what it shares with older ones is read as well.
+    pub(crate) reads_shared: bool,
 }
 
 impl Site {
@@ -53,10 +62,10 @@ impl Site {
         Site { keep: Some(keep), ..self }
     }
 
-    /// The same, for a shard that another space has, with these times, which it keeps. All of it is read back from the medium
-    /// before it is published.
-    pub(crate) fn taking_over(self, phases: PhaseRecord) -> Site {
-        Site { taken_over: Some(phases), ..self }
+    /// The same, for a shard that another space has. What is written of it is read back from the medium before it is
+    /// published.
+    pub(crate) fn taking_over(self, shard: TakenOver) -> Site {
+        Site { taken_over: Some(shard), ..self }
     }
 
     /// The sequence of the root that publishes the shard.

@@ -1,6 +1,6 @@
 //! A target that this rank writes: on its I/O threads, by the ledger of the portion.
 
-use super::{Intent, Shard, Site, ending::Ending, packed::Packed};
+use super::{Intent, Shard, Site, ending::Ending, packed::Packed, site::TakenOver};
 use crate::{
     capture::Piece,
     commit::{Allocation, Described, Publication},
@@ -115,9 +115,9 @@ impl Target {
                 .describe(rows, &site.portion)
         })?;
         described.write(&site.portion)?;
-        if let Some(phases) = site.taken_over {
+        if let Some(TakenOver { phases, reads_shared }) = site.taken_over {
             described.keep_times(phases);
-            self.read_back(&described)?;
+            self.read_back(&described, reads_shared)?;
             return described.publish(&mut lock(&site.ledger));
         }
         let mut ledger = lock(&site.ledger);
@@ -127,16 +127,16 @@ impl Target {
         Ok(phases)
     }
 
-    /// Reads what was written from the medium: an error unless it is what was to be written. What is shared with older
-    /// revisions was there before.
-    fn read_back(&self, described: &Described<'_>) -> Result<()> {
+    /// Reads what was written from the medium, and, if `reads_shared`, what lies there of older revisions: an error unless it is
+    /// what is to be there.
+    fn read_back(&self, described: &Described<'_>, reads_shared: bool) -> Result<()> {
         let portion = &self.site.portion;
         // What is not durable yet may be read from memory.
         lock(&self.site.ledger).sync()?;
         let meta = self.allocation().meta;
         let mut manifest = described.read_back(portion)?;
         let is_own = |run: &Run| (meta.first..meta.end()).contains(&(run.hashes_at / BLOCK_BYTES));
-        manifest.runs.retain(is_own);
+        manifest.runs.retain(|run| reads_shared || is_own(run));
         pour(portion, &manifest, &|_, _| ())
     }
 }

@@ -10,14 +10,18 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     feed::size_of,
+    ground::Instant,
     reader::Reader,
     survey::SpaceSurvey,
     tend::take_back,
 };
-use std::{collections::VecDeque, path::Path, sync::Arc};
+use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
 /// Who reads, in the holds on the first space.
 const NOTE: &str = "mainstay copy";
+
+/// How long other revisions are tried where a running job lets go of all.
+const TRY: Duration = Duration::from_secs(5);
 
 /// What became of a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +48,10 @@ pub struct Copied {
 /// A copy that is about to be made.
 pub struct Transfer<'a> {
     plan: Plan,
+    from: &'a Path,
     to: &'a Path,
-    open: Box<dyn Fn(u64) -> Result<Reader> + 'a>,
+    /// Whether all revisions are meant, whichever there are.
+    takes_all: bool,
 }
 
 impl<'a> Transfer<'a> {
@@ -55,10 +61,8 @@ impl<'a> Transfer<'a> {
     /// `NotASpace`, and errors of reading.
     pub fn begin(from: &'a Path, to: &'a Path, numbers: &[u64]) -> Result<Transfer<'a>> {
         plan::refuse_same(from, to)?;
-        let survey = SpaceSurvey::open_all(from)?;
-        let there = plan::survey_of(to)?;
-        let plan = Plan::of(&survey, there.as_ref(), numbers)?;
-        Ok(Transfer { plan, to, open: Box::new(move |number| Reader::open(from, Some(number), NOTE)) })
+        let plan = planned(from, to, numbers)?;
+        Ok(Transfer { plan, from, to, takes_all: numbers.is_empty() })
     }
 
     /// The revisions that the copy is of, the oldest first, and whether each is there already.
@@ -85,17 +89,31 @@ impl<'a> Transfer<'a> {
         }
         let was_there = self.to.exists();
         let made = Disk::make(self.to)?;
-        let done = carry_out(&made, self.plan, &*self.open, progress);
-        done.inspect_err(|_| {
-            if !was_there {
-                take_back(&made);
+        let (from, start, mut plan) = (self.from, Instant::now(), self.plan);
+        loop {
+            let done = carry_out(&made, plan, &|number| Reader::open(from, Some(number), NOTE), progress);
+            let done = done.inspect_err(|_| {
+                if !was_there {
+                    take_back(&made);
+                }
+            })?;
+            // A job that saves fast may have let go of all before any was held.
+            let is_gone = |copied: &Copied| matches!(copied.became, Became::Gone(_));
+            if !self.takes_all || !done.iter().all(is_gone) || start.elapsed() >= TRY {
+                return Ok(done);
             }
-        })
+            plan = planned(from, self.to, &[])?;
+        }
     }
 
     fn missing(&self) -> impl Iterator<Item = &Planned> {
         self.plan.revisions.iter().filter(|revision| !revision.is_there)
     }
+}
+
+fn planned(from: &Path, to: &Path, numbers: &[u64]) -> Result<Plan> {
+    let (survey, there) = (SpaceSurvey::open_all(from)?, plan::survey_of(to)?);
+    Plan::of(&survey, there.as_ref(), numbers)
 }
 
 /// Copies the complete revisions `numbers`, or all, of the space on `from` to the one on `to`, like a `Transfer`.

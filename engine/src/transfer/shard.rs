@@ -2,12 +2,11 @@
 
 use super::target::Layout;
 use crate::{
-    commit::RevisionKey,
     device::Device,
-    error::Error,
+    error::{Error, ErrorKind},
     feed::{copy_published, size_of},
     ground::Instant,
-    place::{Intent, Shard, Writer},
+    place::{Intent, Shard, TakenOver, Writer},
     reader::Reader,
 };
 use std::sync::{
@@ -67,9 +66,9 @@ fn copy_shard(
     shard: u32,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), Stopped> {
+    let (mut shares, is_sure) = (true, layout.is_sure(shard));
     loop {
-        let (key, shards) = (reader.key(), reader.shard_count());
-        let copy = empty_copy(device, layout, reader, (key, shards, shard))?;
+        let copy = empty_copy(device, layout, reader, shard, shares)?;
         let (survey, manifest) = reader.lying(shard);
         let carried = AtomicU64::new(0);
         let copied = copy_published(survey.portion(), manifest, &copy, false, &|bytes| {
@@ -79,15 +78,21 @@ fn copy_shard(
         if let Some(error) = copy.failure() {
             return Err(error.clone().into());
         }
-        match copied {
-            Ok(()) => {
-                copy.commit(0);
-                copy.wait()?;
+        if let Err(error) = copied {
+            reader.read_elsewhere(shard, error).map_err(Stopped::by_source)?;
+            continue;
+        }
+        copy.commit(0);
+        match copy.wait() {
+            Ok(_) => {
+                layout.note_read(shard, reader.key());
                 // What is shared with an older revision was not carried.
                 progress(survey.block_bytes().saturating_sub(carried.into_inner()));
                 return Ok(());
             }
-            Err(error) => reader.read_elsewhere(shard, error).map_err(Stopped::by_source)?,
+            // What an older revision has there may have been damaged since: this one is written whole.
+            Err(error) if error.kind() == ErrorKind::Damaged && shares && !is_sure => shares = false,
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -96,11 +101,14 @@ fn empty_copy(
     device: &dyn Device,
     layout: &Layout,
     reader: &Reader,
-    (key, shards, shard): (RevisionKey, u32, u32),
+    shard: u32,
+    shares: bool,
 ) -> Result<Arc<Shard>, Error> {
+    let (key, shards) = (reader.key(), reader.shard_count());
     let (survey, manifest) = reader.lying(shard);
     let (size, phases) = (size_of(manifest.clone()), survey.entry().phases);
-    let site = layout.site(device, shard, &size)?.taking_over(phases);
+    let taken_over = TakenOver { phases, reads_shared: !layout.is_sure(shard) };
+    let site = layout.site(device, shard, &size, shares)?.taking_over(taken_over);
     let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started: Instant::now() };
     Shard::new(intent, vec![(Writer::Here, site)], None, phases)
 }

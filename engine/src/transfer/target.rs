@@ -36,6 +36,8 @@ pub(super) struct Layout {
     files: Vec<String>,
     /// By rank.
     ledgers: Vec<Arc<Mutex<Ledger>>>,
+    /// Of each rank the shard that was read from the medium last, whole.
+    read: Mutex<BTreeMap<u32, RevisionKey>>,
 }
 
 impl<'a> Target<'a> {
@@ -129,15 +131,28 @@ impl Layout {
         self.ledgers.get(shard as usize).is_some_and(|ledger| leads_to(&lock(ledger), key))
     }
 
-    /// The place for a shard of this size, beside all that is there.
-    pub(super) fn site(&self, device: &dyn Device, shard: u32, size: &Size) -> Result<Site> {
+    /// The place for a shard of this size, beside all that is there, of which it may share blocks with the newest one if
+    /// `shares`.
+    pub(super) fn site(&self, device: &dyn Device, shard: u32, size: &Size, shares: bool) -> Result<Site> {
         let ledger = &self.ledgers[shard as usize];
         let (allocation, stays) = {
             let ledger = lock(ledger);
             (room_in(&ledger, size)?, kept(&ledger))
         };
-        let shares_with = stays.len().max(1);
-        Ok(Site::new(device, ledger.clone(), allocation, stays).sharing(shares_with))
+        let keep = stays.len().max(1);
+        let site = Site::new(device, ledger.clone(), allocation, stays);
+        Ok(if shares { site.sharing(keep) } else { site })
+    }
+
+    /// Whether the newest shard of a rank is known to be whole on the medium.
+    pub(super) fn is_sure(&self, shard: u32) -> bool {
+        let newest = kept(&lock(&self.ledgers[shard as usize])).into_iter().max();
+        newest.is_none() || newest.as_ref() == lock(&self.read).get(&shard)
+    }
+
+    /// The shard `shard` of `key` was read from the medium, whole.
+    pub(super) fn note_read(&self, shard: u32, key: RevisionKey) {
+        lock(&self.read).insert(shard, key);
     }
 }
 
@@ -176,6 +191,7 @@ fn whole(files: &[LayoutFile], ledgers: Vec<Ledger>) -> Vec<Layout> {
             id,
             files: of_layout.map(|file| file.name.clone()).collect(),
             ledgers: ledgers.into_values().map(|ledger| Arc::new(Mutex::new(ledger))).collect(),
+            read: Mutex::default(),
         })
     };
     ids.into_iter().filter_map(layout).collect()

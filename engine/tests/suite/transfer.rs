@@ -341,6 +341,27 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
     assert!(copies > 10, "{copies}");
 }
 
+/// What a copy has of an older revision may be damaged by the time that the next one is copied: nothing is shared with that.
+#[test]
+fn what_is_damaged_in_a_copy_is_not_shared() {
+    let (from, to) = (folder(), folder());
+    saves(from.path(), 2, &Config { keep: 3, ..incremental() }, 3);
+    copy(from.path(), to.path(), &[1]).unwrap();
+    let mut bytes = Layout::read(&layout(to.path()));
+    let pages = bytes.manifest(0, 1).items.into_iter().find(|item| item.name == "pages").unwrap();
+    let stored: Vec<_> = pages.extents.iter().filter(|extent| !extent.is_zeros()).collect();
+    for extent in &stored {
+        bytes.flip((bytes.place(0).at + extent.at + 9) as usize);
+    }
+    bytes.write();
+    let copied = became(&copy(from.path(), to.path(), &[]).unwrap());
+    assert_eq!(copied, [(1, Became::WasThere), (2, Became::Copied), (3, Became::Copied)]);
+    let survey = SpaceSurvey::open(to.path()).unwrap();
+    let verified = survey.revisions.iter().map(|revision| revision.verify(&|_| ()).unwrap() == Verified::Whole);
+    assert_eq!(verified.collect::<Vec<_>>(), [true, true, false]);
+    are_alike(from.path(), to.path(), &[2, 3]);
+}
+
 #[test]
 fn what_belongs_to_others_is_refused() {
     let (from, to) = (folder(), folder());
