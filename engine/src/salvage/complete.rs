@@ -100,13 +100,15 @@ fn done(owed: Owed<'_>, blocks: u64) -> Vec<Range<u64>> {
     let left = owed.left().map(|segment| &owed.shard.segments[segment as usize]);
     let mut left: Vec<_> = left.map(|of| of.offset / BLOCK_BYTES..(of.offset + of.bytes) / BLOCK_BYTES).collect();
     left.sort_unstable_by_key(|range| range.start);
-    let mut from = 0;
-    let mut done = Vec::new();
-    for range in left.into_iter().chain([blocks..blocks]) {
+    let (mut from, mut done) = (0, Vec::new());
+    for range in left {
         if from < range.start {
             done.push(from..range.start);
         }
         from = from.max(range.end);
+    }
+    if from < blocks {
+        done.push(from..blocks);
     }
     done
 }

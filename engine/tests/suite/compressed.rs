@@ -302,6 +302,8 @@ fn frames_that_are_not_whole_are_damage() {
     }
 }
 
+type Forge = &'static dyn Fn(&mut Vec<Frame>);
+
 /// What a manifest says of frames is held to what can be; builds that know none refuse it by its version.
 #[test]
 fn lists_of_frames_that_cannot_be_are_damage() {
@@ -319,7 +321,7 @@ fn lists_of_frames_that_cannot_be_are_damage() {
         let mut back = vec![0; BLOCKS * BLOCK + 100];
         Reader::open(folder.path(), None, "test").and_then(|mut reader| reader.read(0, "x", 0, &mut back)).unwrap_err()
     };
-    let wrong: [&dyn Fn(&mut Vec<Frame>); 7] = [
+    let wrong: [Forge; 7] = [
         &|frames| frames[1].blocks = 65,
         &|frames| frames[1].stored_blocks = frames[1].blocks,
         &|frames| frames[1].stored_blocks = 0,
