@@ -115,15 +115,15 @@ class Generator:
             settings["capture"] = "incremental"
             settings["predictor"] = pick(["off", "told", "told", "infrequent", "idle", "phase", "count", "auto"])
             settings["tick_seconds"] = pick([0, 0, 0.001])
-        if (compress := self.compresses.choice(["off", "off", "lz4", "zstd"])) != "off":
-            settings["compress"] = compress
         if self.aggregates:
             settings["aggregators"] = pick([1, 1, 2])
         if self.every_steps:
             settings["every_steps"] = self.every_steps
             settings["agree_seconds"] = pick([0, 1])
         # Some from the program, some from the environment.
-        return {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
+        given = {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
+        compress = self.compresses.choice(["off", "off", "lz4", "zstd"])
+        return given if compress == "off" else {**given, self.compresses.choice(["compress", "MAINSTAY_COMPRESS"]): compress}
 
     # Sessions.
 
