@@ -33,6 +33,8 @@ def program(seed, world):
 class Generator:
     def __init__(self, seed, world):
         self.random, self.seed, self.world = Random(seed), seed, world
+        # Of its own, so that all else of a seed stays as it was.
+        self.compresses = Random(f"compress {seed}")
         pick = self.random.choice
         self.kind = pick(["fixed", "fixed", "elastic", "buffers"])
         self.most = pick([1, 2, 2, 3, 4])
@@ -113,8 +115,6 @@ class Generator:
             settings["capture"] = "incremental"
             settings["predictor"] = pick(["off", "told", "told", "infrequent", "idle", "phase", "count", "auto"])
             settings["tick_seconds"] = pick([0, 0, 0.001])
-        if self.chance(0.35):
-            settings["compress"] = pick(["lz4", "zstd"])
         if self.aggregates:
             settings["aggregators"] = pick([1, 1, 2])
         if self.every_steps:
@@ -123,7 +123,9 @@ class Generator:
             # By steps alone, whatever is under way: the judge counts them.
             settings["when_busy"] = "now"
         # Some from the program, some from the environment.
-        return {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
+        given = {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
+        compress = self.compresses.choice(["off", "off", "lz4", "zstd"])
+        return given if compress == "off" else {**given, self.compresses.choice(["compress", "MAINSTAY_COMPRESS"]): compress}
 
     # Sessions.
 
