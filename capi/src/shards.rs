@@ -64,7 +64,8 @@ pub unsafe extern "C" fn mainstay_shard_items(session: *mut Session, shard: u32,
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, count) = unsafe { (session_of(session)?, count.as_mut()) };
-        *count.ok_or_else(|| null("count"))? = items_of(session, shard)?.len();
+        let count = count.ok_or_else(|| null("count"))?;
+        *count = items_of(session, shard)?.len();
         Ok(())
     })
 }

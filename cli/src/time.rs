@@ -45,7 +45,8 @@ fn when_in(zone: &TimeZone, unix_ns: u64) -> String {
 fn name_of(zone: &TimeZone) -> Cow<'_, str> {
     match zone.iana_name() {
         // Where the system says nothing of its zone, that is UTC.
-        Some("UTC" | "Etc/UTC" | "Etc/Unknown") => "UTC".into(),
+        _ if zone.is_unknown() => "UTC".into(),
+        Some("UTC" | "Etc/UTC") => "UTC".into(),
         Some(name) => printable(name),
         None => "local time".into(),
     }

@@ -278,6 +278,7 @@ static void nulls(void) {
   mainstay_item item;
   uint64_t length;
   size_t got;
+  uint32_t shards;
   const char *stream;
   int durable;
   void *place = step;
@@ -344,6 +345,17 @@ static void nulls(void) {
   said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
   said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
   said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
+  said("bring_shards(session)", mainstay_bring_shards(NULL, NULL, 0));
+  said("bring_shards(shards)", mainstay_bring_shards(session, NULL, 1));
+  said("shards(session)", mainstay_shards(NULL, &shards));
+  said("shards(count)", mainstay_shards(session, NULL));
+  said("shard_items(session)", mainstay_shard_items(NULL, 0, &got));
+  said("shard_items(count)", mainstay_shard_items(session, 0, NULL));
+  said("shard_item(session)", mainstay_shard_item(NULL, 0, 0, &item));
+  said("shard_item(item)", mainstay_shard_item(session, 0, 0, NULL));
+  said("read_shard(session)", mainstay_read_shard(NULL, 0, "a", 0, step, 8, &got));
+  said("read_shard(name)", mainstay_read_shard(session, 0, NULL, 0, step, 8, &got));
+  said("read_shard(data)", mainstay_read_shard(session, 0, "a", 0, NULL, 8, &got));
   said("streams(session)", mainstay_streams(NULL, &got));
   said("streams(count)", mainstay_streams(session, NULL));
   said("stream(session)", mainstay_stream(NULL, 0, &stream, &length));

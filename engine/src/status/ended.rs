@@ -37,7 +37,10 @@ pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Job, LevelStatus, Opening, Saved, Told};
+    use crate::{
+        space::LevelKind,
+        status::{Job, LevelStatus, Opening, PlaceOfLevel, Saved, Told},
+    };
 
     #[test]
     fn the_end_is_told_once_and_of_no_newer_job() {
@@ -49,7 +52,16 @@ mod tests {
         let saved = Saved { lineage: 3, revision: 7, saved_unix_ns: None };
         let level = LevelStatus { complete: vec![saved], ..LevelStatus::default() };
         let told = Told { lineage: 3, told_unix_ns: 5, levels: vec![level.clone(), level], ..Told::default() };
-        let job = Job { ranks: 1, ..Job::default() };
+        let place = |level| PlaceOfLevel {
+            level,
+            directories: vec!["/space".to_owned()],
+            every: 1,
+            keep: 1,
+            outlives_nodes: false,
+            holders: Vec::new(),
+        };
+        let places = vec![place(LevelKind::Memory), place(LevelKind::Pfs)];
+        let job = Job { ranks: 1, places, ..Job::default() };
         replace(folder.path(), &Status::bytes(&job, &told)).unwrap();
         let opening = Opening { lineage: 3, ranks: 1, ..Opening::default() };
         Pen::new(directories.to_vec()).write(&[Entry { unix_ns: 5, event: Event::Opened(opening) }]);
