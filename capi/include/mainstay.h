@@ -383,7 +383,7 @@ typedef struct {
 // mainstay_bring_shards or mainstay_restore, or the close.
 typedef struct {
   const char *name;
-  // 0: a region, 1: a buffer that was put, 2: a stream.
+  // 0: a region, 1: a buffer that was put (`object` in what the command prints), 2: a stream.
   uint32_t kind;
   // A mainstay_type.
   uint32_t type;

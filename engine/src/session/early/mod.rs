@@ -98,7 +98,7 @@ struct Live {
     /// Whether there was no room in the interval under way, and whether that was told once.
     is_full: bool,
     told_full: bool,
-    /// Whether a checkpoint has been taken since which it is looked what is written.
+    /// Whether a checkpoint has been taken, since which written pages are looked for.
     has_begun: bool,
     /// Nothing is written until the next interval begins.
     is_stopped: bool,
@@ -240,7 +240,7 @@ impl Early {
         early
     }
 
-    /// A revision has been staged: from here on it is looked at what is saved for the next one, once room is found `after` it.
+    /// A revision has been staged: from here on blocks are saved early for the next one, once room is found `after` it.
     pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
         let mut live = lock(&self.shared.live);
         if let Err(why) = live.guess.begin(regions) {
