@@ -523,6 +523,10 @@ void mainstay_process_end_siblings(const char *variable,
                                    const mainstay_process *kept,
                                    size_t count);
 
+// For adapters: from now on a write into a connection that the other side has closed fails (EPIPE), and does not end this
+// process by SIGPIPE, unless the program has said itself what that signal does. Local; once is enough.
+void mainstay_process_outlive_connections(void);
+
 // For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
 // seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.
 mainstay_watch *mainstay_process_watch(uint32_t seconds,

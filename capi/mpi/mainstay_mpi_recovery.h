@@ -595,6 +595,12 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_
   return MAINSTAY_OK;
 }
 
+/* Whether this rank's settings ask that the job goes on without ranks that fail. */
+MAINSTAY_SHIM int mainstay_mpi_is_asked(const mainstay_options *options) {
+  uint32_t recovery, spares;
+  return mainstay_recovery_settings(options, &recovery, &spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
+}
+
 /* Has what this rank's settings say become what all go by: where they differ, or one cannot be read, nothing, because the
  * opening tells of that. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery, uint32_t *spares) {
@@ -613,8 +619,7 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
  * of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI can. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options, uint32_t *spares) {
   int code, ranks = 0, rank = 0, attempt;
-  uint32_t recovery;
-  const int asked = mainstay_recovery_settings(options, &recovery, spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
+  const int asked = mainstay_mpi_is_asked(options);
   MPI_Comm_size(comm, &ranks);
   MPI_Comm_rank(comm, &rank);
   code = MPI_Comm_dup(comm, &job->world);
@@ -716,6 +721,9 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   job->references = 1;
   job->world = job->program = MPI_COMM_NULL;
 #ifdef MAINSTAY_MPI_SURVIVES
+  /* Open MPI 5.0.11 writes to those that have just failed, over TCP: to ranks on other nodes, and to processes that were
+   * started for the job. Without this the system ends whoever does. */
+  if (mainstay_mpi_survives() && mainstay_mpi_is_asked(options)) mainstay_process_outlive_connections();
   if (getenv(MAINSTAY_MPI_MARK) && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
   if (parent != MPI_COMM_NULL) {
     MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
