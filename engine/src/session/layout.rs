@@ -26,9 +26,8 @@ use std::sync::{Arc, Mutex};
 
 impl Level {
     /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
-    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Returns the file of each shard.
-    /// Collective.
-    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Collective.
+    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
         let written = self.writers.shards_of(group.rank());
@@ -88,11 +87,12 @@ impl Level {
         // What this rank has of a layout that was mended is as it was.
         self.current.get_or_insert(Current { layout_id, ledgers });
         self.layouts.extend(layout);
-        Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
+        self.unopened = Some(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect());
+        Ok(())
     }
 
     /// The same; a layout that cannot be mended is left for a new one. Collective.
-    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
         match self.make_layout(epoch, entry, own) {
             Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
                 self.leave_layout(epoch, entry, Ok(None))?;

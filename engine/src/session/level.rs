@@ -70,6 +70,9 @@ pub(super) struct Level {
     pub(super) mends: Option<Mends>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
+    /// The file of each shard in that layout, until the ranks that write for others have opened theirs: the checkpoint that it
+    /// was made for may fail before. The same on all ranks.
+    pub(super) unopened: Option<Vec<String>>,
     /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
     pub(super) has_other_boxes: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.

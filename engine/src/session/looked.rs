@@ -272,6 +272,7 @@ impl Looked {
             current,
             mends,
             made: None,
+            unopened: None,
             has_other_boxes: false,
             others,
             layouts,
