@@ -128,7 +128,7 @@ class JudgedJob(Saves, Returns):
         if not self.all_began() and not self.done:
             return
         self.open = True
-        self.space.opened(nodes_of(self.job), self.keep)
+        self.space.opened(nodes_of(self.job), self.keep, bool(self.texts()))
         self.earlier = list(self.space.kept)
         if not self.starts_fresh and self.space.possible():
             self.unread = YES if self.earlier else MAYBE
@@ -148,10 +148,12 @@ class JudgedJob(Saves, Returns):
             self.end_session()
 
     def dies(self):
-        """Ranks are gone, or will be. What all had handed over is in the memory of their nodes."""
+        """Ranks are gone, or will be. What all had handed over is in the memory of their nodes; what some had, too."""
         for attempt in (self.in_flight, self.begun):
-            if attempt and attempt.fate == BEGUN and attempt.at_t2 and self.stage in OUTLIVES:
-                attempt.fate, attempt.pools = STAGED, frozenset(nodes_of(self.job))
+            if attempt and self.stage in OUTLIVES:
+                attempt.pools = frozenset(nodes_of(self.job))
+                if attempt.fate == BEGUN and attempt.at_t2:
+                    attempt.fate = STAGED
         self.space.clean = None
 
     def do_leave(self):

@@ -67,8 +67,9 @@ class Saves:
         """The first checkpoint of so many ranks makes one."""
         layout = self.space.layout
         if layout is None or layout.ranks != self.ranks:
-            # Settings of its size are no promise of keep + 2.
-            known_size = is_made and self.ranks not in self.space.ranks_seen and not self.is_sized
+            # A size that somebody said is no promise of keep + 2.
+            is_sized = self.is_sized or self.space.reserved_ranks == self.ranks
+            known_size = is_made and self.ranks not in self.space.ranks_seen and not is_sized
             self.space.ranks_seen.add(self.ranks)
             self.space.layout = Layout(self.ranks, self.keep, shards if known_size else None, self.stage)
 
@@ -77,7 +78,9 @@ class Saves:
         demand(len(numbers) <= 1, self.told("the ranks have different numbers"))
         for number in numbers:
             known = [other.number for other in self.space.attempts if other is not attempt and other.fate != DEAD and other.number]
-            demand(number > max(known, default=0), self.told(f"numbers only grow, and {max(known, default=0)} was there"))
+            # A number that lies in damage alone is seen by nobody.
+            grows = number > max(known, default=0) or self.space.damaged
+            demand(grows, self.told(f"numbers only grow, and {max(known, default=0)} was there"))
             attempt.number = number
 
     def do_checkpoint(self):

@@ -22,6 +22,8 @@ def judge_tool(space, ended, stage, session=None):
         return
     if not space.exists:
         demand(ended.status in (NO_SPACE, NOTHING, GOOD, REFUSED), what)
+        if name == "reserve":
+            judge_reserve(space, ended, stage, session, what)
         return
     demand(ended.status != USAGE, what)
     allowed = {"ls": {GOOD}, "show": {GOOD}, "verify": {GOOD}, "advise": {GOOD, NOTHING}}.get(name)
@@ -133,6 +135,7 @@ def judge_salvage(space, ended, stage, session, what):
 def judge_reserve(space, ended, stage, session, what):
     demand(ended.status == GOOD or session or space.attempts, what)
     if ended.status == GOOD:
+        space.exists = True
         space.reserved_ranks = int(ended.words[ended.words.index("--ranks") + 1])
 
 
