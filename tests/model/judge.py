@@ -44,6 +44,7 @@ class JudgedJob(Saves, Returns):
         self.in_flight = None  # attempt between t2 and what tells of its end
         self.begun = None  # attempt between begin and t2
         self.refused = False  # a begin was; what belongs to it is passed over
+        self.is_left = False  # whether a larger shard than the layout was made for has a new one made
         self.left = NO  # whether ranks have left a checkpoint and nobody was told
         self.unread = NO  # whether earlier sessions have saved something, and this one has read nothing of it
         self.earlier = []  # what they have saved, as far as all know

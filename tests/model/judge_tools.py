@@ -142,4 +142,4 @@ def judge_reserve(space, ended, stage, session, what):
 def judge_grow(space, ended, stage, session, what):
     demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
     if ended.status == GOOD:
-        space.layout = Layout(space.layout.ranks if space.layout else 0)
+        space.layout = Layout(space.layout.ranks if space.layout else 0, is_said=True)

@@ -88,6 +88,7 @@ class Layout:
     keep: int = 0
     shards: list | None = None  # None: nobody knows
     stage: str = ""
+    is_said: bool = False  # how large it is: by a user
 
     def has_room(self, shards, retained, keep, stage):
         """Whether it must have room for `shards`, where at most `keep` of the attempts `retained` stay besides."""

@@ -126,7 +126,7 @@ impl Level {
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room && !self.leaves_layout() {
+        if no_room && !self.leaves_layout(&self.complete) {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
@@ -149,7 +149,7 @@ impl Level {
             })?;
             found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
         }
-        self.has_other_boxes = false;
+        self.was_shared_out = false;
         self.drop_old_layouts(group.rank());
         found?.ok_or_else(lost_layout)
     }
