@@ -82,6 +82,7 @@ pub(super) fn portion(memory: &Arc<Memory>) -> Portion {
         ranks: 1,
         created_unix_ns: 0,
         space_id: [0; 16],
+        is_sized: false,
         slot_stride: SLOT_STRIDE,
         file_bytes: memory.bytes.len() as u64,
         holds_at: 0,

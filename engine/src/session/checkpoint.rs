@@ -139,11 +139,11 @@ impl Inner {
         if let Err(error) = &found {
             level.failing.again(&Err(error.clone()));
         }
-        let (mut found, files) = found?;
-        let allocation = found.swap_remove(0);
-        if let Some(files) = files {
+        let allocation = found?.swap_remove(0);
+        if let Some(files) = &level.unopened {
             let group = self.epoch.group.with(&entry);
             self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
+            level.unopened = None;
         }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {

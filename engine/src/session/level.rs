@@ -70,8 +70,11 @@ pub(super) struct Level {
     pub(super) mends: Option<Mends>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
-    /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
-    pub(super) has_other_boxes: bool,
+    /// The file of each shard in that layout, until the ranks that write for others have opened theirs: the checkpoint that it
+    /// was made for may fail before. The same on all ranks.
+    pub(super) unopened: Option<Vec<String>>,
+    /// The last restore shared a revision out, to other boxes or ranks, so that new shards may need portions of other sizes.
+    pub(super) was_shared_out: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
@@ -133,6 +136,8 @@ pub(super) struct Level {
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
+    /// A user has said how large its portions are: the same on all ranks.
+    pub(super) is_sized: bool,
     /// Of the portions that this rank writes, in the order of their shards.
     pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
 }

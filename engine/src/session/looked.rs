@@ -36,6 +36,8 @@ struct Newest {
     layout_id: [u8; 16],
     /// This rank may go on writing into the layout.
     writable: bool,
+    /// A user has said how large its portions are.
+    is_sized: bool,
     /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
     seen: Vec<u32>,
 }
@@ -223,6 +225,8 @@ impl Looked {
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         let told = gather(group, &scan.newest)?;
+        // The same on all ranks, whatever the files say.
+        scan.newest.is_sized = told.iter().any(|newest| newest.is_of(&scan.newest) && newest.is_sized);
         let mut goes_on = Newest::is_shared(&told, writers);
         let mut mends = None;
         if !goes_on
@@ -264,7 +268,7 @@ impl Looked {
         }
         agree(group, begun)?;
         ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
-        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, is_sized: newest.is_sized, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
         Ok(Level {
@@ -272,7 +276,8 @@ impl Looked {
             current,
             mends,
             made: None,
-            has_other_boxes: false,
+            unopened: None,
+            was_shared_out: false,
             others,
             layouts,
             complete,
@@ -399,7 +404,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
             let (layout_number, layout_id) = (header.layout_number, header.layout_id);
-            newest = Newest { layout_number, layout_id, ..Newest::default() };
+            newest = Newest { layout_number, layout_id, is_sized: header.is_sized, ..Newest::default() };
             writable = 0;
         }
         if rank == domain.leader() {

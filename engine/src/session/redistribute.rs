@@ -177,14 +177,14 @@ fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
             notes,
             reading: Reading::OfOtherRanks(sharing.shards.len()),
             seen: BTreeMap::new(),
-            has_other_boxes: false,
+            was_shared_out: true,
         };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    Back { notes, reading, seen: BTreeMap::new(), has_other_boxes: true }
+    Back { notes, reading, seen: BTreeMap::new(), was_shared_out: true }
 }
 
 /// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.

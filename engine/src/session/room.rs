@@ -105,8 +105,7 @@ impl Level {
         Look::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
     }
 
-    /// Where the next shard goes, and, if a layout was made for it, the file of each rank. `again`: looks for room once
-    /// more. An error is the same on all ranks. Collective.
+    /// Where the next shards go. `again`: looks for room once more. An error is the same on all ranks. Collective.
     pub(super) fn agree_on_room(
         &mut self,
         epoch: &Epoch,
@@ -115,7 +114,7 @@ impl Level {
         told: &LevelFacts,
         sizes: Sizes<'_>,
         again: &dyn Fn(&Level) -> Result<Option<Vec<Allocation>>>,
-    ) -> Result<(Vec<Allocation>, Option<Vec<String>>)> {
+    ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
         let mut no_room = told.no_room.is_set();
@@ -127,7 +126,7 @@ impl Level {
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room && !self.leaves_layout() {
+        if no_room && !self.leaves_layout(&self.complete) {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
@@ -137,9 +136,9 @@ impl Level {
             left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
             found = Ok(None);
         }
-        let made = if no_room || told.no_layout.is_set() {
+        if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files = self.mend_or_make_layout(epoch, entry, sizes.own).inspect_err(|_| {
+            self.mend_or_make_layout(epoch, entry, sizes.own).inspect_err(|_| {
                 // What was left is as good as before, and takes the smaller shards.
                 if let (true, Some(left)) = (self.current.is_none(), left) {
                     let of = |portion: &Portion| (portion.layout_id(), portion.rank());
@@ -149,13 +148,10 @@ impl Level {
                 }
             })?;
             found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
-            Some(files)
-        } else {
-            None
-        };
-        self.has_other_boxes = false;
+        }
+        self.was_shared_out = false;
         self.drop_old_layouts(group.rank());
-        Ok((found?.ok_or_else(lost_layout)?, made))
+        found?.ok_or_else(lost_layout)
     }
 
     /// Like `agree_on_room`, for a farther level: `None` if the revision passes the level over. An error is one of the
@@ -183,7 +179,7 @@ impl Level {
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
             Look::Found(room) => {
                 let again = |level: &Level| level.allocate(sizes, &level.complete);
-                self.agree_on_room(epoch, entry, room, told, sizes, &again).map(|(allocation, _)| allocation)
+                self.agree_on_room(epoch, entry, room, told, sizes, &again)
             }
             Look::NoTurn | Look::Busy => Err(lost_layout()),
         };
@@ -227,7 +223,7 @@ impl Level {
         let told =
             LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
         let again = |level: &Level| level.allocate(sizes, &level.complete);
-        self.agree_on_room(epoch, entry, room, &told, sizes, &again).map(|(allocation, _)| allocation)
+        self.agree_on_room(epoch, entry, room, &told, sizes, &again)
     }
 }
 

@@ -13,7 +13,8 @@ pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64) -> Result<
     if let Some(own) = all.get_mut(shard as usize) {
         *own = blocks;
     }
-    let arrangement = Arrangement { layout_id: [0; 16], layout_number: 0, stripe_bytes: 0, blocks: all };
+    let arrangement =
+        Arrangement { layout_id: [0; 16], layout_number: 0, stripe_bytes: 0, is_sized: false, blocks: all };
     let header = arrangement.header(&[shard as usize], false);
     let bytes = header.file_bytes;
     let made = Anonymous::of(bytes);

@@ -38,6 +38,8 @@ pub(crate) struct Arrangement {
     pub(crate) layout_number: u64,
     /// Bytes of a stripe; 0: the files have none.
     pub(crate) stripe_bytes: u64,
+    /// Whether a user has said how large the portions are.
+    pub(crate) is_sized: bool,
     /// The number of blocks of each rank's portion, by rank.
     pub(crate) blocks: Vec<u64>,
 }
@@ -71,6 +73,7 @@ impl Arrangement {
             file_bytes: end,
             created_unix_ns: unix_ns(),
             space_id: [0; 16],
+            is_sized: self.is_sized,
             portions,
         }
     }
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     fn arrangement(stripe_bytes: u64) -> Arrangement {
-        Arrangement { layout_id: [7; 16], layout_number: 1, stripe_bytes, blocks: vec![1000, 3, 2000] }
+        Arrangement { layout_id: [7; 16], layout_number: 1, stripe_bytes, is_sized: false, blocks: vec![1000, 3, 2000] }
     }
 
     #[test]
