@@ -1,5 +1,5 @@
-//! What a rank tells a holder of the shard that the holder is to save: the plan of the shard, and the ledger of its
-//! portion.
+//! What a rank and the holder that saves its shard tell each other: the order, with the plan of the shard and the ledger
+//! of its portion, and in the end what became of the shard.
 
 use super::{Intent, Shard, Site, held::Held};
 use crate::{
@@ -50,6 +50,36 @@ impl Shard {
             phases: self.phases(),
             ledger: lock(&site.ledger).hand_over(*holder),
         }
+    }
+
+    /// The shard cannot be saved by its holder number `held`.
+    pub(crate) fn fail_held(&self, held: usize, error: Error) {
+        self.held[held].ending.fail(error);
+    }
+
+    /// Why the shard cannot be saved by its holder number `held`; `None` if it can.
+    pub(crate) fn failure_of_held(&self, held: usize) -> Option<&Error> {
+        self.failure_in(&self.held[held].ending)
+    }
+
+    /// Holder number `held` tells what became of the shard: its times, but for those known here. It gives the ledger
+    /// back, if it was given one.
+    pub(crate) fn end_as_told(&self, held: usize, told: Result<PhaseRecord>, ledger: Option<Handed>) {
+        let Held { holder, site, ending } = &self.held[held];
+        let mut here = lock(&site.ledger);
+        if let Some(ledger) = ledger {
+            here.take_back(*holder, ledger);
+        }
+        ending.tell(match self.failure_in(ending) {
+            Some(error) => Err(self.not_saved(error.clone())),
+            // The error names the revision already.
+            None => told.map(|told| {
+                let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
+                let phases = PhaseRecord { perceived_ns, resume_ns, ..told };
+                here.note(self.key(), phases);
+                phases
+            }),
+        });
     }
 
     /// The ledger to give back to the owner, after a shard that was ordered has ended.

@@ -212,7 +212,7 @@ fn one_staged_copy_goes_to_two_spaces() {
     let shard = node.save(2, &[&spaces[0], &spaces[1]]);
     let phases = shard.wait().unwrap().unwrap();
     assert!(phases.written_bytes > CHUNKS * CHUNK && matches!(shard.poll(), Some(Ok(()))));
-    let data = [0, 1].map(|index: usize| shard.targets()[index].site.allocation.data.clone());
+    let data = [0, 1].map(|index: usize| shard.targets[index].site.allocation.data.clone());
     assert_ne!(data[0], data[1], "each has its own blocks");
     assert!(node.is_idle());
     assert_eq!(spaces.each_ref().map(|space| found_in(&space.medium)), [[1, 2], [1, 2]]);
@@ -226,7 +226,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     let _opens = Opens(&gate);
     far.view.closes_gate_in(1);
     let shard = node.save(2, &[&near, &far]);
-    shard.targets()[0].ending.wait().unwrap();
+    shard.targets[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
     // A salvager would see that nothing is left to be done for the nearest target.
@@ -254,7 +254,7 @@ fn a_failed_target_does_not_stop_the_other() {
                 let case = format!("{failure:?} of operation {nth} of space {fails}: {outcome:?}");
                 assert!(node.is_idle(), "{case}");
                 let other = 1 - fails;
-                assert!(shard.targets()[other].ending.wait().is_ok(), "{case}");
+                assert!(shard.targets[other].ending.wait().is_ok(), "{case}");
                 assert_eq!(found_in(&spaces[other].medium), [1, 2], "{case}");
                 if !spaces[fails].view.has_failed() {
                     outcome.unwrap();
