@@ -1,7 +1,7 @@
 //! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
 //! memory that nobody has touched yet, which takes many times as long as the copy.
 
-use super::{copies::swap_sizes, entry::Entry, inner::Inner, room::Sizes};
+use super::{copying::swap_sizes, inner::Inner, ranks::Entry, room::Sizes};
 use crate::{
     capture::{Size, size_elsewhere},
     error::Result,

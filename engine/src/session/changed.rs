@@ -5,9 +5,9 @@
 //! anything is in doubt all is saved.
 
 use super::{
+    attempt::Attempt,
     early::{After, Early, Way, hindrance},
     level::{Level, LevelKind},
-    settle::Attempt,
 };
 use crate::{
     capture::{Base, Changes, Hashes, Lies, Plan, Region, Size, Written, audit},

@@ -2,16 +2,17 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
+    attempt::Attempt,
+    begun::Begun,
     changed::{Changed, Changing, Planned},
-    copies::{Copying, swap_sizes},
-    due::same_steps,
+    copying::swap_sizes,
     entry::Call,
     flag::Alike,
     inner::Inner,
-    level::Level,
+    level::{Level, lost_layout},
     reading::Reading,
     room::{Look, Sizes},
-    settle::Attempt,
+    stepping::same_steps,
 };
 use crate::{
     capture::{Size, size_elsewhere},
@@ -25,26 +26,6 @@ use crate::{
     stage::{Order, Staging},
 };
 use std::sync::Arc;
-
-/// A revision between t1 and t2.
-pub(super) struct Begun {
-    number: u64,
-    /// The shard as it is staged, or why nothing can be saved on this rank.
-    pub(super) staging: Result<Staging>,
-    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the sites
-    /// there, with how large the shards are.
-    feeds: Vec<(usize, Vec<(Site, Size)>)>,
-}
-
-impl Begun {
-    /// Why the checkpoint cannot become a revision any more; `None` while it can.
-    pub(super) fn failure(&self) -> Option<Error> {
-        match &self.staging {
-            Ok(staging) => staging.shard().failure().cloned(),
-            Err(error) => Some(error.clone()),
-        }
-    }
-}
 
 impl Inner {
     /// t1 of the checkpoint that `call` begins, with its only communication. Collective.
@@ -247,7 +228,7 @@ impl Inner {
                     let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
                     let wards = level.writers.shards_of(rank).into_iter().zip(sites);
                     let sites = wards.map(|(ward, (site, size))| (ward, site, size)).collect();
-                    Attempt::Copying(Copying::begin(post, (level, index), rank, key, source, sites))
+                    Attempt::Copying(level.begin_copying(post, (index, rank), key, source, sites))
                 }
                 None => {
                     let (site, size) = sites.swap_remove(0);
@@ -309,8 +290,4 @@ impl Inner {
             self.feed(Err(given_up), copies);
         }
     }
-}
-
-pub(super) fn lost_layout() -> Error {
-    Error::Internal { what: "a layout was made and is not there".to_owned() }
 }

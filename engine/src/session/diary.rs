@@ -3,14 +3,12 @@
 //! What must hold: a checkpoint of a session with one level costs its file system nothing but the checkpoint. Such a session
 //! keeps its notes in memory, and has them written once something has failed and when it ends.
 
-use super::{
-    level::{Level, LevelKind},
-    telling::shortened,
-};
+use super::level::{Level, LevelKind};
 use crate::{
     commit::RevisionKey,
     ground::unix_ns,
     group::host_name,
+    printable::shortened,
     space::format::SavedEarly,
     status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, Writer},
 };

@@ -2,10 +2,10 @@
 
 use super::{
     changed::Planned,
-    entry::Entry,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
     places,
+    ranks::Entry,
     room::Sizes,
 };
 use crate::{

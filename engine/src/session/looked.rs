@@ -6,10 +6,11 @@ use super::{
     copies,
     domain::Domain,
     epoch::same_id,
-    held::Holds,
-    level::{Current, Level, LevelKind, LevelPlan, Mends, Writers},
+    failing::Failing,
+    holds::Holds,
+    level::{Current, Level, LevelKind, Mends, Writers},
     locking::{self, Kept},
-    telling::Failing,
+    plan::LevelPlan,
 };
 use crate::{
     commit::{Complete, Ledger, Opened, RevisionKey},

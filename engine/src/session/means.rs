@@ -3,7 +3,8 @@
 
 use super::{
     changed::{Changed, Changing},
-    level::{Level, LevelKind, Levels},
+    level::{Level, LevelKind},
+    levels::Levels,
 };
 use crate::{
     capture::{Region, Regions, Size},

@@ -1,10 +1,7 @@
 //! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
 //! which name the other levels belong to it, so that a space that was removed and made anew gets none of the old.
 
-use super::{
-    agreement::LEVELS_MAX,
-    level::{LevelKind, LevelPlan},
-};
+use super::{agreement::LEVELS_MAX, level::LevelKind, plan::LevelPlan};
 use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},

@@ -5,13 +5,13 @@
 
 use super::{
     agreement::LevelFacts,
+    attempt::Attempt,
     changed::Planned,
-    checkpoint::lost_layout,
-    entry::Entry,
     epoch::Epoch,
-    held::Asked,
-    level::{Level, Levels},
-    settle::Attempt,
+    holds::Asked,
+    level::{Level, lost_layout},
+    levels::Levels,
+    ranks::Entry,
 };
 use crate::{
     capture::Size,

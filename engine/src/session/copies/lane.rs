@@ -27,19 +27,19 @@ const PIECE_BYTES: u64 = 8 << 20;
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// The way of one shard to one holder.
-pub(super) struct Lane {
+pub(in crate::session) struct Lane {
     /// The number of the level that the copy is for.
-    pub(super) level: usize,
-    pub(super) holder: usize,
-    pub(super) state: State,
+    level: usize,
+    holder: usize,
+    state: State,
     /// What the holder has as its newest complete revision, where blocks of that are not sent once more.
-    pub(super) old: Option<(RevisionKey, Arc<Base>)>,
+    old: Option<(RevisionKey, Arc<Base>)>,
     /// What was sent, to be the next `old`; only if `remembers`.
     pub(super) sent: Option<Arc<Base>>,
-    pub(super) remembers: bool,
+    remembers: bool,
 }
 
-pub(super) enum State {
+enum State {
     /// Waits for the source to be published.
     Waiting(Result<Source>),
     Sent,
@@ -56,7 +56,7 @@ enum Blocks {
 }
 
 /// A part of them.
-pub(super) struct Stretch {
+pub(in crate::session) struct Stretch {
     of: Arc<Blocks>,
     bytes: Range<usize>,
 }
@@ -72,8 +72,20 @@ impl AsRef<[u8]> for Stretch {
 }
 
 impl Lane {
+    /// The way of `source` to `holder`, for level number `level`. `old`: what the holder has already; `remembers`: what is sent
+    /// is to be that next time.
+    pub(in crate::session) fn new(
+        level: usize,
+        holder: usize,
+        source: Result<Source>,
+        old: Option<(RevisionKey, Arc<Base>)>,
+        remembers: bool,
+    ) -> Lane {
+        Lane { level, holder, state: State::Waiting(source), old, sent: None, remembers }
+    }
+
     /// Starts to send, if the source is published by now. An error is one of the group.
-    pub(super) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
+    pub(in crate::session) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
         let State::Waiting(source) = &self.state else { return Ok(()) };
         if source.as_ref().is_ok_and(|source| !source.is_ended()) {
             return Ok(());
@@ -103,7 +115,7 @@ impl Lane {
     }
 
     /// Whether the lane has come to its end, but for messages under way.
-    pub(super) fn poll(&self) -> Option<Result<()>> {
+    pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Waiting(_) => None,
             State::Sent => Some(Ok(())),
@@ -113,7 +125,7 @@ impl Lane {
 }
 
 /// What is told of a shard, the pieces that follow, and what the holder has then. Blocks that are as in `old` are not sent.
-pub(super) fn announce(
+pub(in crate::session) fn announce(
     source: &Source,
     level: usize,
     key: RevisionKey,

@@ -14,7 +14,7 @@ use crate::{
 use std::{io, sync::Arc};
 
 /// All wards of this rank.
-pub(super) struct Wards {
+pub(in crate::session) struct Wards {
     wards: Vec<Ward>,
     /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
@@ -69,7 +69,7 @@ impl Wards {
 
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
     /// end. Collective.
-    pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
+    pub(in crate::session) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
         for Ward { rank, taken, is_awaited, .. } in &mut self.wards {
             let news = match taken.take() {
                 None if !*is_awaited => continue,
@@ -91,7 +91,7 @@ impl Wards {
 
     /// Takes what the wards hand over. An error is one of the group; a failure of a ward's shard is told to the ward.
     /// `started`: t1. Collective.
-    pub(super) fn serve(
+    pub(in crate::session) fn serve(
         &mut self,
         group: &dyn Group,
         device: &dyn Device,

@@ -2,7 +2,16 @@
 //! shard goes to where it is lacking, while the program goes on; and what is waited for goes to the copies that were busy
 //! when it was their turn.
 
-use super::{Copying, swap_sizes};
+use super::{
+    attempt::Attempt,
+    choice::Chosen,
+    copying::swap_sizes,
+    entry::Call,
+    inner::Inner,
+    level::{Level, lost_layout},
+    ranks::Entry,
+    room::Sizes,
+};
 use crate::{
     capture::Size,
     commit::{Kept, RevisionKey},
@@ -11,15 +20,6 @@ use crate::{
     group::{agree, gather},
     place::Site,
     remark::remark,
-    session::{
-        checkpoint::lost_layout,
-        choice::Chosen,
-        entry::{Call, Entry},
-        inner::Inner,
-        level::Level,
-        room::Sizes,
-        settle::Attempt,
-    },
     space::Portion,
 };
 use std::{iter, ops::Range, sync::Arc};
@@ -30,7 +30,7 @@ type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 impl Inner {
     /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
     /// of that. What cannot be made again is told, and harms nothing. Collective.
-    pub(in crate::session) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
+    pub(super) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
         let Some(family) = family.filter(|family| family.len() > 1) else { return Ok(()) };
@@ -70,7 +70,7 @@ impl Inner {
 
     /// Brings the newest revision to the copies of its level that it passed over because they were busy: what was waited for
     /// survives the loss of a node. Waits for them. Collective.
-    pub(in crate::session) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
+    pub(super) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
@@ -105,7 +105,7 @@ impl Inner {
         for (index, shards, sites) in sites {
             let level = self.levels.at_mut(index);
             let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
-            let mut copying = Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites);
+            let mut copying = level.begin_copying(&mut self.epoch.post, (index, rank), key, source, sites);
             copying.is_again = is_again;
             level.under_feed = Some(key);
             level.saving = Some(Attempt::Copying(copying));
@@ -168,7 +168,7 @@ impl Inner {
 
 impl Level {
     /// Waits until what is made again on this level is there, or has failed, which is told.
-    pub(in crate::session) fn end_mending(&mut self) {
+    pub(super) fn end_mending(&mut self) {
         if let Some(Err(error)) = self.mending.take().map(|shard| shard.wait()) {
             remark(
                 0,

@@ -4,11 +4,9 @@
 //! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
 
 use super::{
-    held::Held,
-    lane::announce,
-    out_of_turn,
-    post::{self, Letter, Post},
-    words::Word,
+    copies::{Held, Letter, Post, Word, announce, out_of_turn, room_for, word},
+    flaws::{Attempted, Flaws, split_flaws},
+    levels::Levels,
 };
 use crate::{
     commit::{Complete, Kept},
@@ -17,10 +15,6 @@ use crate::{
     ground::{lock, pause},
     group::{Group, agree, gather},
     restore::pour,
-    session::{
-        flaws::{Attempted, Flaws, split_flaws},
-        level::Levels,
-    },
     space::Portion,
 };
 use serde::{Deserialize, Serialize};
@@ -41,7 +35,7 @@ struct Spot {
 }
 
 /// The search for the shards of one revision, each of which may lie in several spots.
-pub(in crate::session) struct Search {
+pub(super) struct Search {
     family: Range<usize>,
     candidate: Complete,
     /// For each shard the spots, the best first.
@@ -52,7 +46,7 @@ pub(in crate::session) struct Search {
 
 impl Search {
     /// Asks all ranks where they have shards of `candidate`, on the levels of `family`. Collective.
-    pub(in crate::session) fn begin(
+    pub(super) fn begin(
         group: &dyn Group,
         levels: &Levels,
         family: Range<usize>,
@@ -94,7 +88,7 @@ impl Search {
 
     /// Brings each rank its shard, from the best spot that has it whole as far as that is known; of a revision of another
     /// number of ranks, the shards that it tells of. The inner error says why there is none for some shard. Collective.
-    pub(in crate::session) fn bring(
+    pub(super) fn bring(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -129,7 +123,7 @@ impl Search {
 
     /// Brings each rank the shards that it has found lacking. Returns whether some could not be had from where they were
     /// looked for. Collective.
-    pub(in crate::session) fn bring_wanted(
+    pub(super) fn bring_wanted(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -145,7 +139,7 @@ impl Search {
 
     /// Brings this rank the shards that it wants, each whole: from its best spot, and where that is damaged from the next.
     /// The inner error says why there is none for some shard of some rank. Collective, with what each rank wants.
-    pub(in crate::session) fn bring_to(
+    pub(super) fn bring_to(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -235,7 +229,7 @@ impl Search {
     }
 
     /// Verifies what was read in vain, and passes over what is damaged. Returns whether anything was. Collective.
-    pub(in crate::session) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
+    pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
         let level = levels.at(self.family.start);
         let read = level.told_of.iter().flatten().chain(&level.fetched);
         let verify = |(portion, kept): &(Portion, Arc<Kept>)| {
@@ -292,8 +286,8 @@ impl Search {
                     let held = queue.iter_mut().map(|(_, held)| held).find(|held| !held.is_there());
                     let Some(held) = held else { return Err(out_of_turn(from)) };
                     match letter {
-                        Letter::Length(length) => post.receive(group, from, post::room_for(length, from)?)?,
-                        Letter::Word(bytes) => match post::word(&bytes)? {
+                        Letter::Length(length) => post.receive(group, from, room_for(length, from)?)?,
+                        Letter::Word(bytes) => match word(&bytes)? {
                             Word::Shard(announced) => {
                                 for piece in held.take_on(*announced, key)? {
                                     post.receive(group, from, Letter::Piece(piece))?;
