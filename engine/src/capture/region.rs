@@ -1,6 +1,6 @@
 //! Named memory of the program.
 
-use super::memory::Memory;
+use super::memory::RegionMemory;
 use crate::{
     boxes::{Cells, Rows},
     error::{Error, Result},
@@ -16,7 +16,7 @@ pub(super) const SMALL_ALIGNMENT: u64 = 64;
 #[derive(Debug, Clone)]
 pub struct Region {
     pub(crate) description: Arc<Description>,
-    memory: Memory,
+    memory: RegionMemory,
     /// Something writes to it that the pages of this process do not tell.
     is_untracked: bool,
     /// It is a buffer that the program has put, and of which a restore asks nothing.
@@ -64,7 +64,7 @@ impl Region {
         };
         check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
-        let memory = Memory::in_a_row(address, bytes);
+        let memory = RegionMemory::in_a_row(address, bytes);
         Ok(Region { description: Arc::new(description), memory, is_untracked: false, is_put: false })
     }
 

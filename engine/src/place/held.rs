@@ -7,15 +7,15 @@ use super::{Site, ending::Ending};
 use crate::{error::Result, ground::lock};
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldTarget {
     pub(super) holder: usize,
     pub(super) site: Site,
     pub(super) ending: Ending,
 }
 
-impl Held {
-    pub(super) fn new(holder: usize, site: Site) -> Held {
-        Held { holder, site, ending: Ending::default() }
+impl HeldTarget {
+    pub(super) fn new(holder: usize, site: Site) -> HeldTarget {
+        HeldTarget { holder, site, ending: Ending::default() }
     }
 
     /// Whether the medium shows the shard published, though the holder has not told yet.

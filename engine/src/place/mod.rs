@@ -33,7 +33,7 @@ pub(crate) use hashes::segments_at_most;
 pub(crate) use intent::{Intent, Writer};
 pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;
-pub(crate) use shard::{Shard, Staged};
+pub(crate) use shard::{Shard, StagingTime};
 pub(crate) use site::{Site, TakenOver};
 pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::IoThreads;

@@ -1,10 +1,10 @@
 //! What a rank and the holder that saves its shard tell each other: the order, with the plan of the shard and the ledger
 //! of its portion, and in the end what became of the shard.
 
-use super::{Intent, Shard, Site, held::Held};
+use super::{Intent, Shard, Site, held::HeldTarget};
 use crate::{
     capture::{Marked, Size},
-    commit::{Allocation, Handed, Ledger, RevisionKey},
+    commit::{Allocation, HandedLedger, Ledger, RevisionKey},
     device::Device,
     error::{Error, Result},
     ground::{Instant, lock},
@@ -31,13 +31,13 @@ pub(crate) struct Order {
     outputs: Vec<Vec<u8>>,
     /// Times, as far as they are known at t1.
     pub(crate) phases: PhaseRecord,
-    pub(crate) ledger: Handed,
+    pub(crate) ledger: HandedLedger,
 }
 
 impl Shard {
     /// The order to save the shard, for its holder number `held`. The ledger goes with it.
     pub(crate) fn order(&self, held: usize) -> Order {
-        let (intent, Held { holder, site, .. }) = (&self.intent, &self.held[held]);
+        let (intent, HeldTarget { holder, site, .. }) = (&self.intent, &self.held[held]);
         let outputs = intent.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
         Order {
             layout_id: site.portion.layout_id(),
@@ -64,8 +64,8 @@ impl Shard {
 
     /// Holder number `held` tells what became of the shard: its times, but for those known here. It gives the ledger
     /// back, if it was given one.
-    pub(crate) fn end_as_told(&self, held: usize, told: Result<PhaseRecord>, ledger: Option<Handed>) {
-        let Held { holder, site, ending } = &self.held[held];
+    pub(crate) fn end_as_told(&self, held: usize, told: Result<PhaseRecord>, ledger: Option<HandedLedger>) {
+        let HeldTarget { holder, site, ending } = &self.held[held];
         let mut here = lock(&site.ledger);
         if let Some(ledger) = ledger {
             here.take_back(*holder, ledger);
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     /// The ledger to give back to the owner, after a shard that was ordered has ended.
-    pub(crate) fn give_back(&self) -> Handed {
+    pub(crate) fn give_back(&self) -> HandedLedger {
         lock(&self.nearest().ledger).give_back()
     }
 }

@@ -1,7 +1,7 @@
 //! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each
 //! of its targets, written here or by another rank, gives the log a place of its own.
 
-use super::{Intent, Site, Writer, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
+use super::{Intent, Site, Writer, ending::Ending, hashes::Hashes, held::HeldTarget, pacing::Pace, target::Target};
 use crate::{
     capture::{Base, Contents, Marked, Size},
     commit::{Kept, RevisionKey},
@@ -26,7 +26,7 @@ use std::{
 
 /// What staging took of the program's time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Staged {
+pub(crate) struct StagingTime {
     pub(crate) buffer_wait: Duration,
     pub(crate) copy: Duration,
     pub(crate) chunks: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Shard {
     /// The targets that are written here, nearest first.
     pub(super) targets: Vec<Target>,
     /// The targets that other ranks write.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldTarget>,
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
@@ -57,7 +57,7 @@ pub(crate) struct Shard {
     pub(super) ended: AtomicU32,
 }
 
-impl Staged {
+impl StagingTime {
     fn noted_in(self, phases: PhaseRecord) -> PhaseRecord {
         PhaseRecord {
             buffer_wait_ns: self.buffer_wait.as_nanos() as u64,
@@ -87,7 +87,7 @@ impl Shard {
         for (writer, site) in sites {
             match writer {
                 Writer::Here => targets.push(Target::new(site)),
-                Writer::Rank(holder) => held.push(Held::new(holder, site)),
+                Writer::Rank(holder) => held.push(HeldTarget::new(holder, site)),
             }
         }
         assert!(targets.len() <= TARGETS_MAX, "a shard for {} targets", targets.len());
@@ -271,7 +271,7 @@ impl Shard {
     }
 
     /// Notes what was staged, and what that took but for t2; before the stager says that it has ended.
-    pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
+    pub(crate) fn note_staged(&self, staged: StagingTime, contents: Contents) {
         {
             let mut phases = lock(&self.phases);
             *phases = staged.noted_in(*phases);
@@ -367,7 +367,7 @@ impl Shard {
 
     /// t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
     /// nothing is sealed: the shard is saved all the same, but is lost if this process dies.
-    pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
+    pub(crate) fn seal(&self, contents: &Contents, staged: StagingTime) {
         let Some(record) = self.hashes.record() else { return };
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         let phases = self.phases();

@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     ground::{Instant, lock},
     pool::{Pool, RankRecord, Sealed, Shape},
-    salvage::{Completion, complete},
+    salvage::{SalvageOutcome, complete},
     space::{
         Arrangement, Making, create_layout,
         format::{
@@ -160,8 +160,8 @@ impl Node {
         };
         let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
         let contents = Contents { items: vec![item], blocks, shared: 0..0, annex: Annex::default() };
-        shard.seal(&contents, Staged::default());
-        shard.note_staged(Staged::default(), contents);
+        shard.seal(&contents, StagingTime::default());
+        shard.note_staged(StagingTime::default(), contents);
         loads.into_iter().for_each(|load| self.threads.carry(Arc::new(load)));
         self.threads.all_staged(&shard);
         shard
@@ -334,8 +334,11 @@ fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
         let outcomes = media.each_ref().map(|medium| complete(&Faulty(medium.view()), owed, node.pool.contents()));
         let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|error| panic!("{case}: {error}")));
         let own = usize::from(owed.target.layout_id == [2; 16]);
-        assert!(matches!(outcomes[own], Completion::Completed | Completion::WasComplete), "{case}: {outcomes:?}");
-        assert_eq!(outcomes[1 - own], Completion::Elsewhere, "{case}");
+        assert!(
+            matches!(outcomes[own], SalvageOutcome::Completed | SalvageOutcome::WasComplete),
+            "{case}: {outcomes:?}"
+        );
+        assert_eq!(outcomes[1 - own], SalvageOutcome::Elsewhere, "{case}");
     }
     assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
     // A record that cannot be completed keeps the pool, and the other space's job may let the revision go meanwhile.

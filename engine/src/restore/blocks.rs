@@ -184,10 +184,10 @@ fn outside(at: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restore::in_memory::{self, AT, Memory};
+    use crate::restore::in_memory::{self, AT, MemoryFile};
     use std::sync::{Arc, atomic::Ordering};
 
-    fn blocks(memory: &Arc<Memory>, runs: &[Run]) -> BlockReader {
+    fn blocks(memory: &Arc<MemoryFile>, runs: &[Run]) -> BlockReader {
         BlockReader::new(in_memory::portion(memory), &Manifest { runs: runs.to_vec(), ..Manifest::default() })
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(4);
         // A run of one block, runs that end within a stretch, and a run whose row has several parts.
         let sizes = [1, 3, STRETCH_BLOCKS, STRETCH_BLOCKS + 1, 64 * STRETCH_BLOCKS + 2 * STRETCH_BLOCKS + 5, 2];
-        let (memory, runs) = Memory::of(&sizes, &mut random);
+        let (memory, runs) = MemoryFile::of(&sizes, &mut random);
         let memory = Arc::new(memory);
         let mut blocks = blocks(&memory, &runs);
         let mut into = vec![0; 3 << 20];
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn small_reads_in_turn_read_the_medium_once() {
         let mut random = fastrand::Rng::with_seed(5);
-        let (memory, runs) = Memory::of(&[300, 300], &mut random);
+        let (memory, runs) = MemoryFile::of(&[300, 300], &mut random);
         let memory = Arc::new(memory);
         let mut blocks = blocks(&memory, &runs);
         let mut into = [0; 100];
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn no_byte_of_a_changed_block_or_row_is_handed_out() {
         let mut random = fastrand::Rng::with_seed(6);
-        let (whole, runs) = Memory::of(&[65 * STRETCH_BLOCKS], &mut random);
+        let (whole, runs) = MemoryFile::of(&[65 * STRETCH_BLOCKS], &mut random);
         let run = runs[0];
         let block_of = |block: u64| AT + (run.first_block + block) * BLOCK_BYTES;
         let cases = [
@@ -244,7 +244,7 @@ mod tests {
         for (at, says) in cases {
             let mut bytes = whole.bytes.clone();
             bytes[at as usize] ^= 1;
-            let mut blocks = blocks(&Arc::new(Memory { bytes, ..Memory::default() }), &runs);
+            let mut blocks = blocks(&Arc::new(MemoryFile { bytes, ..MemoryFile::default() }), &runs);
             let mut into = [0; 10];
             for _ in 0..2 {
                 // The last byte of the block before, and bytes of the changed one.
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_lies_in_no_run_is_refused() {
-        let (memory, runs) = Memory::of(&[3, 3], &mut fastrand::Rng::with_seed(7));
+        let (memory, runs) = MemoryFile::of(&[3, 3], &mut fastrand::Rng::with_seed(7));
         let mut blocks = blocks(&Arc::new(memory), &runs);
         for at in [0, runs[0].first_block * BLOCK_BYTES - 1, (runs[0].first_block + 3) * BLOCK_BYTES, u64::MAX] {
             assert!(matches!(blocks.read(at, &mut [0; 1]), Err(Error::Internal { .. })), "{at}");

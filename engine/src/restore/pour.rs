@@ -1,7 +1,7 @@
 //! Reads all runs of a manifest, verifies each block, and pours what is verified into a sink.
 //! Verifying and handing back are one pass.
 
-use super::hash_rows::{HashRows, Hashes};
+use super::hash_rows::{BlockHashes, HashRows};
 use crate::{
     error::{Error, Result},
     ground::spawn_scoped,
@@ -100,7 +100,7 @@ pub(crate) fn pour_blocks(
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
-    for (inside, Hashes { blocks, hashes }) in
+    for (inside, BlockHashes { blocks, hashes }) in
         read.iter().flat_map(|(inside, all)| all.iter().map(move |one| (inside, one)))
     {
         for range in inside {

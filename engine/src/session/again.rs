@@ -10,7 +10,7 @@ use super::{
     inner::Inner,
     level::{Level, lost_layout},
     ranks::Entry,
-    room::Sizes,
+    room::ShardSizes,
 };
 use crate::{
     capture::Size,
@@ -133,7 +133,7 @@ impl Inner {
         size: &Size,
     ) -> Result<()> {
         let level = self.levels.at_mut(index);
-        let allocation = level.have_room(&self.epoch, entry, Sizes::of_owner(size))?.swap_remove(0);
+        let allocation = level.have_room(&self.epoch, entry, ShardSizes::of_owner(size))?.swap_remove(0);
         if shards.contains(&self.epoch.group.rank()) {
             let site = level.site(0, allocation).ok_or_else(lost_layout)?;
             let source = Source::Published(own.0, own.1);
@@ -153,7 +153,7 @@ impl Inner {
     ) -> Result<Vec<(usize, Site, Size)>> {
         let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
         let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
-        let found = level.have_room(epoch, entry, Sizes::of_writer(size, &sizes))?;
+        let found = level.have_room(epoch, entry, ShardSizes::of_writer(size, &sizes))?;
         let mut sites = Vec::new();
         for ((written, shard), (allocation, size)) in
             level.writers.shards_of(epoch.group.rank()).into_iter().enumerate().zip(found.into_iter().zip(sizes))

@@ -13,13 +13,13 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::{Group, agree, gather},
-    restore::Saved,
+    restore::SavedShard,
     space::Portion,
 };
 use std::{collections::BTreeSet, ops::Range};
 
 /// A shard as a rank tells the others of it: where it lies, and what it consists of.
-type Told = (usize, [u8; 16], Saved);
+type ToldShard = (usize, [u8; 16], SavedShard);
 
 impl Inner {
     /// Has this rank read the shards `wanted`, whole, wherever they lie, and all ranks know what each shard consists of.
@@ -65,7 +65,7 @@ impl Inner {
 impl Levels {
     /// What all shards of `complete` consist of, and where in the levels of `family` ranks see them: each shard at least
     /// once. Collective.
-    fn tell_shards(&self, group: &dyn Group, family: Range<usize>, complete: &Complete) -> Result<Vec<Told>> {
+    fn tell_shards(&self, group: &dyn Group, family: Range<usize>, complete: &Complete) -> Result<Vec<ToldShard>> {
         let (mut mine, mut flaws) = (Vec::new(), Flaws::default());
         let mut failed = Ok(());
         for index in family.clone() {
@@ -74,7 +74,7 @@ impl Levels {
                     let portion = ledger.portion();
                     match split_flaws(portion.read_manifest(&kept.entry)) {
                         Ok(Ok(manifest)) => {
-                            mine.push((index, portion.layout_id(), Saved::of(&kept.entry, &manifest)));
+                            mine.push((index, portion.layout_id(), SavedShard::of(&kept.entry, &manifest)));
                         }
                         Ok(Err(what)) => flaws.add(what.of(&format!("shard {}", kept.entry.shard))),
                         Err(error) => failed = Err(error),
@@ -83,7 +83,7 @@ impl Levels {
             });
         }
         agree(group, failed)?;
-        let told: Vec<Told> = gather(group, &mine)?.concat();
+        let told: Vec<ToldShard> = gather(group, &mine)?.concat();
         let flaws = Flaws::united(gather(group, &flaws)?);
         let is_told = |shard: &u32| told.iter().any(|(.., saved)| saved.entry.shard == *shard);
         match (0..complete.shards).find(|shard| !is_told(shard)) {

@@ -4,14 +4,14 @@ use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
     attempt::Attempt,
     begun::Begun,
-    changed::{Changed, Changing, Planned},
+    changed::{Changed, Changing, PlannedShard},
     copying::swap_sizes,
     entry::Call,
     flag::Alike,
     inner::Inner,
     level::{Level, lost_layout},
     reading::Reading,
-    room::{Look, Sizes},
+    room::{RoomSought, ShardSizes},
     stepping::same_steps,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     group::agree,
     place::{Intent, Shard, Site},
     space::format::PhaseRecord,
-    stage::{Order, Staging},
+    stage::{Staging, TouchOrder},
 };
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl Inner {
             Some(_) => size_elsewhere(&size, planned.as_ref().map(|planned| &planned.plan)),
             None => size.clone(),
         };
-        let (nearest, sizes) = (Sizes { planned: planned.as_ref(), ..Sizes::of_owner(&size) }, Sizes::of_owner(&whole));
+        let (nearest, sizes) =
+            (ShardSizes { planned: planned.as_ref(), ..ShardSizes::of_owner(&size) }, ShardSizes::of_owner(&whole));
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
@@ -75,7 +76,7 @@ impl Inner {
             let has_turn = index == 0 || !level.is_copy() && level.takes(number, to_all);
             let looks = read.is_ok() && has_turn;
             let sizes = if index == 0 { nearest } else { sizes };
-            let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { Look::NoTurn };
+            let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { RoomSought::NoTurn };
             let look = if index == 0 { look.with(&pool) } else { look };
             levels[index] = look.facts();
             rooms.push(look);
@@ -138,7 +139,7 @@ impl Inner {
             let (found, sizes) = if level.is_copy() {
                 let group = self.epoch.group.with(&entry);
                 let told = swap_sizes(group, &mut self.epoch.post, level, &whole, &entry)?;
-                (level.have_room_or_note(&self.epoch, &entry, Sizes::of_writer(&whole, &told))?, told)
+                (level.have_room_or_note(&self.epoch, &entry, ShardSizes::of_writer(&whole, &told))?, told)
             } else {
                 (level.take_turn(&self.epoch, &entry, room, facts, sizes)?, vec![whole.clone()])
             };
@@ -160,7 +161,7 @@ impl Inner {
         // Where no room was found for what changed alone, there is some for all.
         let planned = planned.and_then(|planned| planned.for_room(&allocation));
         let leads_to_early = planned.as_ref().is_some_and(|planned| !planned.early.is_empty());
-        let (base, plan) = planned.map(|Planned { base, plan, .. }| (base, plan)).unzip();
+        let (base, plan) = planned.map(|PlannedShard { base, plan, .. }| (base, plan)).unzip();
         let mut size = plan.as_ref().map_or(size, |plan| plan.size.clone());
         size.annex.saved_early =
             self.means.changing.as_mut().and_then(|changing| changing.tell_saved_early(leads_to_early));
@@ -210,7 +211,7 @@ impl Inner {
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.
-        self.means.touch(&self.levels, Order::EndFirst);
+        self.means.touch(&self.levels, TouchOrder::EndFirst);
         // As far as it goes without waiting.
         let moved = self.progress().map(drop);
         let told = told.and(moved);

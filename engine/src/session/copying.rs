@@ -6,7 +6,7 @@
 use super::{
     agreement::Agreement,
     attempt::Attempt,
-    copies::{Copying, Held, Lane, Letter, Post, Word, out_of_turn, room_for, word},
+    copies::{CopyLane, CopyWord, Copying, HeldShard, Letter, Post, out_of_turn, room_for, word},
     entry::Call,
     inner::Inner,
     level::{Level, LevelKind},
@@ -46,14 +46,14 @@ impl Level {
         sites: Vec<(usize, Site, Size)>,
     ) -> Copying {
         sites.iter().for_each(|(ward, ..)| post.expect(*ward));
-        let held = sites.into_iter().map(|(ward, site, size)| Held::new(ward, site, size)).collect();
+        let held = sites.into_iter().map(|(ward, site, size)| HeldShard::new(ward, site, size)).collect();
         let is_newest = |key: RevisionKey| {
             let newest = self.complete.first();
             newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == self.layout_id())
         };
         let old = self.sent.clone().filter(|(key, _)| is_newest(*key));
         let remembers = self.config.capture.is_incremental();
-        let lane = source.map(|source| Lane::new(index, self.writers.of(rank), source, old, remembers));
+        let lane = source.map(|source| CopyLane::new(index, self.writers.of(rank), source, old, remembers));
         Copying::new(key, lane, held)
     }
 }
@@ -75,8 +75,8 @@ impl Inner {
                 match letter {
                     Letter::Length(length) => post.receive(group, ward, room_for(length, ward)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
-                        Word::Size(_) => return Err(out_of_turn(ward)),
-                        Word::Shard(announced) => {
+                        CopyWord::Size(_) => return Err(out_of_turn(ward)),
+                        CopyWord::Shard(announced) => {
                             let index = announced.level;
                             let (held, key) = held_in(levels.iter_mut().nth(index), ward)?;
                             for piece in held.take_on(*announced, key)? {
@@ -85,7 +85,7 @@ impl Inner {
                             let feeder = means.feeder(index)?;
                             held.finish(|copy, arrived| feeder.finish(copy, arrived));
                         }
-                        Word::GivenUp(index, failed) => {
+                        CopyWord::GivenUp(index, failed) => {
                             held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
                         }
                     },
@@ -170,7 +170,7 @@ pub(super) fn swap_sizes(
     let rank = group.rank();
     let (holder, wards) = (level.writers.of(rank), level.writers.shards_of(rank));
     if holder != rank {
-        post.tell(group, holder, &Word::Size(Box::new(mine.clone())))?;
+        post.tell(group, holder, &CopyWord::Size(Box::new(mine.clone())))?;
     }
     wards.iter().for_each(|ward| post.expect(*ward));
     let mut told: Vec<Option<Size>> = vec![None; wards.len()];
@@ -181,7 +181,7 @@ pub(super) fn swap_sizes(
                 match letter {
                     Letter::Length(length) => post.receive(group, *ward, room_for(length, *ward)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
-                        Word::Size(size) => *told = Some(*size),
+                        CopyWord::Size(size) => *told = Some(*size),
                         _ => return Err(out_of_turn(*ward)),
                     },
                     Letter::Piece(_) => return Err(out_of_turn(*ward)),
@@ -197,7 +197,7 @@ pub(super) fn swap_sizes(
     told.into_iter().zip(wards).map(|(size, ward)| size.ok_or_else(|| out_of_turn(ward))).collect()
 }
 
-fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut Held, RevisionKey)> {
+fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut HeldShard, RevisionKey)> {
     match level.and_then(|level| level.saving.as_mut()) {
         Some(Attempt::Copying(Copying { key, held, .. })) => {
             held.iter_mut().find(|held| held.from == ward).map(|held| (held, *key)).ok_or_else(|| out_of_turn(ward))

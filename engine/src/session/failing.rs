@@ -9,12 +9,12 @@ use crate::{
 
 /// Revisions that a level did not get, since the last one that it got; the same count on all ranks.
 #[derive(Debug, Default)]
-pub(super) struct Failing {
+pub(super) struct FailureStreak {
     failures: Failures,
     shouted: u64,
 }
 
-impl Failing {
+impl FailureStreak {
     /// One more was not saved. `mine`: why, if that is known on this rank. What the program itself gave up is none.
     pub(super) fn again(&mut self, mine: &Result<()>) {
         if !matches!(mine, Err(error) if error.kind() == ErrorKind::InvalidArgument) {
@@ -36,7 +36,7 @@ impl Failing {
 
     /// A revision was saved.
     pub(super) fn is_over(&mut self) {
-        *self = Failing::default();
+        *self = FailureStreak::default();
     }
 
     /// What to say aloud: at the second failure in a row, and each time that there are twice as many.

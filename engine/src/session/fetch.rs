@@ -4,7 +4,7 @@
 //! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
 
 use super::{
-    copies::{Held, Letter, Post, Word, announce, out_of_turn, room_for, word},
+    copies::{CopyWord, HeldShard, Letter, Post, announce, out_of_turn, room_for, word},
     flaws::{Attempted, Flaws, split_flaws},
     levels::Levels,
 };
@@ -254,7 +254,7 @@ impl Search {
     ) -> Result<Vec<(usize, Result<Option<(Portion, Arc<Kept>)>>)>> {
         let (rank, key) = (group.rank(), self.candidate.key);
         let mut came = Vec::new();
-        let mut queues: BTreeMap<usize, Vec<(usize, Held)>> = BTreeMap::new();
+        let mut queues: BTreeMap<usize, Vec<(usize, HeldShard)>> = BTreeMap::new();
         for &(to, shard) in wants {
             let Some(spot) = self.spot(shard) else { return Err(out_of_turn(to)) };
             match (spot.rank == rank, to == rank) {
@@ -264,15 +264,15 @@ impl Search {
                     let source = self.here(levels, shard).map(|(portion, kept)| Source::Published(portion, kept));
                     match source.and_then(|source| announce(&source, spot.level, key, None)) {
                         Ok((announced, stretches, _)) => {
-                            post.tell(group, to, &Word::Shard(Box::new(announced)))?;
+                            post.tell(group, to, &CopyWord::Shard(Box::new(announced)))?;
                             stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
                         }
-                        Err(error) => post.tell(group, to, &Word::GivenUp(spot.level, Failure::from(&error)))?,
+                        Err(error) => post.tell(group, to, &CopyWord::GivenUp(spot.level, Failure::from(&error)))?,
                     }
                 }
                 (false, true) => {
                     post.expect(spot.rank);
-                    let held = Held::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
+                    let held = HeldShard::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
                     queues.entry(spot.rank).or_default().push((shard, held));
                 }
                 (false, false) => {}
@@ -288,13 +288,13 @@ impl Search {
                     match letter {
                         Letter::Length(length) => post.receive(group, from, room_for(length, from)?)?,
                         Letter::Word(bytes) => match word(&bytes)? {
-                            Word::Shard(announced) => {
+                            CopyWord::Shard(announced) => {
                                 for piece in held.take_on(*announced, key)? {
                                     post.receive(group, from, Letter::Piece(piece))?;
                                 }
                             }
-                            Word::GivenUp(_, failed) => held.give_up(failed.on(from)),
-                            Word::Size(_) => return Err(out_of_turn(from)),
+                            CopyWord::GivenUp(_, failed) => held.give_up(failed.on(from)),
+                            CopyWord::Size(_) => return Err(out_of_turn(from)),
                         },
                         Letter::Piece(piece) => held.take(piece),
                     }

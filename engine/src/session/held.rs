@@ -9,7 +9,7 @@ use super::{
     epoch::Epoch,
     holds::{Asked, asked},
     level::Level,
-    room::Sizes,
+    room::ShardSizes,
 };
 use crate::{
     error::{Error, Result},
@@ -44,7 +44,7 @@ impl Level {
         group: &dyn Group,
         next: u64,
         asked: Option<Vec<Asked>>,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<()> {
         let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
         let holdable = self.find(group)?.holdable();

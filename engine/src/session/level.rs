@@ -4,7 +4,7 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::Failing, flag::Alike, holds::Holds,
+    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::Alike, holds::Holds,
     record::Record,
 };
 pub use crate::space::LevelKind;
@@ -69,7 +69,7 @@ pub(super) struct Level {
     /// The revisions that it lacks because of that, the newest last: the same on all ranks. Of many, the newest alone.
     pub(super) lacks: Vec<RevisionKey>,
     /// Revisions that were not saved here, in a row.
-    pub(super) failing: Failing,
+    pub(super) failing: FailureStreak,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
     /// one.
     pub(super) unsaved: Option<Result<()>>,

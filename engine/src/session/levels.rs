@@ -2,7 +2,7 @@
 
 use super::{
     level::{Level, LevelKind, Writers},
-    places::Note,
+    places::NoteFile,
 };
 use crate::{
     commit::Complete,
@@ -14,12 +14,12 @@ use std::ops::Range;
 pub(super) struct Levels {
     levels: Vec<Level>,
     /// What the farthest says of the others, where that is a directory.
-    pub(super) note: Option<Note>,
+    pub(super) note: Option<NoteFile>,
 }
 
 impl Levels {
     /// Of at least one.
-    pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
+    pub(super) fn new(levels: Vec<Level>, note: Option<NoteFile>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
         Levels { levels, note }
     }

@@ -6,10 +6,10 @@ use super::{
     copies,
     domain::Domain,
     epoch::same_id,
-    failing::Failing,
+    failing::FailureStreak,
     holds::Holds,
     level::{Current, Level, LevelKind, Mends, Writers},
-    locking::{self, Kept},
+    locking::{self, KeptLocks},
     plan::LevelPlan,
 };
 use crate::{
@@ -132,7 +132,7 @@ impl Looked {
         which: Range<usize>,
         config: &Config,
         holds: bool,
-        mut kept: Option<&mut Kept>,
+        mut kept: Option<&mut KeptLocks>,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         // What has to be kept for them until they have it.
@@ -290,7 +290,7 @@ impl Looked {
             under_feed: None,
             passed_over: 0,
             lacks: Vec::new(),
-            failing: Failing::default(),
+            failing: FailureStreak::default(),
             unsaved: None,
             remarked: None,
             config,

@@ -15,7 +15,7 @@ use super::{
     means::Means,
     node::Node,
     outward::Outward,
-    places::{self, Note},
+    places::{self, NoteFile},
     plan::{LevelPlan, Whence},
     program::Program,
     ranks::Ranks,
@@ -117,7 +117,7 @@ impl Inner {
     fn open_levels(
         group: &dyn Group,
         plans: Vec<LevelPlan>,
-        mut note: Option<Note>,
+        mut note: Option<NoteFile>,
         config: Config,
         remains: &mut Remains,
     ) -> Result<Open> {
@@ -149,7 +149,7 @@ impl Inner {
         let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
-        let noted = note.as_ref().map_or(0, Note::lineage);
+        let noted = note.as_ref().map_or(0, NoteFile::lineage);
         let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
         let next_number = (highest(|found| found.number_max) + 1).max(going_on.next_number);
         let farthest = plans[plans.len() - 1].device.clone();

@@ -8,7 +8,7 @@ use super::{
     epoch::Epoch,
     inner::Inner,
     level::Level,
-    locking::Kept,
+    locking::KeptLocks,
     open::Refused,
     plan::Whence,
     program::Program,
@@ -117,8 +117,8 @@ impl Inner {
         let (mut past, diary) = (outward.telling.take().map(Telling::end), outward.diary.take());
         past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
         let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
-        let not_open = later.map_or_else(Kept::default, |later| later.remains.kept);
-        let kept = Kept::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
+        let not_open = later.map_or_else(KeptLocks::default, |later| later.remains.kept);
+        let kept = KeptLocks::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
         let mut session = Inner::open(
             group,
             &whence,

@@ -1,6 +1,6 @@
 //! What is left of a session for the one that goes on with it after a failure, and what all ranks know of that.
 
-use super::{due::SAVED_MAX, locking::Kept, telling::Past};
+use super::{due::SAVED_MAX, locking::KeptLocks, telling::Past};
 use crate::{
     commit::RevisionKey,
     error::Result,
@@ -36,7 +36,7 @@ pub(super) struct Before {
 pub(super) struct Remains {
     pub(super) before: Option<Before>,
     /// Its locks, of all levels.
-    pub(super) kept: Kept,
+    pub(super) kept: KeptLocks,
     /// What rank 0 has told.
     pub(super) past: Option<Past>,
     /// This rank is to hold no copies of others.

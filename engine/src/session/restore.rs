@@ -23,7 +23,7 @@ use crate::{
         Portion,
         format::{self, Manifest, Note},
     },
-    stage::Order,
+    stage::TouchOrder,
     status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -72,7 +72,7 @@ impl Inner {
         self.program.due.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
-        self.means.touch(&self.levels, Order::BeginningFirst);
+        self.means.touch(&self.levels, TouchOrder::BeginningFirst);
         restored
     }
 

@@ -14,7 +14,7 @@ use super::{
     ranks::Entry,
     record::Record,
     report::Report,
-    room::Sizes,
+    room::ShardSizes,
     telling::End,
 };
 use crate::{
@@ -243,7 +243,7 @@ impl Level {
     fn save_now(&mut self, epoch: &Epoch, entry: &Entry, means: &Means, index: usize, source: Source) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
-        let allocation = self.have_room(epoch, entry, Sizes::of_owner(&size))?.swap_remove(0);
+        let allocation = self.have_room(epoch, entry, ShardSizes::of_owner(&size))?.swap_remove(0);
         let site = self.site(0, allocation).ok_or_else(lost_layout)?;
         let fed = means.feed(index, source, size, site);
         agree(group, fed.and_then(|shard| shard.wait()).map(drop))

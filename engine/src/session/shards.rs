@@ -7,7 +7,7 @@ use crate::{
     capture::is_note_of_globals,
     commit::{Complete, RevisionKey},
     error::{Error, Result, named},
-    restore::{BlockReader, Saved, Stored},
+    restore::{BlockReader, SavedShard, Stored},
     space::{
         Portion,
         format::{Entry, Item, Note},
@@ -126,7 +126,7 @@ impl Shards {
         }
         let (portion, entry) = self.lying.get(&shard).ok_or_else(|| not_here(shard))?;
         let manifest = portion.read_manifest(entry)?;
-        let Saved { items, notes, .. } = Saved::of(entry, &manifest);
+        let SavedShard { items, notes, .. } = SavedShard::of(entry, &manifest);
         Ok(ShardItems::of(items, notes))
     }
 

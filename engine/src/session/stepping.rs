@@ -12,7 +12,7 @@ use crate::{
     ground::Instant,
     group::agree,
     remark::Remark,
-    stage::Order,
+    stage::TouchOrder,
 };
 use std::{mem::take, sync::atomic::Ordering, time::Duration};
 
@@ -45,7 +45,7 @@ impl Inner {
         }
         let arrival = self.arrive(Call::Due)?;
         self.means.tend_pool(&self.program.regions);
-        self.means.touch(&self.levels, Order::EndFirst);
+        self.means.touch(&self.levels, TouchOrder::EndFirst);
         let (due, now) = (&mut self.program.due, Instant::now());
         let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);

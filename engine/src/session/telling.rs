@@ -4,7 +4,7 @@ use super::{
     domain::Domain,
     level::{Level, LevelKind},
     levels::Levels,
-    places::Note,
+    places::NoteFile,
 };
 use crate::{
     commit::RevisionKey,
@@ -15,7 +15,8 @@ use crate::{
     printable::{printable_path, shortened},
     space::format::Lineage,
     status::{
-        self, CopyStatus, Entry, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status, Told, Writer,
+        self, CopyStatus, Entry, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status, StatusWriter,
+        Told,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ const DIRECTORIES_MAX: usize = 64;
 
 /// On rank 0: what was told last, and who writes it down.
 pub(super) struct Telling {
-    pub(super) writer: Writer,
+    pub(super) writer: StatusWriter,
     /// How many there are.
     pub(super) nodes: usize,
     told: Told,
@@ -91,7 +92,7 @@ impl Whereabouts {
     }
 
     /// Has `note` say where the levels lie.
-    pub(super) fn note(&self, note: &mut Note) {
+    pub(super) fn note(&self, note: &mut NoteFile) {
         for (index, (level, ..)) in
             self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs)
         {
@@ -170,7 +171,7 @@ pub(super) fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
 /// note, or with one level. `node`: the lowest rank of this rank's node. Collective.
 pub(super) fn whereabouts_of<'a>(
     group: &dyn Group,
-    note: Option<&mut Note>,
+    note: Option<&mut NoteFile>,
     node: usize,
     places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
     lineage: Lineage,
@@ -195,7 +196,7 @@ impl Telling {
             Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
             None => Recoveries::default(),
         };
-        let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
+        let writer = (group.rank() == 0).then(|| StatusWriter::start(directories, all.job(levels)));
         let begin = |writer| Telling {
             writer,
             nodes: all.nodes().len(),

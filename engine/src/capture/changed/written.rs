@@ -3,7 +3,7 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, Changes, Hashes, Lies, PageTracker, Told};
+use super::{Base, ByHashes, Changes, Lies, PageTracker, Told};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
@@ -16,7 +16,7 @@ const TRACKED_BYTES_MIN: u64 = 16 * BLOCK_BYTES;
 #[derive(Debug)]
 pub(crate) struct Written {
     tracker: PageTracker,
-    hashes: Hashes,
+    hashes: ByHashes,
     /// Which region lay where when it was staged: by its first byte its name, and where it ended.
     lay: HashMap<usize, (usize, String)>,
     watched: Vec<Range<usize>>,

@@ -9,8 +9,8 @@ mod clone;
 mod protect;
 
 pub use allocation::{Allocated, OwnMemory};
-use allocation::{Allocation, protectable};
-pub(crate) use choice::Choice;
+use allocation::{OwnMapping, protectable};
+pub(crate) use choice::SnapshotChoice;
 pub(crate) use clone::Cloned;
 pub(crate) use protect::Protected;
 
@@ -85,7 +85,7 @@ impl Transfer {
 
 /// Which memory may be protected from writes, at one moment; it stays as long.
 #[derive(Debug)]
-pub(crate) struct Protectable(Vec<Arc<Allocation>>);
+pub(crate) struct Protectable(Vec<Arc<OwnMapping>>);
 
 impl Protectable {
     pub(crate) fn now() -> Protectable {

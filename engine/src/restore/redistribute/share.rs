@@ -1,6 +1,6 @@
 //! Which rank gets what of a revision that other ranks have saved.
 
-use super::{Redistribution, Saved};
+use super::{Redistribution, SavedShard};
 use crate::{
     boxes::{Cells, Rows, Uncovered, cover},
     capture::Region,
@@ -21,7 +21,7 @@ pub(crate) struct Sharing<'a> {
     pub(crate) path: &'a str,
     pub(crate) revision: u64,
     /// All shards of the revision, by number.
-    pub(crate) shards: &'a [Saved],
+    pub(crate) shards: &'a [SavedShard],
     /// The shards whose bytes are in this rank's sight.
     pub(crate) in_sight: BTreeSet<u32>,
     /// Hashes of the items without a place, by shard and name; of those that all shards have.
@@ -87,7 +87,7 @@ impl<'s> Sharing<'s> {
 
     /// The shards that have the item, in their order.
     fn items(&self, name: &str) -> Vec<(u32, &'s Item)> {
-        let of = |shard: &'s Saved| {
+        let of = |shard: &'s SavedShard| {
             let item = shard.item(name).filter(|item| item.kind != ItemKind::Stream)?;
             Some((shard.entry.shard, item))
         };
@@ -236,7 +236,7 @@ impl<'s> Sharing<'s> {
     /// The lengths of those of this rank's output files that the revision knows.
     fn outputs(&self, named: &[Vec<u8>]) -> Result<Vec<OutputLength>> {
         let mut lengths: Vec<OutputLength> = Vec::new();
-        let own = |shard: &&Saved| !self.same_ranks() || shard.entry.shard == self.rank;
+        let own = |shard: &&SavedShard| !self.same_ranks() || shard.entry.shard == self.rank;
         for output in self.shards.iter().filter(own).flat_map(|shard| &shard.outputs) {
             match lengths.iter().find(|known| known.name == output.name) {
                 Some(known) if known.bytes != output.bytes && named.contains(&output.name) => {

@@ -2,7 +2,7 @@
 //! publishes it there.
 
 use super::{
-    post::{Memory, Piece},
+    post::{Landing, Piece},
     words::Announced,
 };
 use crate::{
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 const BLOCKS_MAX: u64 = 1 << 40;
 
 /// A shard that another rank sends: the copy of a ward's shard on one level, or one that this rank is to read.
-pub(in crate::session) struct Held {
+pub(in crate::session) struct HeldShard {
     pub(in crate::session) from: usize,
     shard: u32,
     state: State,
@@ -54,15 +54,15 @@ struct Coming {
     lacking: usize,
 }
 
-impl Held {
+impl HeldShard {
     /// The shard of a ward, which is to be saved at `site`.
-    pub(in crate::session) fn new(ward: usize, site: Site, size: Size) -> Held {
-        Held { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
+    pub(in crate::session) fn new(ward: usize, site: Site, size: Size) -> HeldShard {
+        HeldShard { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
     }
 
     /// A shard of the level on `device` that `from` sends, to be read.
-    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> Held {
-        Held { from, shard, state: State::Awaited(Place::Memory(device)) }
+    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> HeldShard {
+        HeldShard { from, shard, state: State::Awaited(Place::Memory(device)) }
     }
 
     /// The ward gives up.
@@ -113,8 +113,8 @@ impl Held {
             let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes).ok());
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
-                Some(mapped) => Memory::Portion(mapped),
-                None => Memory::Own(room_for(bytes)?, bytes),
+                Some(mapped) => Landing::Portion(mapped),
+                None => Landing::Own(room_for(bytes)?, bytes),
             };
             Ok(Piece { level, at, memory })
         };
@@ -129,8 +129,8 @@ impl Held {
         if let State::Coming(coming) = &mut self.state {
             coming.lacking -= 1;
             match memory {
-                Memory::Portion(mapped) => coming.arrived.in_place(at, mapped),
-                Memory::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
+                Landing::Portion(mapped) => coming.arrived.in_place(at, mapped),
+                Landing::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
             }
         }
     }

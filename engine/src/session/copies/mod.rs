@@ -12,11 +12,11 @@ mod post;
 mod roles;
 mod words;
 
-pub(super) use held::Held;
-pub(super) use lane::{Lane, announce};
+pub(super) use held::HeldShard;
+pub(super) use lane::{CopyLane, announce};
 pub(super) use post::{Letter, Post, room_for, word};
 pub(super) use roles::{can_exchange, holders};
-pub(super) use words::Word;
+pub(super) use words::CopyWord;
 
 use crate::{
     capture::Base,
@@ -29,8 +29,8 @@ use std::sync::Arc;
 pub(super) struct Copying {
     pub(super) key: RevisionKey,
     /// `None` if this rank has no holder on the level.
-    pub(super) lane: Option<Lane>,
-    pub(super) held: Vec<Held>,
+    pub(super) lane: Option<CopyLane>,
+    pub(super) held: Vec<HeldShard>,
     /// All messages of this rank are through.
     pub(super) is_through: bool,
     /// The revision was complete before, and lies in more than one layout.
@@ -39,14 +39,14 @@ pub(super) struct Copying {
 
 impl Copying {
     /// The revision `key`, which goes from this rank by `lane`, and to the portions of what is `held` here.
-    pub(super) fn new(key: RevisionKey, lane: Option<Lane>, held: Vec<Held>) -> Copying {
+    pub(super) fn new(key: RevisionKey, lane: Option<CopyLane>, held: Vec<HeldShard>) -> Copying {
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
     /// What is to be told of this rank's part: a failure, unless the shard was given up before, which is told elsewhere.
     pub(super) fn failure(&self) -> Result<()> {
-        let lane = self.lane.iter().map(Lane::failure);
-        lane.chain(self.held.iter().map(Held::failure)).collect()
+        let lane = self.lane.iter().map(CopyLane::failure);
+        lane.chain(self.held.iter().map(HeldShard::failure)).collect()
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -68,8 +68,8 @@ impl Copying {
         if !self.is_through {
             return None;
         }
-        let lane = self.lane.iter().map(Lane::poll);
-        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(Held::poll)).collect();
+        let lane = self.lane.iter().map(CopyLane::poll);
+        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(HeldShard::poll)).collect();
         ended.map(|ended| ended.into_iter().collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Messages between a ward and its holder, which go on while both programs do. What lies between two ranks is one row of
 //! messages, whichever levels they belong to: a word says what the pieces after it are.
 
-use super::words::Word;
+use super::words::CopyWord;
 use crate::{
     device::Mapped,
     error::{Error, Result},
@@ -47,10 +47,10 @@ pub(in crate::session) enum Letter {
 pub(in crate::session) struct Piece {
     pub(in crate::session) level: usize,
     pub(super) at: u64,
-    pub(super) memory: Memory,
+    pub(super) memory: Landing,
 }
 
-pub(in crate::session) enum Memory {
+pub(in crate::session) enum Landing {
     /// A part of the portion that the piece belongs to.
     Portion(Mapped),
     /// So many bytes of this.
@@ -62,15 +62,15 @@ impl AsMut<[u8]> for Letter {
         match self {
             Letter::Length(bytes) => bytes,
             Letter::Word(bytes) => bytes,
-            Letter::Piece(Piece { memory: Memory::Portion(mapped), .. }) => mapped.as_mut(),
-            Letter::Piece(Piece { memory: Memory::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
+            Letter::Piece(Piece { memory: Landing::Portion(mapped), .. }) => mapped.as_mut(),
+            Letter::Piece(Piece { memory: Landing::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
         }
     }
 }
 
 impl Post {
     /// Starts to send a word to a holder: its length, and then the word.
-    pub(in crate::session) fn tell(&mut self, group: &dyn Group, to: usize, word: &Word) -> Result<()> {
+    pub(in crate::session) fn tell(&mut self, group: &dyn Group, to: usize, word: &CopyWord) -> Result<()> {
         let bytes = encode(word)?;
         self.send(group, to, Box::new((bytes.len() as u64).to_le_bytes()))?;
         self.send(group, to, Box::new(bytes))
@@ -182,6 +182,6 @@ pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Lette
     Ok(Letter::Word(bytes))
 }
 
-pub(in crate::session) fn word(bytes: &[u8]) -> Result<Word> {
+pub(in crate::session) fn word(bytes: &[u8]) -> Result<CopyWord> {
     decode(bytes)
 }

@@ -9,7 +9,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::session) enum Word {
+pub(in crate::session) enum CopyWord {
     /// How large the ward's next shard is, at most.
     Size(Box<Size>),
     /// The pieces of a shard come next.

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Failure, Result},
     ground::Instant,
     group::{Group, hear, tell},
-    place::{IoThreads, Shard, Staged, Writer},
+    place::{IoThreads, Shard, StagingTime, Writer},
     space::Aligned,
     stage::{Full, Outlet},
 };
@@ -183,7 +183,7 @@ impl Outlet for Fork<'_> {
         Ok(None)
     }
 
-    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged) {
+    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime) {
         if self.lanes.lanes.is_empty() {
             return self.here.end(shard, contents, staged);
         }

@@ -114,16 +114,16 @@ impl Wards {
 }
 
 /// Memory for a piece.
-enum Memory {
+enum PieceBuffer {
     Own(Aligned),
     Chunk(Chunk),
 }
 
-impl Memory {
+impl PieceBuffer {
     fn first(&mut self, bytes: u64) -> &mut [u8] {
         match self {
-            Memory::Own(own) => &mut own[..bytes as usize],
-            Memory::Chunk(chunk) => &mut chunk.bytes_mut()[..bytes as usize],
+            PieceBuffer::Own(own) => &mut own[..bytes as usize],
+            PieceBuffer::Chunk(chunk) => &mut chunk.bytes_mut()[..bytes as usize],
         }
     }
 }
@@ -215,7 +215,7 @@ impl Desk<'_, '_> {
     }
 
     /// Memory for a piece. A piece that is of no use any more is received all the same.
-    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<Memory> {
+    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<PieceBuffer> {
         let from = ward.rank;
         if bytes > self.piece_bytes {
             return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
@@ -225,12 +225,12 @@ impl Desk<'_, '_> {
             let parts = Error::Internal { what: format!("rank {from} sends parts of blocks") };
             let fits = if is_whole { saving.has_room(at, bytes) } else { Err(parts) };
             match fits.and_then(|()| self.chunk()) {
-                Ok(Some(chunk)) => return Ok(Memory::Chunk(chunk)),
+                Ok(Some(chunk)) => return Ok(PieceBuffer::Chunk(chunk)),
                 Ok(None) => {}
                 Err(error) => saving.fail(error),
             }
         }
-        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(Memory::Own)
+        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(PieceBuffer::Own)
     }
 
     fn chunk(&self) -> Result<Option<Chunk>> {
@@ -238,16 +238,16 @@ impl Desk<'_, '_> {
     }
 
     /// Has a piece written that has come.
-    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: Memory) {
+    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: PieceBuffer) {
         let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).filter(|saving| !saving.has_failed());
         let outlet = &mut self.hands.outlet;
         let taken = match memory {
-            Memory::Own(own) => {
+            PieceBuffer::Own(own) => {
                 let taken = saving.map(|saving| outlet.carry(saving, at, &own[..bytes as usize]));
                 *self.spare = Some(own);
                 taken
             }
-            Memory::Chunk(chunk) => saving.map(|saving| {
+            PieceBuffer::Chunk(chunk) => saving.map(|saving| {
                 let load = Load::new(chunk, saving.clone(), at, bytes)?;
                 outlet.take(saving, Full::Load(Arc::new(load))).map(drop)
             }),
