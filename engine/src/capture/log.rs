@@ -2,7 +2,7 @@
 //! regions, and streams that are written in pieces. A part is found by its item, its size and its offset there (paper
 //! 000, Figure 3b).
 //!
-//! Holds no address: I/O threads use what becomes of it after t2.
+//! The log holds no address of the program's memory: I/O threads use what becomes of it after t2.
 
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Log {
 struct Placed {
     kind: ItemKind,
     description: Arc<Description>,
-    /// The length of the item; of a stream, how far it was written.
+    /// The length of the item; for a stream, how far it was written.
     bytes: u64,
     parts: Vec<Part>,
 }
@@ -223,7 +223,7 @@ impl Placed {
     }
 }
 
-/// Takes the bytes from `from` to `to` out of `laid`.
+/// Takes the bytes from `from` to `to` out of the parts in `laid`.
 fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
     let before = laid.range(..from).next_back().map(|(_, part)| *part);
     let inside: Vec<Part> = laid.range(from..to).map(|(_, part)| *part).collect();

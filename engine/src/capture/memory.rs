@@ -25,7 +25,7 @@ impl RegionMemory {
         RegionMemory { address, bytes, rows: Rows::whole(bytes) }
     }
 
-    /// The same bytes, where `rows` say: from all of them in a row to places behind the address.
+    /// The same bytes where `rows` say that they lie, as offsets from the address, and no longer in one row.
     pub(super) fn in_rows(self, rows: Rows) -> RegionMemory {
         RegionMemory { rows, ..self }
     }

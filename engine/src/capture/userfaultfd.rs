@@ -152,7 +152,7 @@ impl Protection {
         self.set(pages, WRITEPROTECT_MODE_WP)
     }
 
-    /// The opposite; who waits for it goes on.
+    /// Lifts the protection of `pages`: whoever waits for them goes on.
     pub(super) fn lift(&self, pages: &Range<usize>) -> io::Result<()> {
         self.set(pages, 0)
     }
@@ -186,7 +186,7 @@ impl Protection {
         Ok(())
     }
 
-    /// The opposite; lifts all protection.
+    /// Ends what `register` began, and lifts all protection.
     pub(super) fn unregister(&self, pages: &Range<usize>) -> io::Result<()> {
         call(self.0.as_raw_fd(), UFFDIO_UNREGISTER, &mut range(pages))?;
         Ok(())

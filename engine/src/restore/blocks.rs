@@ -51,7 +51,8 @@ impl Stretch {
         (self.at..self.at + self.bytes).contains(&at)
     }
 
-    /// Its bytes from offset `at` of the portion on, `most` at the most. An error if one of their blocks is damaged.
+    /// The stretch's bytes from offset `at` of the portion on, at most `most` of them. An error if one of their blocks is
+    /// damaged.
     fn whole(&self, at: u64, most: u64) -> Result<&[u8]> {
         let from = at - self.at;
         let end = self.bytes.min(from.saturating_add(most));
@@ -120,7 +121,7 @@ impl BlockReader {
 
     /// The stretch that holds the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
-        // What was damaged is read again: it may have been let go of, or be mended meanwhile.
+        // A damaged block is read again: its revision may have been let go of, or the block mended, meanwhile.
         self.stretches.retain(|stretch| stretch.flaws.is_empty() || !stretch.holds(at));
         match self.stretches.iter().position(|stretch| stretch.holds(at)) {
             Some(index) => self.stretches[..=index].rotate_right(1),

@@ -111,7 +111,7 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
             let run = &runs[*index];
             portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))
         };
-        // What lies between the rows may be unreadable, and is not needed: each row is read alone.
+        // The bytes between the rows may be unreadable, and are not needed: each row is read alone.
         let read = read.or_else(|_| together.iter().map(alone).collect::<Result<Vec<_>>>())?;
         together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
         rest = others;

@@ -1,4 +1,4 @@
-//! Tests: a portion of a file in memory.
+//! For tests: a portion in a file that lies in memory.
 
 use crate::{
     device::File,

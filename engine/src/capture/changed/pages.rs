@@ -39,7 +39,7 @@ pub(crate) struct PageTracker {
 struct Watched {
     end: usize,
     kind: Kind,
-    /// Whether all of its pages were protected, and stayed so until they were told of.
+    /// Whether all pages of the range were protected, and stayed so until they were told of.
     is_known: bool,
 }
 
@@ -144,7 +144,7 @@ impl PageTracker {
         }
         let (begun, pages) = (out.len(), self.inside(range));
         let watched = self.watched_at(range).ok_or("it is not watched")?;
-        // Only when all of it is protected and told is it known.
+        // The range counts as known only once all of it is protected and told of.
         let was_known = std::mem::replace(&mut watched.is_known, false);
         let wanted = if watched.kind == Kind::OfFile { WantedPages::WrittenOrOfFile } else { WantedPages::Written };
         let told = if pages.is_empty() {

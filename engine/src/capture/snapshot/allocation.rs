@@ -18,7 +18,7 @@ const PLACES_AT: usize = 0x2000_0000_0000;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: u64 = 8192;
 
-/// All that only the program's instructions write.
+/// All memory of Mainstay's that nothing but the program's instructions writes.
 static PROTECTABLE: Mutex<Vec<Weak<OwnMapping>>> = Mutex::new(Vec::new());
 
 /// What the program says of memory that Mainstay allocates for it.
@@ -31,7 +31,7 @@ pub struct Allocated {
     pub same_address: bool,
 }
 
-/// Zeros at first; given back when nobody has it any more, and nobody copies it.
+/// Memory that Mainstay has allocated: zeros at first. It is given back once nobody has it any more, and nobody copies it.
 #[derive(Debug, Clone)]
 pub struct OwnMemory(Arc<OwnMapping>);
 
@@ -120,7 +120,7 @@ impl OwnMapping {
         Ok(allocation)
     }
 
-    /// Its addresses.
+    /// The addresses of the memory.
     pub(crate) fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + self.bytes
     }

@@ -4,7 +4,7 @@
 
 use std::{fs, time::Duration};
 
-/// A copy of less is over before a clone can be: that takes some hundred microseconds at least.
+/// A copy of fewer bytes is over before a clone can be made, which takes some hundred microseconds at least.
 const BYTES_MIN: u64 = 4 << 20;
 /// What is expected before anything was measured, of a machine that copies 16 GB/s.
 const COPY_NS_PER_BYTE: f64 = 0.06;

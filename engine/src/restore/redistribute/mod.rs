@@ -21,7 +21,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Range};
 
-/// A shard as ranks tell each other of it: without its extents, which only those need that read it.
+/// A shard as ranks describe it to each other: without its extents, which only the ranks that read it need.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SavedShard {
     pub(crate) entry: Entry,

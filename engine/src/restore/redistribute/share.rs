@@ -66,7 +66,7 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
     }
 }
 
-/// What fills the one box `region`, which need not be a rank's.
+/// Which bytes fill the one box `region`, which need not belong to a rank.
 pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Redistribution<'a>> {
     let (items, mut wanted) = (sharing.items(&region.description.name), Redistribution::default());
     sharing.check_alike(region, &items)?;
@@ -168,8 +168,8 @@ impl<'s> Sharing<'s> {
         Error::RegionMissing { name: name.to_owned(), why }
     }
 
-    /// An item without a place: this rank's own, or, of another number of ranks, what all of them had alike, or
-    /// what only rank 0 had.
+    /// The bytes for an item without a place: what this rank had saved; or, where the number of ranks has changed, what all
+    /// ranks had alike, or what only rank 0 had.
     fn whole<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
         let now = &region.description;
         let candidates: Vec<&(u32, &Item)> = if self.same_ranks() {
@@ -209,7 +209,7 @@ impl<'s> Sharing<'s> {
         };
         let [(first, one), others @ ..] = items else { return Ok(()) };
         if self.shards.len() == 1 {
-            // What the only rank of a job had, all of its ranks had.
+            // In a job of one rank, what that rank had is what all ranks had.
             return Ok(());
         }
         if others.is_empty() {
