@@ -2,7 +2,7 @@
 //! regions, and streams that are written in pieces. A part is found by its item, its size and its offset there (paper
 //! 000, Figure 3b).
 //!
-//! Holds no address: I/O threads use what becomes of it after t2.
+//! The log holds no address of the program's memory: I/O threads use what becomes of it after t2.
 
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Log {
 struct Placed {
     kind: ItemKind,
     description: Arc<Description>,
-    /// The length of the item; of a stream, how far it was written.
+    /// The length of the item; for a stream, how far it was written.
     bytes: u64,
     parts: Vec<Part>,
 }
@@ -46,7 +46,7 @@ struct Part {
 
 /// What is handed over at once: bytes of one item from `offset` on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Handed {
+pub(crate) struct HandedOver {
     item: usize,
     offset: u64,
     order: u64,
@@ -56,15 +56,15 @@ pub(crate) struct Handed {
     pub(crate) is_part: bool,
 }
 
-impl Handed {
+impl HandedOver {
     /// The piece without its first `bytes` bytes.
-    pub(crate) fn behind(self, bytes: u64) -> Handed {
-        Handed { offset: self.offset + bytes, ..self }
+    pub(crate) fn behind(self, bytes: u64) -> HandedOver {
+        HandedOver { offset: self.offset + bytes, ..self }
     }
 
     /// The piece as a part of a larger one, which begins in the log at this alignment, and is staged as the larger one would be.
-    pub(crate) fn part(self, from: u64, alignment: u64) -> Handed {
-        Handed { alignment, is_part: true, ..self.behind(from) }
+    pub(crate) fn part(self, from: u64, alignment: u64) -> HandedOver {
+        HandedOver { alignment, is_part: true, ..self.behind(from) }
     }
 }
 
@@ -75,18 +75,18 @@ impl Log {
     }
 
     /// Adds a region, which is then handed over whole.
-    pub(crate) fn region(&mut self, region: &Region) -> Handed {
+    pub(crate) fn region(&mut self, region: &Region) -> HandedOver {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
         let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
         self.items.push(Placed { kind, description, bytes, parts: Vec::new() });
         self.handed += 1;
-        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
     }
 
     /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
     /// the name of one.
-    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<Handed> {
+    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<HandedOver> {
         let item = match self.streams.get(name) {
             Some(item) => *item,
             None => {
@@ -109,7 +109,7 @@ impl Log {
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
-        Ok(Handed { item, offset, order: self.handed, alignment: 1, is_part: false })
+        Ok(HandedOver { item, offset, order: self.handed, alignment: 1, is_part: false })
     }
 
     /// How far the stream `name` was written; 0 if it is not there.
@@ -132,7 +132,7 @@ impl Log {
     }
 
     /// `bytes` bytes of what was handed over, `from` bytes behind its beginning, lie at `at` in the log.
-    pub(crate) fn lay(&mut self, handed: &Handed, from: u64, bytes: u64, at: u64) {
+    pub(crate) fn lay(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let item = &mut self.items[handed.item];
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
@@ -154,7 +154,7 @@ impl Log {
     }
 
     /// The pieces of all streams that were skipped, which are written as zeros.
-    pub(crate) fn gaps(&mut self) -> Vec<(Handed, u64)> {
+    pub(crate) fn gaps(&mut self) -> Vec<(HandedOver, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
             let (mut end, mut parts) = (0, item.parts.clone());
@@ -164,7 +164,8 @@ impl Log {
             {
                 if part.0 > end {
                     self.handed += 1;
-                    let handed = Handed { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
+                    let handed =
+                        HandedOver { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
                     gaps.push((handed, part.0 - end));
                 }
                 end = end.max(part.1);
@@ -222,7 +223,7 @@ impl Placed {
     }
 }
 
-/// Takes the bytes from `from` to `to` out of `laid`.
+/// Takes the bytes from `from` to `to` out of the parts in `laid`.
 fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
     let before = laid.range(..from).next_back().map(|(_, part)| *part);
     let inside: Vec<Part> = laid.range(from..to).map(|(_, part)| *part).collect();

@@ -14,7 +14,7 @@ impl Shard {
     /// The newest revision that stays in the only target until this one is complete, if the shard may share blocks with it;
     /// `key`: only that one.
     pub(crate) fn older(&self, key: Option<RevisionKey>) -> Option<(Portion, Arc<Kept>)> {
-        let [target] = self.targets() else { return None };
+        let [target] = &self.targets[..] else { return None };
         let Site { portion, ledger, retained, keep, .. } = &target.site;
         (*keep)?;
         let ledger = lock(ledger);
@@ -27,7 +27,7 @@ impl Shard {
     /// Has the shard saved as `led` says; before anything of it is written. Returns whether it can be. `lasts`: only if a
     /// whole one finds room after it.
     pub(crate) fn lead(&self, led: &Led, lasts: bool) -> Result<bool> {
-        let [target] = self.targets() else { return Ok(false) };
+        let [target] = &self.targets[..] else { return Ok(false) };
         let Site { ledger, allocation, retained, keep, .. } = &target.site;
         let frames = lock(ledger).frames_of(&led.shared);
         let Some(leading) = allocation.leading(&led.contents, &led.shared, frames) else { return Ok(false) };

@@ -5,12 +5,12 @@
 //! anything is in doubt all is saved.
 
 use super::{
+    attempt::Attempt,
     early::{After, Early, Way, hindrance},
     level::{Level, LevelKind},
-    settle::Attempt,
 };
 use crate::{
-    capture::{Base, Changes, Hashes, Lies, Plan, Region, Size, Written, audit},
+    capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit},
     commit::{Allocation, Complete, Need, RevisionKey},
     config::{Config, Predictor, Track},
     error::Result,
@@ -55,13 +55,13 @@ pub(super) struct Changing {
 }
 
 /// A plan, and where it holds.
-pub(super) struct Planned {
+pub(super) struct PlannedShard {
     pub(super) base: Arc<Base>,
     pub(super) plan: Plan,
     /// The blocks of the portion that were saved early, and what leads to them.
     pub(super) early: Vec<Blocks>,
     /// What is to be done if there is no room beside these.
-    pub(super) without: Option<Box<Planned>>,
+    pub(super) without: Option<Box<PlannedShard>>,
     /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
     of: Option<(RevisionKey, [u8; 16])>,
 }
@@ -73,7 +73,7 @@ impl Changing {
             return None;
         }
         let way: Box<dyn Changes> = match config.track {
-            Track::Hashes => Box::<Hashes>::default(),
+            Track::Hashes => Box::<ByHashes>::default(),
             track => match written(config) {
                 Ok(written) => Box::new(written),
                 Err(why) => {
@@ -83,7 +83,7 @@ impl Changing {
                             &format!("what changed is found by hashes, as written pages are not told here: {why}"),
                         );
                     }
-                    Box::<Hashes>::default()
+                    Box::<ByHashes>::default()
                 }
             },
         };
@@ -148,7 +148,7 @@ impl Changing {
         regions: &[Region],
         whole: &Size,
         small_below: u64,
-    ) -> Result<Option<Planned>> {
+    ) -> Result<Option<PlannedShard>> {
         let (since, stopped) = (self.since.take(), self.stopped.take());
         self.whole = Need::of(whole, RUNS);
         let before = level.saving.as_ref().and_then(Attempt::key);
@@ -159,7 +159,7 @@ impl Changing {
             lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
-            return Ok(plan.map(|plan| Planned { base, plan, early: Vec::new(), without: None, of: None }));
+            return Ok(plan.map(|plan| PlannedShard { base, plan, early: Vec::new(), without: None, of: None }));
         };
         let (clean, early) = {
             let mut way = lock(&self.way);
@@ -174,7 +174,7 @@ impl Changing {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
                 let of = (!plan.shared.is_empty()).then_some((key, layout));
-                Planned { base, plan, early: Vec::new(), without: None, of }
+                PlannedShard { base, plan, early: Vec::new(), without: None, of }
             })
         };
         let Some(early) = early else {
@@ -191,11 +191,11 @@ impl Changing {
         let with = planned(wide, all).and_then(|with| {
             let led = early.led_to_beside(&base, &with.plan.shared)?;
             let blocks = early.blocks_of(&with.plan.shared);
-            (!blocks.is_empty()).then_some(Planned { base: Arc::new(led), early: blocks, ..with })
+            (!blocks.is_empty()).then_some(PlannedShard { base: Arc::new(led), early: blocks, ..with })
         });
         let without = planned(base, clean);
         Ok(match with {
-            Some(with) => Some(Planned { without: without.map(Box::new), ..with }),
+            Some(with) => Some(PlannedShard { without: without.map(Box::new), ..with }),
             None => without,
         })
     }
@@ -240,9 +240,9 @@ impl Changing {
     }
 }
 
-impl Planned {
+impl PlannedShard {
     /// The plan for which this room was found; `None`: all is saved.
-    pub(super) fn for_room(self, allocation: &Allocation) -> Option<Planned> {
+    pub(super) fn for_room(self, allocation: &Allocation) -> Option<PlannedShard> {
         let planned = match self.without {
             Some(without) if allocation.early.is_empty() => *without,
             _ => self,

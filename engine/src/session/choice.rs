@@ -2,9 +2,11 @@
 //! that has it.
 
 use super::{
-    copies::{Post, Search},
+    copies::Post,
+    fetch::Search,
     flaws::{Attempted, Flaws},
-    level::{Level, LevelKind, Levels},
+    level::{Level, LevelKind},
+    levels::Levels,
 };
 use crate::{
     commit::{Complete, RevisionKey},
@@ -172,6 +174,15 @@ impl Levels {
         }
         self.iter().for_each(Level::hold_known);
     }
+}
+
+/// An error on all ranks unless all have asked for the same revision. Collective.
+pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
+    let asked = gather(group, &revision)?;
+    let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
+    let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
+    let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
+    Err(Error::argument("revision", why))
 }
 
 /// The revisions that are complete on a level and its copies together, the newest first: those that are `complete` on

@@ -1,12 +1,12 @@
 //! Making the layout of a space, and letting old ones go.
 
 use super::{
-    changed::Planned,
-    entry::Entry,
+    changed::PlannedShard,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
     places,
-    room::Sizes,
+    ranks::Entry,
+    room::ShardSizes,
 };
 use crate::{
     capture::{OWN_RUNS_MAX, Size},
@@ -207,7 +207,7 @@ impl Level {
     }
 
     /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.
-    pub(super) fn allocate(&self, sizes: Sizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
+    pub(super) fn allocate(&self, sizes: ShardSizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         if let (Some(planned), [ledger]) = (sizes.planned, &current.ledgers[..])
@@ -249,7 +249,7 @@ impl Level {
     fn allocate_sharing(
         &self,
         ledger: &Ledger,
-        Planned { plan, early, .. }: &Planned,
+        PlannedShard { plan, early, .. }: &PlannedShard,
         whole: &Size,
         retained: &[RevisionKey],
     ) -> Option<Allocation> {
@@ -282,7 +282,7 @@ impl Level {
     }
 
     /// Whether shards of these `sizes` go on finding room here beside the held revisions.
-    pub(super) fn lasts_beside_held(&self, sizes: Sizes<'_>) -> bool {
+    pub(super) fn lasts_beside_held(&self, sizes: ShardSizes<'_>) -> bool {
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         let lasts = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
             lock(ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())

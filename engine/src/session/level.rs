@@ -4,15 +4,8 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts,
-    diary::Diary,
-    domain::Domain,
-    flag::Alike,
-    held::Holds,
-    places::Note,
+    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::Alike, holds::Holds,
     record::Record,
-    settle::Attempt,
-    telling::{Failing, Telling},
 };
 pub use crate::space::LevelKind;
 use crate::{
@@ -31,32 +24,8 @@ use crate::{
 use std::{
     cmp::Reverse,
     collections::BTreeSet,
-    ops::Range,
     sync::{Arc, Mutex},
 };
-
-/// A level that a session is to have.
-#[derive(Debug, Clone)]
-pub struct LevelPlan {
-    pub kind: LevelKind,
-    pub device: Arc<dyn Device>,
-    /// Revisions whose number is a multiple of this go to the level; 0: none does.
-    pub every: u32,
-    /// How many complete revisions are kept on the level, at least 1.
-    pub keep: u32,
-    /// Where this rank keeps the copies of other ranks' shards, one device for each copy beside the one of the shard's own
-    /// rank: each a place on this rank's node.
-    pub copies: Vec<Arc<dyn Device>>,
-    /// Where copies of earlier jobs lie, and none are made any more: they are read, and go once there is something newer.
-    pub former: Vec<Arc<dyn Device>>,
-}
-
-impl LevelPlan {
-    /// How many places it has, its copies included.
-    pub(super) fn places(&self) -> usize {
-        1 + self.copies.len() + self.former.len()
-    }
-}
 
 /// Of the revisions that passed a level over, so many are known.
 const LACKS_MAX: usize = 100;
@@ -103,7 +72,7 @@ pub(super) struct Level {
     /// The revisions that it lacks because of that, the newest last: the same on all ranks. Of many, the newest alone.
     pub(super) lacks: Vec<RevisionKey>,
     /// Revisions that were not saved here, in a row.
-    pub(super) failing: Failing,
+    pub(super) failing: FailureStreak,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
     /// one.
     pub(super) unsaved: Option<Result<()>>,
@@ -175,124 +144,6 @@ impl Writers {
             Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => (0..holders.len()).filter(|shard| holders[*shard] == rank).collect(),
         }
-    }
-}
-
-/// The levels of a session, the nearest first; never none.
-pub(super) struct Levels {
-    // Fields are dropped in this order: what is told is written before the locks are let go.
-    /// On rank 0, where the farthest has a note.
-    pub(super) telling: Option<Telling>,
-    /// On rank 0, where the farthest is a directory.
-    pub(super) diary: Option<Diary>,
-    levels: Vec<Level>,
-    /// Others are opened later: nothing is told meanwhile.
-    pub(super) is_partial: bool,
-    /// What the farthest says of the others, where that is a directory.
-    pub(super) note: Option<Note>,
-}
-
-impl Levels {
-    /// Of at least one.
-    pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
-        assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, diary: None, levels, is_partial: false, note }
-    }
-
-    /// The level that a checkpoint waits for, and that is read first.
-    pub(super) fn nearest(&self) -> &Level {
-        &self.levels[0]
-    }
-
-    pub(super) fn nearest_mut(&mut self) -> &mut Level {
-        &mut self.levels[0]
-    }
-
-    pub(super) fn at(&self, index: usize) -> &Level {
-        &self.levels[index]
-    }
-
-    pub(super) fn at_mut(&mut self, index: usize) -> &mut Level {
-        &mut self.levels[index]
-    }
-
-    /// The level that outlives the others; the session was opened by its path.
-    pub(super) fn farthest(&self) -> &Level {
-        &self.levels[self.levels.len() - 1]
-    }
-
-    /// Who tells of the levels, and who notes what happens, with them all.
-    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, Option<&mut Diary>, &[Level]) {
-        (self.telling.as_mut(), self.diary.as_mut(), &self.levels)
-    }
-
-    /// The nearest level, and the farther ones.
-    pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
-        let (nearest, farther) = self.levels.split_at_mut(1);
-        (&mut nearest[0], farther)
-    }
-
-    /// The ranges of levels that are one level and its copies.
-    pub(super) fn families(&self) -> Vec<Range<usize>> {
-        let begins = (0..self.levels.len()).filter(|index| !self.levels[*index].is_copy());
-        let begins: Vec<usize> = begins.chain([self.levels.len()]).collect();
-        begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
-    }
-
-    /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
-    /// is complete on the copies of the nearest level was complete there before, as they are made of it.
-    pub(super) fn note_joint(&mut self, rank: usize) {
-        for family in self.families().into_iter().filter(|family| family.len() > 1) {
-            let asked = usize::from(family.start == 0);
-            let levels = &mut self.levels[family];
-            let has_copies = matches!(levels[1].writers, Writers::Holders(_));
-            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
-            let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
-            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
-            for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
-                if level.is_former() && level.newest() < newest {
-                    level.drop_all(rank);
-                }
-                level.joint.retain(|joint| Some(*joint) > newest);
-                level.joint.extend(newest);
-                level.hold_known();
-            }
-        }
-    }
-
-    /// Refuses a kind of which there is none.
-    pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
-        if self.iter().any(|level| level.kind == kind) {
-            return Ok(());
-        }
-        let names: Vec<&str> = self.iter().filter(|level| !level.is_copy()).map(|level| level.kind.name()).collect();
-        let why = format!("the session has no level {}; it has {}", kind.name(), names.join(" and "));
-        Err(Error::argument("level", why))
-    }
-
-    /// Puts what `open` makes of the level of this index in its place. After an error there is none.
-    pub(super) fn replace(&mut self, index: usize, open: impl FnOnce(Level) -> Result<Level>) -> Result<()> {
-        let opened = open(self.levels.remove(index))?;
-        self.levels.insert(index, opened);
-        Ok(())
-    }
-
-    /// Adds farther levels.
-    pub(super) fn extend(&mut self, levels: Vec<Level>) {
-        self.levels.extend(levels);
-    }
-
-    /// The levels themselves, where they end.
-    pub(super) fn into_levels(self) -> Vec<Level> {
-        self.levels
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
-        self.levels.iter()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
-        self.levels.iter_mut()
     }
 }
 
@@ -393,7 +244,7 @@ impl Level {
     }
 
     /// The newest revision of which something is known to lie here, whole or with the other copies.
-    fn newest(&self) -> Option<RevisionKey> {
+    pub(super) fn newest(&self) -> Option<RevisionKey> {
         self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied()).max()
     }
 
@@ -482,4 +333,8 @@ impl Level {
     pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
         self.current.iter().flat_map(|current| &current.ledgers)
     }
+}
+
+pub(super) fn lost_layout() -> Error {
+    Error::Internal { what: "a layout was made and is not there".to_owned() }
 }

@@ -19,11 +19,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The locks that this rank has from before a failure, and those that it takes after it: should an opening fail, the next one
 /// goes on with them.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Kept(Vec<Arc<Locks>>);
+pub(super) struct KeptLocks(Vec<Arc<Locks>>);
 
-impl Kept {
-    pub(super) fn new(locks: impl Iterator<Item = Arc<Locks>>) -> Kept {
-        Kept(locks.collect())
+impl KeptLocks {
+    pub(super) fn new(locks: impl Iterator<Item = Arc<Locks>>) -> KeptLocks {
+        KeptLocks(locks.collect())
     }
 
     pub(super) fn into_all(self) -> Vec<Arc<Locks>> {
@@ -48,7 +48,7 @@ pub(super) fn take(
     group: &dyn Group,
     device: &dyn Device,
     domain: &Domain,
-    kept: Option<&mut Kept>,
+    kept: Option<&mut KeptLocks>,
 ) -> Result<(Arc<Locks>, bool)> {
     let (rank, goes_on) = (group.rank() as u64, kept.is_some());
     let opened = kept.map_or_else(|| Locks::open(device).map(Arc::new), |kept| kept.of(device));

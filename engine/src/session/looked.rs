@@ -6,10 +6,11 @@ use super::{
     copies,
     domain::Domain,
     epoch::same_id,
-    held::Holds,
-    level::{Current, Level, LevelKind, LevelPlan, Mends, Writers},
-    locking::{self, Kept},
-    telling::Failing,
+    failing::FailureStreak,
+    holds::Holds,
+    level::{Current, Level, LevelKind, Mends, Writers},
+    locking::{self, KeptLocks},
+    plan::LevelPlan,
 };
 use crate::{
     commit::{Complete, Ledger, Opened, RevisionKey},
@@ -133,7 +134,7 @@ impl Looked {
         which: Range<usize>,
         config: &Config,
         holds: bool,
-        mut kept: Option<&mut Kept>,
+        mut kept: Option<&mut KeptLocks>,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         // What has to be kept for them until they have it.
@@ -294,7 +295,7 @@ impl Looked {
             under_feed: None,
             passed_over: 0,
             lacks: Vec::new(),
-            failing: Failing::default(),
+            failing: FailureStreak::default(),
             unsaved: None,
             remarked: None,
             config,

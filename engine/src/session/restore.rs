@@ -1,13 +1,13 @@
 //! Bringing the program back to the newest complete revision, or to the one that it asks for.
 
 use super::{
-    buffer::ask_for_one,
-    choice::{Choices, Chosen},
-    entry::{Call, Entry},
+    choice::{Choices, Chosen, ask_for_one},
+    entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::Level,
     program::Program,
+    ranks::Entry,
     reading::Reading,
     shards::Shards,
 };
@@ -23,7 +23,7 @@ use crate::{
         Portion,
         format::{self, Manifest, Note},
     },
-    stage::Order,
+    stage::TouchOrder,
     status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -72,7 +72,7 @@ impl Inner {
         self.program.due.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
-        self.means.touch(&self.levels, Order::BeginningFirst);
+        self.means.touch(&self.levels, TouchOrder::BeginningFirst);
         restored
     }
 
@@ -147,11 +147,10 @@ impl Inner {
             .collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
-        let (telling, diary, _) = self.levels.telling();
-        if let Some(telling) = telling {
+        if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&skipped);
         }
-        if let Some(diary) = diary {
+        if let Some(diary) = &mut self.outward.diary {
             diary.restored(revision.key, begun.elapsed().as_nanos() as u64, &skipped);
         }
         self.tell();
@@ -190,7 +189,7 @@ impl Inner {
             return;
         }
         let mut why = skipped.into_what();
-        if let (Some(telling), ..) = self.levels.telling() {
+        if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&why);
         }
         if why.is_empty() {

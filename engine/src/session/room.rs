@@ -5,13 +5,13 @@
 
 use super::{
     agreement::LevelFacts,
-    changed::Planned,
-    checkpoint::lost_layout,
-    entry::Entry,
+    attempt::Attempt,
+    changed::PlannedShard,
     epoch::Epoch,
-    held::Asked,
-    level::{Level, Levels},
-    settle::Attempt,
+    holds::Asked,
+    level::{Level, lost_layout},
+    levels::Levels,
+    ranks::Entry,
 };
 use crate::{
     capture::Size,
@@ -25,22 +25,22 @@ use crate::{
 
 /// How large the next shards are: this rank's own, and those whose portions it writes on a level.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes<'a> {
+pub(super) struct ShardSizes<'a> {
     pub(super) own: &'a Size,
     pub(super) written: &'a [Size],
     /// What of its own is to be written, if not all.
-    pub(super) planned: Option<&'a Planned>,
+    pub(super) planned: Option<&'a PlannedShard>,
 }
 
-impl<'a> Sizes<'a> {
+impl<'a> ShardSizes<'a> {
     /// On a level on which each rank writes its own portion.
-    pub(super) fn of_owner(own: &'a Size) -> Sizes<'a> {
-        Sizes::of_writer(own, std::slice::from_ref(own))
+    pub(super) fn of_owner(own: &'a Size) -> ShardSizes<'a> {
+        ShardSizes::of_writer(own, std::slice::from_ref(own))
     }
 
     /// On a level on which ranks write portions of others.
-    pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> Sizes<'a> {
-        Sizes { own, written, planned: None }
+    pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> ShardSizes<'a> {
+        ShardSizes { own, written, planned: None }
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Room {
 }
 
 /// What a rank has to tell of a level at t1.
-pub(super) enum Look {
+pub(super) enum RoomSought {
     /// The revision does not go there.
     NoTurn,
     /// The one before is still under way there: so it is said, even if it ends in this moment.
@@ -60,24 +60,24 @@ pub(super) enum Look {
     Found(Room),
 }
 
-impl Look {
+impl RoomSought {
     /// The same, if there is a `pool` too.
-    pub(super) fn with(self, pool: &Result<()>) -> Look {
+    pub(super) fn with(self, pool: &Result<()>) -> RoomSought {
         match self {
-            Look::Found(room) => Look::Found(Room { found: pool.clone().and(room.found), ..room }),
+            RoomSought::Found(room) => RoomSought::Found(Room { found: pool.clone().and(room.found), ..room }),
             other => other,
         }
     }
 
     pub(super) fn found(self) -> Option<Room> {
-        if let Look::Found(room) = self { Some(room) } else { None }
+        if let RoomSought::Found(room) = self { Some(room) } else { None }
     }
 
     pub(super) fn facts(&self) -> LevelFacts {
         match self {
-            Look::NoTurn => LevelFacts::default(),
-            Look::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
-            Look::Found(room) => room.facts(),
+            RoomSought::NoTurn => LevelFacts::default(),
+            RoomSought::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
+            RoomSought::Found(room) => room.facts(),
         }
     }
 }
@@ -95,14 +95,14 @@ impl Room {
 
 impl Level {
     /// Room for shards of these `sizes`, if nothing is under way here any more. Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: Sizes<'_>, epoch: &Epoch) -> Look {
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomSought {
         if !is_nearest && self.facts().busy.is_set() {
-            return Look::Busy;
+            return RoomSought::Busy;
         }
         // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        Look::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
+        RoomSought::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
     }
 
     /// Where the next shards go. `again`: looks for room once more. An error is the same on all ranks. Collective.
@@ -112,7 +112,7 @@ impl Level {
         entry: &Entry,
         room: Room,
         told: &LevelFacts,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
         again: &dyn Fn(&Level) -> Result<Option<Vec<Allocation>>>,
     ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
@@ -160,9 +160,9 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        look: Look,
+        look: RoomSought,
         told: &LevelFacts,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         if told.busy.is_set() {
             self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
@@ -177,11 +177,11 @@ impl Level {
         let found = match look {
             // Was found beside a revision that is not complete after all.
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
-            Look::Found(room) => {
+            RoomSought::Found(room) => {
                 let again = |level: &Level| level.allocate(sizes, &level.complete);
                 self.agree_on_room(epoch, entry, room, told, sizes, &again)
             }
-            Look::NoTurn | Look::Busy => Err(lost_layout()),
+            RoomSought::NoTurn | RoomSought::Busy => Err(lost_layout()),
         };
         self.or_note(found)
     }
@@ -205,7 +205,7 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         let found = self.have_room(epoch, entry, sizes);
         self.or_note(found)
@@ -214,7 +214,7 @@ impl Level {
 
 impl Level {
     /// Finds room for shards of these `sizes` outside of a checkpoint. An error is the same on all ranks. Collective.
-    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: Sizes<'_>) -> Result<Vec<Allocation>> {
+    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: ShardSizes<'_>) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let room = Room { found: self.allocate(sizes, &self.complete), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An empty portion for `shard`, one of `shards`, with room for so many blocks.
+/// An empty portion for `shard`, one of `shards`, with room for `blocks` blocks.
 pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64) -> Result<Portion> {
     let mut all = vec![0; shards as usize];
     if let Some(own) = all.get_mut(shard as usize) {

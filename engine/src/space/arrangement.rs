@@ -20,7 +20,8 @@ const GAP_MIN: u64 = 32 << 10;
 /// Which ranks share a file of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Per {
-    /// What suits the file system: one file for each node where a file makes its writers wait for each other, else one for all.
+    /// As it suits the file system: one file for each node where the writers of one file wait for each other, and else one file
+    /// for all.
     #[default]
     Auto,
     /// One file for the job.

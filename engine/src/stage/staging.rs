@@ -9,10 +9,10 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Contents, Handed, Log, Part, PartPlace, Plan, Region, Snapshot},
+    capture::{Contents, HandedOver, Log, Part, PartPlace, Plan, Region, Snapshot},
     error::{Error, Result},
     ground::{Instant, lock},
-    place::{Following, Load, Shard, Staged},
+    place::{Following, Load, Shard, StagingTime},
     pool::Pool,
     space::{
         Aligned,
@@ -59,7 +59,7 @@ pub(crate) struct Staging {
     later: Option<Later>,
     /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
     end: u64,
-    staged: Staged,
+    staged: StagingTime,
     pieces: Histogram,
     /// Whether staging was finished, or given up in order.
     ended: bool,
@@ -230,7 +230,7 @@ impl Staging {
     }
 
     /// Stages a part of a region, or notes where an older revision has it, or that it is zero.
-    fn put_part(&mut self, hands: &mut Hands<'_>, handed: &Handed, region: &Region, part: &Part) -> Result<()> {
+    fn put_part(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, region: &Region, part: &Part) -> Result<()> {
         match part.place {
             PartPlace::Shared(number) => {
                 let at = (self.shard.size().blocks() + number) * BLOCK_BYTES;
@@ -248,7 +248,7 @@ impl Staging {
         }
     }
 
-    fn put(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
+    fn put(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
             // The shard has failed: what is left would not be written.
             return Err(error.clone());
@@ -283,7 +283,7 @@ impl Staging {
     }
 
     /// Writes whole blocks from the program's memory. Bytes that share a block with others are gathered instead.
-    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
@@ -294,7 +294,7 @@ impl Staging {
     }
 
     /// Gathers `source` from `from` on.
-    fn gather(&mut self, hands: &mut Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
+    fn gather(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, from: usize, source: Source<'_>) -> Result<()> {
         if source.len() == 0 {
             self.log.lay(handed, 0, 0, self.end);
             return Ok(());

@@ -26,4 +26,4 @@ pub use outlook::{Loss, Survivor};
 pub use recovery::{Parts, Recovery, Way};
 pub use saved::Saved;
 pub use standing::{LevelStanding, Standing};
-pub(crate) use writer::Writer;
+pub(crate) use writer::StatusWriter;

@@ -5,7 +5,7 @@
 use super::{
     Saved,
     document::{Failures, Job, Node, Status},
-    outlook::{Held, Loss, Outlook, Survivor},
+    outlook::{HeldRevisions, Loss, Outlook, Survivor},
     seen::{Seen, newest_told, seen_of},
 };
 use crate::{
@@ -212,7 +212,7 @@ fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
 }
 
 fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> {
-    let held = |level: &LevelStanding| Held { own: level.complete.clone(), copies: level.copies.clone() };
+    let held = |level: &LevelStanding| HeldRevisions { own: level.complete.clone(), copies: level.copies.clone() };
     let outlook = Outlook::of(job, &levels.iter().map(held).collect::<Vec<_>>());
     let nodes = (0..job.nodes.len()).map(Loss::Node);
     [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()

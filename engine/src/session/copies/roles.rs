@@ -1,12 +1,13 @@
 //! Who holds the copies of whose shards.
 
-use super::super::{domain::Domain, level::LevelKind};
 use crate::{
     error::{Error, ErrorKind, Result},
     ground::pause,
     group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
     mutant::{self, Mutant},
     remark::Remark,
+    session::domain::Domain,
+    space::LevelKind,
 };
 use std::collections::BTreeSet;
 

@@ -220,7 +220,7 @@ impl Early {
 
     /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
     /// that is nothing.
-    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::Early> {
+    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
         let mut live = lock(&self.shared.live);
         if !live.has_begun {
             return None;
@@ -229,13 +229,13 @@ impl Early {
         live.predict(!self.says_steps, self.shared.rank);
         let saved = live.blocks.saved();
         let early = part.filter(|_| !saved.is_empty()).and_then(|part| match part.finish() {
-            Ok((runs, rows)) => Some(capture::Early::new(runs, rows, saved)),
+            Ok((runs, rows)) => Some(capture::EarlyBlocks::new(runs, rows, saved)),
             Err(error) => {
                 live.say(self.shared.rank, &error);
                 None
             }
         });
-        let count = early.as_ref().map_or(0, capture::Early::count);
+        let count = early.as_ref().map_or(0, capture::EarlyBlocks::count);
         live.end_interval(count, self.shared.rank);
         early
     }

@@ -1,9 +1,9 @@
 //! What wards and holders tell each other.
 
 use crate::{
-    commit::Handed,
+    commit::HandedLedger,
     error::Failure,
-    place::{Order, Staged},
+    place::{Order, StagingTime},
     space::format::PhaseRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) enum Word {
     Staged {
         /// The encoded `Contents`.
         contents: Vec<u8>,
-        staged: Staged,
+        staged: StagingTime,
     },
     GivenUp(Failure),
 }
@@ -35,5 +35,5 @@ pub(super) enum News {
 pub(super) struct Answer {
     pub(super) outcome: Result<PhaseRecord, Failure>,
     /// The ledger of the ward's portion; `None` if no order came with one.
-    pub(super) ledger: Option<Handed>,
+    pub(super) ledger: Option<HandedLedger>,
 }

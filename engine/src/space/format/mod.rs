@@ -49,7 +49,7 @@ pub enum Refusal {
     Foreign(String),
     /// Written by a later version.
     Newer { found: u32, known: u32, hint: String },
-    /// Was ours, and is not whole.
+    /// Written by Mainstay, and not whole any more.
     Damaged(String),
 }
 

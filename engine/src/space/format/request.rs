@@ -71,10 +71,10 @@ pub struct CheckpointRequest {
 /// What came of the wish that all objects leave a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Emptied {
-    /// Nobody wished it, or the program has no objects that could.
+    /// Nobody wished that objects leave, or the program has none that could.
     #[default]
     No,
-    /// They have left it.
+    /// All objects have left the node.
     Moved {
         objects: u64,
         /// Copies of shards, which go to other nodes with the revision.
@@ -82,7 +82,7 @@ pub enum Emptied {
         /// Copies that go on there, as the other nodes are too few to hold them.
         copies_stay: u64,
     },
-    /// They stay where they are, for this reason.
+    /// The objects stay where they are, for this reason.
     Refused(String),
 }
 
@@ -180,7 +180,7 @@ fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
     (bytes as u32, field)
 }
 
-/// `None`: it contradicts itself.
+/// `None` if the block contradicts itself.
 fn text_of(bytes: u32, field: &[u8]) -> Option<String> {
     let text = field.get(..usize::try_from(bytes).ok()?)?;
     std::str::from_utf8(text).ok().map(str::to_owned)

@@ -4,11 +4,9 @@
 //! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
 
 use super::{
-    held::Held,
-    lane::announce,
-    out_of_turn,
-    post::{self, Letter, Post},
-    words::Word,
+    copies::{CopyWord, HeldShard, Letter, Post, announce, out_of_turn, room_for, word},
+    flaws::{Attempted, Flaws, split_flaws},
+    levels::Levels,
 };
 use crate::{
     commit::{Complete, Kept},
@@ -17,10 +15,6 @@ use crate::{
     ground::{lock, pause},
     group::{Group, agree, gather},
     restore::pour,
-    session::{
-        flaws::{Attempted, Flaws, split_flaws},
-        level::Levels,
-    },
     space::Portion,
 };
 use serde::{Deserialize, Serialize};
@@ -41,7 +35,7 @@ struct Spot {
 }
 
 /// The search for the shards of one revision, each of which may lie in several spots.
-pub(in crate::session) struct Search {
+pub(super) struct Search {
     family: Range<usize>,
     candidate: Complete,
     /// For each shard the spots, the best first.
@@ -52,7 +46,7 @@ pub(in crate::session) struct Search {
 
 impl Search {
     /// Asks all ranks where they have shards of `candidate`, on the levels of `family`. Collective.
-    pub(in crate::session) fn begin(
+    pub(super) fn begin(
         group: &dyn Group,
         levels: &Levels,
         family: Range<usize>,
@@ -94,7 +88,7 @@ impl Search {
 
     /// Brings each rank its shard, from the best spot that has it whole as far as that is known; of a revision of another
     /// number of ranks, the shards that it tells of. The inner error says why there is none for some shard. Collective.
-    pub(in crate::session) fn bring(
+    pub(super) fn bring(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -129,7 +123,7 @@ impl Search {
 
     /// Brings each rank the shards that it has found lacking. Returns whether some could not be had from where they were
     /// looked for. Collective.
-    pub(in crate::session) fn bring_wanted(
+    pub(super) fn bring_wanted(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -145,7 +139,7 @@ impl Search {
 
     /// Brings this rank the shards that it wants, each whole: from its best spot, and where that is damaged from the next.
     /// The inner error says why there is none for some shard of some rank. Collective, with what each rank wants.
-    pub(in crate::session) fn bring_to(
+    pub(super) fn bring_to(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
@@ -235,7 +229,7 @@ impl Search {
     }
 
     /// Verifies what was read in vain, and passes over what is damaged. Returns whether anything was. Collective.
-    pub(in crate::session) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
+    pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
         let level = levels.at(self.family.start);
         let read = level.told_of.iter().flatten().chain(&level.fetched);
         let verify = |(portion, kept): &(Portion, Arc<Kept>)| {
@@ -260,7 +254,7 @@ impl Search {
     ) -> Result<Vec<(usize, Result<Option<(Portion, Arc<Kept>)>>)>> {
         let (rank, key) = (group.rank(), self.candidate.key);
         let mut came = Vec::new();
-        let mut queues: BTreeMap<usize, Vec<(usize, Held)>> = BTreeMap::new();
+        let mut queues: BTreeMap<usize, Vec<(usize, HeldShard)>> = BTreeMap::new();
         for &(to, shard) in wants {
             let Some(spot) = self.spot(shard) else { return Err(out_of_turn(to)) };
             match (spot.rank == rank, to == rank) {
@@ -270,15 +264,15 @@ impl Search {
                     let source = self.here(levels, shard).map(|(portion, kept)| Source::Published(portion, kept));
                     match source.and_then(|source| announce(&source, spot.level, key, None)) {
                         Ok((announced, stretches, _)) => {
-                            post.tell(group, to, &Word::Shard(Box::new(announced)))?;
+                            post.tell(group, to, &CopyWord::Shard(Box::new(announced)))?;
                             stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
                         }
-                        Err(error) => post.tell(group, to, &Word::GivenUp(spot.level, Failure::from(&error)))?,
+                        Err(error) => post.tell(group, to, &CopyWord::GivenUp(spot.level, Failure::from(&error)))?,
                     }
                 }
                 (false, true) => {
                     post.expect(spot.rank);
-                    let held = Held::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
+                    let held = HeldShard::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
                     queues.entry(spot.rank).or_default().push((shard, held));
                 }
                 (false, false) => {}
@@ -292,15 +286,15 @@ impl Search {
                     let held = queue.iter_mut().map(|(_, held)| held).find(|held| !held.is_there());
                     let Some(held) = held else { return Err(out_of_turn(from)) };
                     match letter {
-                        Letter::Length(length) => post.receive(group, from, post::room_for(length, from)?)?,
-                        Letter::Word(bytes) => match post::word(&bytes)? {
-                            Word::Shard(announced) => {
+                        Letter::Length(length) => post.receive(group, from, room_for(length, from)?)?,
+                        Letter::Word(bytes) => match word(&bytes)? {
+                            CopyWord::Shard(announced) => {
                                 for piece in held.take_on(*announced, key)? {
                                     post.receive(group, from, Letter::Piece(piece))?;
                                 }
                             }
-                            Word::GivenUp(_, failed) => held.give_up(failed.on(from)),
-                            Word::Size(_) => return Err(out_of_turn(from)),
+                            CopyWord::GivenUp(_, failed) => held.give_up(failed.on(from)),
+                            CopyWord::Size(_) => return Err(out_of_turn(from)),
                         },
                         Letter::Piece(piece) => held.take(piece),
                     }
