@@ -7,7 +7,6 @@
 mod bounds;
 mod document;
 mod ended;
-mod holder;
 mod journal;
 mod outlook;
 mod recovery;
@@ -19,7 +18,6 @@ mod writer;
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
 pub(crate) use ended::tell_end;
-pub(crate) use holder::with_holder;
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Entry, Event, Journal, Opening};
 pub use outlook::{Loss, Survivor};
