@@ -5,6 +5,7 @@
 //! read is believed before it was checked.
 
 mod bounds;
+mod closed;
 mod document;
 mod ended;
 mod journal;
@@ -15,6 +16,7 @@ mod seen;
 mod standing;
 mod writer;
 
+pub use closed::{last_lineage, was_closed};
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
 pub(crate) use ended::tell_end;

@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Result},
     group::host_name,
     space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts, note_opener, with_opener},
+    status::was_closed,
     survey::SpaceSurvey,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -65,7 +66,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
             continue;
         }
         // Without locks only a job's end in order says that nobody writes.
-        if SpaceSurvey::open_on(device)?.clean {
+        if was_closed(&device.directory(), &SpaceSurvey::open_on(device)?) {
             break;
         }
         return Err(in_use(locks.in_use()));
