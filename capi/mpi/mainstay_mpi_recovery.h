@@ -56,7 +56,7 @@ MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
 /* What is of the whole program, whichever of its files include this. */
 typedef struct mainstay_mpi_program {
   unsigned noted;          /* errors of MPI in the program's own calls */
-  int has_ended;           /* a job that has regrouped is over, and `last` was its world */
+  int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
 } mainstay_mpi_program;
@@ -552,6 +552,13 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *ne
 }
 
 /* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
+/* Whether mpiexec was asked for a heartbeat (--mca mpi_ft_detector true). On a busy machine MPI_Finalize of Open MPI 5.0.11 then
+ * waits for ever in the end of the heartbeat, though no rank has failed. */
+MAINSTAY_SHIM int mainstay_mpi_has_heartbeat(void) {
+  const char *asked = getenv("OMPI_MCA_mpi_ft_detector");
+  return asked && *asked && !strchr("0fFnNdD", *asked);
+}
+
 MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
   const double limit_s = 10; /* for ranks that neither end nor regroup */
   if (--job->references > 0) return;
@@ -567,7 +574,7 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
       if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, MAINSTAY_DIVIDED_UNKNOWN, 500e-6, limit_s) ==
                        MAINSTAY_MPI_NOT_YET)
         return;
-      if (!job->regroupings && !job->has_lost) {
+      if (!job->regroupings && !job->has_lost && !mainstay_mpi_has_heartbeat()) {
         MPI_Comm_free(&job->world);
       } else {
         if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
@@ -827,8 +834,8 @@ extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
 /* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status`
- * is what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
- * ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
+ * is what the program ends with, and is returned. After a recovery, and with a heartbeat, MPI_Finalize of Open MPI 5 can hang or
+ * crash. This then ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
  * has registered is called. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES

@@ -53,10 +53,13 @@ impl Inner {
 
     pub(super) fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         check_name(name)?;
-        let allocated = &mut self.program.not_begun("alloc")?.allocated;
+        let Program { regions, allocated, .. } = self.program.not_begun("alloc")?;
         if allocated.contains_key(name) {
             let why = "it has memory already; free that first, or take another name";
             return Err(Error::argument(format!("region {name:?}"), why));
+        }
+        if regions.all().iter().any(|region| region.description.name == name) {
+            return Err(Error::DuplicateName { name: name.to_owned() });
         }
         let memory = OwnMemory::new(name, bytes, how)?;
         allocated.insert(name.to_owned(), memory.clone());

@@ -65,7 +65,8 @@ impl Levels {
     }
 
     /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
-    /// is complete on the copies of the nearest level was complete there before, as they are made of it.
+    /// is complete on the copies of the nearest level was complete there before, as they are made of it. Where all copies are
+    /// former ones, the level keeps its newest revision as any does: nothing more is to stay once room was found.
     pub(super) fn note_joint(&mut self, rank: usize) {
         for family in self.families().into_iter().filter(|family| family.len() > 1) {
             let asked = usize::from(family.start == 0);
@@ -79,7 +80,9 @@ impl Levels {
                     level.drop_all(rank);
                 }
                 level.joint.retain(|joint| Some(*joint) > newest);
-                level.joint.extend(newest);
+                if has_copies || level.is_former() {
+                    level.joint.extend(newest);
+                }
                 level.hold_known();
             }
         }

@@ -160,7 +160,8 @@ impl Session {
     /// Memory for `bytes` bytes, in pages of 2 MiB where the system has them, of zeros; to be protected under `name`, or in
     /// parts. Local. It stays until `free`, or until the session and all that `OwnMemory` was cloned to are gone. With
     /// snapshots it is copied under write protection, which costs the program far less than a clone, unless `how` says
-    /// otherwise. `InvalidArgument`: the name has memory already, or its address is taken.
+    /// otherwise. `InvalidArgument`: the name has memory already, or its address is taken. `DuplicateName`: a region has the name,
+    /// and stays protected.
     pub fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         self.ours()?.allocate(name, bytes, how)
     }

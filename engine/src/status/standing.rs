@@ -4,6 +4,7 @@
 
 use super::{
     Saved,
+    closed::was_closed,
     document::{Failures, Job, Node, Status},
     outlook::{HeldRevisions, Loss, Outlook, Survivor},
     seen::{Seen, newest_told, seen_of},
@@ -69,7 +70,8 @@ impl Standing {
     /// Of the space in the directory `space`. Errors are those of a survey of it; what is wrong with other levels is told in
     /// `unseen`.
     pub fn of(space: &Path) -> Result<Standing> {
-        let survey = SpaceSurvey::open(space)?;
+        let mut survey = SpaceSurvey::open(space)?;
+        survey.clean = was_closed(space, &survey);
         let Places { all, mut unseen } = Places::of(space);
         let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
         // A job with one level came after the one that told it.

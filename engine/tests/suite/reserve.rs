@@ -435,8 +435,9 @@ fn what_cannot_be_reserved_is_refused() {
     job(&disk(&directory), &config(), &[MIB; 2], |rank| {
         rank.save(1).unwrap();
         if rank.rank == 0 {
-            refused(reserve(path, &wanted, &nothing), ErrorKind::InUse, &["in use"]);
-            refused(grow(path, &wanted, &nothing), ErrorKind::InUse, &["in use"]);
+            let by = format!("process {}", std::process::id());
+            refused(reserve(path, &wanted, &nothing), ErrorKind::InUse, &["in use", &by]);
+            refused(grow(path, &wanted, &nothing), ErrorKind::InUse, &["in use", &by]);
         }
         rank.save(2).unwrap();
     });

@@ -4,7 +4,8 @@
 
 use super::{
     BLOCK, Lineage, NUMBER_MAX, VERSION,
-    hash::{is_sealed, seal},
+    hash::{is_sealed, sealed},
+    text::{text_field, text_of},
 };
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -169,31 +170,9 @@ impl CheckpointAnswer {
     }
 }
 
-/// A text in a field of so many bytes: its length, and as much of it as there is room for.
-fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
-    let mut field = [0; BYTES];
-    let mut bytes = text.len().min(BYTES);
-    while !text.is_char_boundary(bytes) {
-        bytes -= 1;
-    }
-    field[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
-    (bytes as u32, field)
-}
-
-/// `None` if the block contradicts itself.
-fn text_of(bytes: u32, field: &[u8]) -> Option<String> {
-    let text = field.get(..usize::try_from(bytes).ok()?)?;
-    std::str::from_utf8(text).ok().map(str::to_owned)
-}
-
-fn sealed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
-    seal(&mut block);
-    block
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::hash::seal, *};
 
     #[test]
     fn a_request_and_its_answer_are_read_as_written_and_not_otherwise() {
