@@ -5,6 +5,7 @@
 
 use super::{
     agreement::LevelFacts,
+    copies,
     diary::Diary,
     domain::Domain,
     flag::Alike,
@@ -32,7 +33,7 @@ use std::{
     cmp::Reverse,
     collections::BTreeSet,
     ops::Range,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 /// A level that a session is to have.
@@ -110,9 +111,13 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
-    /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
-    /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
+    /// Of a level with copies: the newest revision that is complete on this level and on each of its copies, and one that is
+    /// complete on all of them together, which stay on each of them until the next is complete on all. Of any level: one
+    /// of which it has a part, and other levels the rest, which stays until a newer one is complete here.
     pub(super) joint: Vec<RevisionKey>,
+    /// A revision of which a shard was read here in vain: what is older may be as damaged, so that nothing newer shares
+    /// blocks with it.
+    pub(super) doubted: Option<RevisionKey>,
     /// Of a copy: the revision that this rank's holder was sent last, and what that has, if blocks of it are not to be sent
     /// once more.
     pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
@@ -120,6 +125,8 @@ pub(super) struct Level {
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards of which this rank tells the others, where they are looked for on a level and its copies.
     pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
+    /// Those of which other ranks tell, and whose portions this rank sees as well.
+    pub(super) in_sight: Vec<(u32, Portion)>,
     /// Shards that this rank has to read and did not get so far.
     pub(super) wanted: Mutex<BTreeSet<u32>>,
     /// That shard on its way to this level again.
@@ -185,13 +192,30 @@ pub(super) struct Levels {
     pub(super) is_partial: bool,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
+    /// Whether ranks can send each other shards, once that was tried.
+    can_exchange: OnceLock<bool>,
 }
 
 impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, diary: None, levels, is_partial: false, note }
+        let can_exchange = OnceLock::new();
+        Levels { telling: None, diary: None, levels, is_partial: false, note, can_exchange }
+    }
+
+    /// Whether a rank can read what another one sees. Collective.
+    pub(super) fn can_exchange(&self, group: &dyn Group) -> Result<bool> {
+        if group.size() == 1 {
+            return Ok(true);
+        }
+        match self.can_exchange.get() {
+            Some(can) => Ok(*can),
+            None => {
+                let can = copies::can_exchange(group)?;
+                Ok(*self.can_exchange.get_or_init(|| can))
+            }
+        }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -237,7 +261,16 @@ impl Levels {
     /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
     /// is complete on the copies of the nearest level was complete there before, as they are made of it.
     pub(super) fn note_joint(&mut self, rank: usize) {
-        for family in self.families().into_iter().filter(|family| family.len() > 1) {
+        for family in self.families() {
+            if family.len() == 1 {
+                let level = &mut self.levels[family.start];
+                let newest = level.complete.first().map(|complete| complete.key);
+                if level.joint.iter().any(|joint| Some(*joint) <= newest) {
+                    level.joint.retain(|joint| Some(*joint) > newest);
+                    level.hold_known();
+                }
+                continue;
+            }
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
             let has_copies = matches!(levels[1].writers, Writers::Holders(_));
@@ -363,6 +396,11 @@ impl Level {
         self.complete.iter().any(|complete| complete.key == key)
     }
 
+    /// Whether what is here is damaged, as far as is known, and nothing newer was saved since.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.is_some() && self.complete.first().map(|complete| complete.key) <= self.doubted
+    }
+
     /// The level is busy at its turn: `key` passes it over.
     pub(super) fn pass_over(&mut self, key: RevisionKey) {
         self.passed_over += 1;
@@ -419,7 +457,7 @@ impl Level {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         let site = |ledger: &Arc<Mutex<Ledger>>| {
             let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
-            if self.config.capture.is_incremental() { site.sharing(self.keep()) } else { site }
+            if self.config.capture.is_incremental() && !self.is_doubted() { site.sharing(self.keep()) } else { site }
         };
         self.current.as_ref()?.ledgers.get(written).map(site)
     }
@@ -445,7 +483,8 @@ impl Level {
 
     /// Forgets what was brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
-        (self.fetched, self.told_of, self.wanted) = (Vec::new(), None, Mutex::default());
+        (self.fetched, self.told_of, self.in_sight) = (Vec::new(), None, Vec::new());
+        self.wanted = Mutex::default();
     }
 
     /// Where the shard of `rank` in `candidate` lies, if it is in sight.

@@ -2,7 +2,7 @@
 //! fits together.
 
 use super::{
-    choice::joint,
+    choice::{joint, newest_of_all},
     copies,
     domain::Domain,
     epoch::same_id,
@@ -182,8 +182,15 @@ impl Looked {
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
-    pub(super) fn check_all(looked: &mut [Looked], config: &Config, known: Option<RevisionKey>) -> Result<()> {
+    /// Collective.
+    pub(super) fn check_all(
+        group: &dyn Group,
+        looked: &mut [Looked],
+        config: &Config,
+        known: Option<RevisionKey>,
+    ) -> Result<()> {
         one_history(looked)?;
+        note_spread(group, looked)?;
         check_sight(looked, known)?;
         // Nothing that was staged refuses the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
@@ -296,9 +303,11 @@ impl Looked {
             domain,
             device,
             joint,
+            doubted: None,
             sent: None,
             fetched: Vec::new(),
             told_of: None,
+            in_sight: Vec::new(),
             wanted: Mutex::default(),
             mending: None,
             locks_work,
@@ -357,6 +366,20 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
             family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
         }
         begin = end;
+    }
+    Ok(())
+}
+
+/// Notes a revision that is newer than all that are whole on one level, and complete on all levels together: what there is
+/// of it stays on each. Collective.
+fn note_spread(group: &dyn Group, looked: &mut [Looked]) -> Result<()> {
+    let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
+    let Some(newest) = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max()) else {
+        return Ok(());
+    };
+    if group.size() == 1 || copies::can_exchange(group)? {
+        let has = |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| it.key == newest);
+        looked.iter_mut().filter(has).for_each(|level| level.joint.insert(0, newest));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     capture::is_note_of_globals,
-    commit::{Complete, RevisionKey},
+    commit::RevisionKey,
     error::{Error, Result, named},
     group::{Group, agree, gather},
     restore::{BlockReader, Saved, Stored},
@@ -21,10 +21,7 @@ use crate::{
         format::{Entry, Item, Note},
     },
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose shards of the revision that was restored this rank can read by itself (`Session::shards`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,8 +45,8 @@ pub struct ShardItems {
 /// Where they lie.
 #[derive(Default)]
 pub(super) struct Shards {
-    /// The revision, and the level that it was read from.
-    of: Option<(LevelKind, Complete)>,
+    /// The revision, and the nearest level that it was read from.
+    of: Option<(LevelKind, Chosen)>,
     lying: BTreeMap<u32, (Portion, Entry)>,
     /// Those that were brought here, whole.
     brought: BTreeSet<u32>,
@@ -75,24 +72,23 @@ impl Inner {
         let ready = self.program.ready().and_then(|()| self.program.shards.check(wanted));
         let entry = self.enter_ready(Call::BringShards, ready)?;
         let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.shards);
-        let Some((kind, complete)) = shards.of else { return Ok(()) };
-        let families = self.levels.families().into_iter();
-        let family = families.into_iter().find(|family| self.levels.at(family.start).kind == kind).unwrap_or_default();
+        let Some((_, chosen)) = shards.of.clone() else { return Ok(()) };
         if shards.told.is_empty() {
-            let told = self.levels.tell_shards(group, family.clone(), &complete)?;
-            let is_alone = family.len() == 1;
+            let told = self.levels.tell_shards(group, &chosen)?;
             for (level, layout, saved) in told {
                 let shard = saved.entry.shard;
-                if is_alone && let Some(portion) = self.levels.at(level).portion_of(layout, shard) {
+                if !chosen.is_searched
+                    && let Some(portion) = self.levels.at(level).portion_of(layout, shard)
+                {
                     shards.lying.entry(shard).or_insert((portion, saved.entry));
                 }
                 shards.told.entry(shard).or_insert_with(|| ShardItems::of(saved.items, saved.notes));
             }
         }
-        let is_there = |shard: &u32| match family.len() {
-            // One that is damaged here may be whole in a copy, and is verified before it is called there.
-            2.. => shards.brought.contains(shard),
-            _ => shards.lying.contains_key(shard),
+        let is_there = |shard: &u32| match chosen.is_searched {
+            // One that is damaged here may be whole elsewhere, and is verified before it is called there.
+            true => shards.brought.contains(shard),
+            false => shards.lying.contains_key(shard),
         };
         let lacking: BTreeSet<u32> = wanted.iter().copied().filter(|shard| !is_there(shard)).collect();
         let mut lacks = [lacking.len() as u64];
@@ -100,22 +96,22 @@ impl Inner {
         if lacks == [0] {
             return Ok(());
         }
-        let mut search = Search::begin(group, &self.levels, family.clone(), &complete)?;
+        let mut search = Search::begin(group, &self.levels, &chosen)?;
         match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
             Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
-            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(family.start).device.path())),
+            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(chosen.level).device.path())),
         }
         Ok(())
     }
 }
 
 impl Levels {
-    /// What all shards of `complete` consist of, and where in the levels of `family` ranks see them: each shard at least
-    /// once. Collective.
-    fn tell_shards(&self, group: &dyn Group, family: Range<usize>, complete: &Complete) -> Result<Vec<Told>> {
+    /// What all shards of what was `chosen` consist of, and where ranks see them: each shard at least once. Collective.
+    fn tell_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<Told>> {
+        let complete = &chosen.complete;
         let (mut mine, mut flaws) = (Vec::new(), Flaws::default());
         let mut failed = Ok(());
-        for index in family.clone() {
+        for &index in &chosen.on {
             self.at(index).each_ledger(|ledger| {
                 for kept in ledger.found().into_iter().filter(|kept| kept.key() == complete.key) {
                     let portion = ledger.portion();
@@ -136,17 +132,17 @@ impl Levels {
         match (0..complete.shards).find(|shard| !is_told(shard)) {
             None => Ok(told),
             Some(shard) if flaws.is_empty() => {
-                let path = self.at(family.start).device.path();
+                let path = self.at(chosen.level).device.path();
                 Err(Error::OutOfSight { path, revision: complete.key.number, shard })
             }
-            Some(_) => Err(flaws.nothing_left(self.at(family.start).device.path())),
+            Some(_) => Err(flaws.nothing_left(self.at(chosen.level).device.path())),
         }
     }
 }
 
 impl Level {
     /// The portion of the shard in the layout, if this rank sees that.
-    fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
+    pub(super) fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
         let layouts = self.layouts.iter().filter(|file| file.header.layout_id == layout);
         layouts.flat_map(|file| file.portions()).find(|portion| portion.rank() == shard)
     }
@@ -160,31 +156,33 @@ impl ShardItems {
 }
 
 impl Shards {
-    /// Those of the revision that was `chosen`: of all levels that are one level and its copies, and those `seen` besides.
+    /// Those of the revision that was `chosen`, on all levels on which its shards lie, and those `seen` besides.
     pub(super) fn find(levels: &Levels, chosen: &Chosen, seen: BTreeMap<u32, (Portion, Entry)>) -> Shards {
         let key = chosen.complete.key;
         let mut lying = seen;
-        let family = levels.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
-        for level in family.map(|index| levels.at(index)) {
-            let brought = level.fetched.iter().filter(|(_, kept)| kept.key() == key);
-            lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        // What was brought for the restore counts, and then the nearest.
+        let brought = levels.at(chosen.level).fetched.iter().filter(|(_, kept)| kept.key() == key);
+        lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        for level in chosen.on.iter().map(|index| levels.at(*index)) {
             level.each_ledger(|ledger| {
-                let kept = ledger.found().into_iter().filter(|kept| kept.key() == key);
-                lying.extend(kept.map(|kept| (kept.entry.shard, (ledger.portion().clone(), kept.entry.clone()))));
+                for kept in ledger.found().into_iter().filter(|kept| kept.key() == key) {
+                    let here = || (ledger.portion().clone(), kept.entry.clone());
+                    lying.entry(kept.entry.shard).or_insert_with(here);
+                }
             });
         }
-        let of = Some((levels.at(chosen.level).kind, chosen.complete));
+        let of = Some((levels.at(chosen.level).kind, chosen.clone()));
         Shards { of, lying, ..Shards::default() }
     }
 
     /// Which revision they are of, and from which level that was read; `None` before a restore and after the next checkpoint
     /// has begun.
     pub(super) fn of(&self) -> Option<(LevelKind, RevisionKey)> {
-        self.of.map(|(kind, complete)| (kind, complete.key))
+        self.of.as_ref().map(|(kind, chosen)| (*kind, chosen.complete.key))
     }
 
     fn count(&self) -> u32 {
-        self.of.map_or(0, |(_, complete)| complete.shards)
+        self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.shards)
     }
 
     pub(super) fn here(&self) -> ShardsHere {
@@ -244,7 +242,7 @@ impl Shards {
             let blocks = BlockReader::new(portion.clone(), &manifest);
             self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
         }
-        let revision = self.of.map_or(0, |(_, complete)| complete.key.number);
+        let revision = self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.key.number);
         let Some(Opened { items, blocks, last }) = self.opened.get_mut(&shard) else { unreachable!("it was opened") };
         let stored = match last.take_if(|(last, _)| last == name) {
             Some(same) => same.1,
