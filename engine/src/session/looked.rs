@@ -190,8 +190,11 @@ impl Looked {
         known: Option<RevisionKey>,
     ) -> Result<()> {
         one_history(looked)?;
-        note_spread(group, looked)?;
-        check_sight(looked, known)?;
+        let spread = spread_newest(group, looked)?;
+        check_sight(looked, known.max(spread))?;
+        let has =
+            |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
+        looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
         // Nothing that was staged refuses the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         Ok(())
@@ -205,7 +208,7 @@ impl Looked {
 
     /// The newest revision that is whole here, with the copies of the level or without.
     pub(super) fn newest(&self) -> Option<RevisionKey> {
-        self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
+        self.found.complete.first().map(|complete| complete.key).max(self.joint.iter().copied().max())
     }
 
     /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
@@ -370,18 +373,13 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
     Ok(())
 }
 
-/// Notes a revision that is newer than all that are whole on one level, and complete on all levels together: what there is
-/// of it stays on each. Collective.
-fn note_spread(group: &dyn Group, looked: &mut [Looked]) -> Result<()> {
+/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
+/// is to stay on each. Collective.
+fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
     let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
-    let Some(newest) = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max()) else {
-        return Ok(());
-    };
-    if group.size() == 1 || copies::can_exchange(group)? {
-        let has = |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| it.key == newest);
-        looked.iter_mut().filter(has).for_each(|level| level.joint.insert(0, newest));
-    }
-    Ok(())
+    let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
+    let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
+    Ok(newest.filter(|_| comes_back))
 }
 
 /// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
