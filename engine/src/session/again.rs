@@ -33,7 +33,7 @@ impl Inner {
     pub(super) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
-        let Some(family) = family.filter(|family| family.len() > 1) else { return Ok(()) };
+        let Some(family) = family.filter(|_| chosen.is_searched) else { return Ok(()) };
         if chosen.complete.shards as usize != group.size() {
             return Ok(());
         }
@@ -137,8 +137,9 @@ impl Inner {
         if shards.contains(&self.epoch.group.rank()) {
             let site = level.site(0, allocation).ok_or_else(lost_layout)?;
             let source = Source::Published(own.0, own.1);
-            // By the thread of the copy after the level: the nearest level has none.
-            level.mending = Some(self.means.feed(index + 1, source, size.clone(), site)?);
+            // By the thread of the place after the level: the nearest level has none.
+            let by = (index + 1).min(self.means.feeders.len());
+            level.mending = Some(self.means.feed(by, source, size.clone(), site)?);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl Inner {
         let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
         let known = self.levels.iter().flat_map(Level::keys).max();
         let mut looked = Looked::at_all(group, &later.plans, which, config, self.program.holds_copies, kept)?;
-        Looked::check_all(&mut looked, config, known)?;
+        Looked::check_all(group, &mut looked, config, known)?;
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;

@@ -152,7 +152,7 @@ impl Changing {
         let (since, stopped) = (self.since.take(), self.stopped.take());
         self.whole = Need::of(whole, RUNS);
         let before = level.saving.as_ref().and_then(Attempt::key);
-        let complete = level.complete_with(before, ranks).first().copied();
+        let complete = level.complete_with(before, ranks).first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
         let Some((Complete { key, layout, .. }, base)) = base else {
             // From here on it is told what is written: what is zero then is so now.

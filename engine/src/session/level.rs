@@ -82,9 +82,13 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
-    /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
-    /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
+    /// Of a level with copies: the newest revision that is complete on this level and on each of its copies, and one that is
+    /// complete on all of them together, which stay on each of them until the next is complete on all. Of any level: one
+    /// of which it has a part, and other levels the rest, which stays until a newer one is complete here.
     pub(super) joint: Vec<RevisionKey>,
+    /// A revision of which a shard was read here in vain: what is older may be as damaged, so that nothing newer shares
+    /// blocks with it.
+    pub(super) doubted: Option<RevisionKey>,
     /// Of a copy: the revision that this rank's holder was sent last, and what that has, if blocks of it are not to be sent
     /// once more.
     pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
@@ -92,6 +96,8 @@ pub(super) struct Level {
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards of which this rank tells the others, where they are looked for on a level and its copies.
     pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
+    /// Those of which other ranks tell, and whose portions this rank sees as well.
+    pub(super) in_sight: Vec<(u32, Portion)>,
     /// Shards that this rank has to read and did not get so far.
     pub(super) wanted: Mutex<BTreeSet<u32>>,
     /// That shard on its way to this level again.
@@ -219,6 +225,11 @@ impl Level {
         self.complete.iter().any(|complete| complete.key == key)
     }
 
+    /// Whether what is here is damaged, as far as is known, and nothing newer was saved since.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.is_some() && self.complete.first().map(|complete| complete.key) <= self.doubted
+    }
+
     /// The level is busy at its turn: `key` passes it over.
     pub(super) fn pass_over(&mut self, key: RevisionKey) {
         self.passed_over += 1;
@@ -275,7 +286,7 @@ impl Level {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         let site = |ledger: &Arc<Mutex<Ledger>>| {
             let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
-            if self.config.capture.is_incremental() { site.sharing(self.keep()) } else { site }
+            if self.config.capture.is_incremental() && !self.is_doubted() { site.sharing(self.keep()) } else { site }
         };
         self.current.as_ref()?.ledgers.get(written).map(site)
     }
@@ -301,7 +312,14 @@ impl Level {
 
     /// Forgets what was brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
-        (self.fetched, self.told_of, self.wanted) = (Vec::new(), None, Mutex::default());
+        (self.fetched, self.told_of, self.in_sight) = (Vec::new(), None, Vec::new());
+        self.wanted = Mutex::default();
+    }
+
+    /// The portion of the shard in the layout, if this rank sees that.
+    pub(super) fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
+        let layouts = self.layouts.iter().filter(|file| file.header.layout_id == layout);
+        layouts.flat_map(|file| file.portions()).find(|portion| portion.rank() == shard)
     }
 
     /// Where the shard of `rank` in `candidate` lies, if it is in sight.

@@ -1,27 +1,45 @@
 //! The levels of a session, as a list: the nearest first, each with its copies behind it.
 
 use super::{
+    copies,
     level::{Level, LevelKind, Writers},
     places::NoteFile,
 };
 use crate::{
     commit::Complete,
     error::{Error, Result},
+    group::Group,
 };
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 /// The levels of a session, the nearest first; never none.
 pub(super) struct Levels {
     levels: Vec<Level>,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<NoteFile>,
+    /// Whether ranks can send each other shards, once that was tried.
+    can_exchange: OnceLock<bool>,
 }
 
 impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<NoteFile>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { levels, note }
+        Levels { levels, note, can_exchange: OnceLock::new() }
+    }
+
+    /// Whether a rank can read what another one sees. Collective.
+    pub(super) fn can_exchange(&self, group: &dyn Group) -> Result<bool> {
+        if group.size() == 1 {
+            return Ok(true);
+        }
+        match self.can_exchange.get() {
+            Some(can) => Ok(*can),
+            None => {
+                let can = copies::can_exchange(group)?;
+                Ok(*self.can_exchange.get_or_init(|| can))
+            }
+        }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -68,7 +86,16 @@ impl Levels {
     /// is complete on the copies of the nearest level was complete there before, as they are made of it. Where all copies are
     /// former ones, the level keeps its newest revision as any does: nothing more is to stay once room was found.
     pub(super) fn note_joint(&mut self, rank: usize) {
-        for family in self.families().into_iter().filter(|family| family.len() > 1) {
+        for family in self.families() {
+            if family.len() == 1 {
+                let level = &mut self.levels[family.start];
+                let newest = level.complete.first().map(|complete| complete.key);
+                if level.joint.iter().any(|joint| Some(*joint) <= newest) {
+                    level.joint.retain(|joint| Some(*joint) > newest);
+                    level.hold_known();
+                }
+                continue;
+            }
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
             let has_copies = matches!(levels[1].writers, Writers::Holders(_));

@@ -2,7 +2,7 @@
 //! fits together.
 
 use super::{
-    choice::joint,
+    choice::{joint, newest_of_all},
     copies,
     domain::Domain,
     epoch::same_id,
@@ -185,9 +185,19 @@ impl Looked {
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
-    pub(super) fn check_all(looked: &mut [Looked], config: &Config, known: Option<RevisionKey>) -> Result<()> {
+    /// Collective.
+    pub(super) fn check_all(
+        group: &dyn Group,
+        looked: &mut [Looked],
+        config: &Config,
+        known: Option<RevisionKey>,
+    ) -> Result<()> {
         one_history(looked)?;
-        check_sight(looked, known)?;
+        let spread = spread_newest(group, looked)?;
+        check_sight(looked, known.max(spread))?;
+        let has =
+            |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
+        looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
         // Nothing that was staged refuses the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         Ok(())
@@ -201,7 +211,7 @@ impl Looked {
 
     /// The newest revision that is whole here, with the copies of the level or without.
     pub(super) fn newest(&self) -> Option<RevisionKey> {
-        self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
+        self.found.complete.first().map(|complete| complete.key).max(self.joint.iter().copied().max())
     }
 
     /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
@@ -302,9 +312,11 @@ impl Looked {
             domain,
             device,
             joint,
+            doubted: None,
             sent: None,
             fetched: Vec::new(),
             told_of: None,
+            in_sight: Vec::new(),
             wanted: Mutex::default(),
             mending: None,
             locks_work,
@@ -365,6 +377,15 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
         begin = end;
     }
     Ok(())
+}
+
+/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
+/// is to stay on each. Collective.
+fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
+    let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
+    let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
+    let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
+    Ok(newest.filter(|_| comes_back))
 }
 
 /// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the

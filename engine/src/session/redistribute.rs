@@ -132,7 +132,11 @@ impl Level {
     fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
         if let Some(told_of) = &self.told_of {
             let brought = told_of.iter().chain(&self.fetched);
-            return brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))).collect();
+            let brought = brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone())));
+            let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
+            let in_sight = self.in_sight.iter();
+            let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
+            return in_sight.chain(brought).collect();
         }
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         let portions = layouts.flat_map(|layout| layout.portions());

@@ -199,7 +199,7 @@ impl Inner {
         let holdable = nearest.find(group)?.holdable();
         // What is whole with the copies alone has no layout of its own.
         let joint =
-            nearest.joint.first().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
+            nearest.joint.iter().max().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };

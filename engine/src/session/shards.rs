@@ -5,7 +5,7 @@
 use super::{choice::Chosen, level::LevelKind, levels::Levels};
 use crate::{
     capture::is_note_of_globals,
-    commit::{Complete, RevisionKey},
+    commit::RevisionKey,
     error::{Error, Result, named},
     restore::{BlockReader, SavedShard, Stored},
     space::{
@@ -37,8 +37,8 @@ pub struct ShardItems {
 /// Where they lie.
 #[derive(Default)]
 pub(super) struct Shards {
-    /// The revision, and the level that it was read from.
-    pub(super) of: Option<(LevelKind, Complete)>,
+    /// The revision, and the nearest level that it was read from.
+    pub(super) of: Option<(LevelKind, Chosen)>,
     pub(super) lying: BTreeMap<u32, (Portion, Entry)>,
     /// Those that were brought here, whole.
     pub(super) brought: BTreeSet<u32>,
@@ -62,31 +62,33 @@ impl ShardItems {
 }
 
 impl Shards {
-    /// Those of the revision that was `chosen`: of all levels that are one level and its copies, and those `seen` besides.
+    /// Those of the revision that was `chosen`, on all levels on which its shards lie, and those `seen` besides.
     pub(super) fn find(levels: &Levels, chosen: &Chosen, seen: BTreeMap<u32, (Portion, Entry)>) -> Shards {
         let key = chosen.complete.key;
         let mut lying = seen;
-        let family = levels.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
-        for level in family.map(|index| levels.at(index)) {
-            let brought = level.fetched.iter().filter(|(_, kept)| kept.key() == key);
-            lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        // What was brought for the restore counts, and then the nearest.
+        let brought = levels.at(chosen.level).fetched.iter().filter(|(_, kept)| kept.key() == key);
+        lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        for level in chosen.on.iter().map(|index| levels.at(*index)) {
             level.each_ledger(|ledger| {
-                let kept = ledger.found().into_iter().filter(|kept| kept.key() == key);
-                lying.extend(kept.map(|kept| (kept.entry.shard, (ledger.portion().clone(), kept.entry.clone()))));
+                for kept in ledger.found().into_iter().filter(|kept| kept.key() == key) {
+                    let here = || (ledger.portion().clone(), kept.entry.clone());
+                    lying.entry(kept.entry.shard).or_insert_with(here);
+                }
             });
         }
-        let of = Some((levels.at(chosen.level).kind, chosen.complete));
+        let of = Some((levels.at(chosen.level).kind, chosen.clone()));
         Shards { of, lying, ..Shards::default() }
     }
 
     /// Which revision they are of, and from which level that was read; `None` before a restore and after the next checkpoint
     /// has begun.
     pub(super) fn of(&self) -> Option<(LevelKind, RevisionKey)> {
-        self.of.map(|(kind, complete)| (kind, complete.key))
+        self.of.as_ref().map(|(kind, chosen)| (*kind, chosen.complete.key))
     }
 
     fn count(&self) -> u32 {
-        self.of.map_or(0, |(_, complete)| complete.shards)
+        self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.shards)
     }
 
     pub(super) fn here(&self) -> ShardsHere {
@@ -146,7 +148,7 @@ impl Shards {
             let blocks = BlockReader::new(portion.clone(), &manifest);
             self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
         }
-        let revision = self.of.map_or(0, |(_, complete)| complete.key.number);
+        let revision = self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.key.number);
         let Some(Opened { items, blocks, last }) = self.opened.get_mut(&shard) else { unreachable!("it was opened") };
         let stored = match last.take_if(|(last, _)| last == name) {
             Some(same) => same.1,
