@@ -443,7 +443,7 @@ typedef struct {
   void *context;
   uint32_t rank;
   uint32_t ranks;
-  // Ranks on this rank's node, itself included; 0: unknown.
+  // Ranks on this rank's node, itself included; 0: unknown, and each rank counts as a node of its own.
   uint32_t ranks_here;
   // Element-wise maximum over all ranks, in place.
   int (*all_max)(void *context, uint64_t *values, size_t count);

@@ -275,7 +275,8 @@ impl Choices {
 
 /// The newest revision that is complete over all these levels, whose `sights` are those of all ranks.
 pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Option<RevisionKey> {
-    let mut spread = Spread { lying: BTreeMap::new(), families: vec![0..1], is_shared: vec![true] };
+    let mut spread =
+        Spread { lying: BTreeMap::new(), families: std::iter::once(0..1).collect(), is_shared: vec![true] };
     sights.for_each(|sight| spread.add(0, std::slice::from_ref(sight)));
     let found = [Found::default()];
     spread.complete(&found, &[]).into_iter().map(|chosen| chosen.complete.key).max()
