@@ -101,7 +101,10 @@ impl Nodes {
             say(&format!("{spare} takes the place of {lost}"));
         }
         if ranks < self.ranks {
-            say(&format!("{ranks} ranks start in place of {}, as the nodes that answer have {slots} slots", self.ranks));
+            say(&format!(
+                "{ranks} ranks start in place of {}, as the nodes that answer have {slots} slots",
+                self.ranks
+            ));
         }
         if choice.slots() < ranks {
             say(&format!("{ranks} ranks share {} slots: several to a core", choice.slots()));

@@ -1,7 +1,8 @@
 //! Bringing the program back to the newest complete revision, or to the one that it asks for.
 
 use super::{
-    choice::{Choices, Chosen, ask_for_one},
+    choice::{Choices, ask_for_one},
+    chosen::Chosen,
     entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
