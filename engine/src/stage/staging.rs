@@ -19,7 +19,10 @@ use crate::{
         format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
     },
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// What a stream skips. A snapshot reads it after the call that staged it has returned: it stays as long as the program.
+static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; 1 << 20]);
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
@@ -215,12 +218,11 @@ impl Staging {
         }
         self.plan = plan;
         self.leave_all(hands)?;
-        let zeros = vec![0; 1 << 20];
         for (handed, bytes) in self.log.gaps() {
             let mut from = 0;
             while from < bytes {
-                let part = zeros.len().min((bytes - from) as usize);
-                self.put(hands, &handed.behind(from), Source::Row(&zeros[..part]))?;
+                let part = ZEROS.len().min((bytes - from) as usize);
+                self.put(hands, &handed.behind(from), Source::Row(&ZEROS[..part]))?;
                 from += part as u64;
             }
         }
