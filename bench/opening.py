@@ -69,14 +69,18 @@ def rows_of(case, empty, measured):
 
 
 def growth_rows(name, points, found):
-    """By how much it grew from the first point to the last, beside what it is given."""
+    """By how much it grew from the first point to the last, beside what it is given; by ranks, beside what bare
+    all-reduces grow by, from the first point on at which ranks share processors and wait for one another."""
+    if name == "ranks":
+        shared = [index for index, (ranks, *_) in enumerate(points) if ranks > os.cpu_count()]
+        points, found = ([of[index] for index in shared or range(len(points))] for of in (points, found))
     (first, *_), (last, *_) = points[0], points[-1]
     case = f"{name}, from {first} to {last}"
-    made = [rows.floor(case, "given", [last / first], "x")]
-    for metric in ("open", "restore"):
-        least, most = (of_point[metric] for of_point in (found[0], found[-1]))
-        made.append(rows.row(case, metric, [most / least], "x", "given", [last / first], 1))
-    return made
+    grown = {metric: found[-1][metric] / found[0][metric] for metric in ("allreduces", "open", "restore")}
+    given, reduced = [last / first], [grown.pop("allreduces")]
+    reference, against = ("allreduces", reduced) if name == "ranks" else ("given", given)
+    made = [rows.floor(case, "given", given, "x"), rows.floor(case, "allreduces", reduced, "x")]
+    return made + [rows.row(case, metric, [growth], "x", reference, against, 1) for metric, growth in grown.items()]
 
 
 def main():
