@@ -1,6 +1,5 @@
-//! Sets room in a file aside, for real, without a signal being able to interrupt that.
+//! Allocates room in a file, for real, without a signal being able to interrupt that.
 
-use super::{Allocate, NewFile};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -15,23 +14,6 @@ use std::{fs, io};
 /// Whether `file`, or the directory, lies in memory.
 pub(super) fn is_memory(file: &fs::File) -> bool {
     fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
-}
-
-/// Gives a new file its length, and sets aside as much of it as was asked for, where the file system `sets_aside`
-/// anything. A file that has its length is never made longer by a write.
-pub(super) fn set_aside(file: &fs::File, wanted: &NewFile, sets_aside: bool) -> io::Result<()> {
-    within_limit(wanted.bytes)?;
-    let bytes = i64::try_from(wanted.bytes).map_err(|_| too_large())?;
-    if wanted.allocate == Allocate::Blocks && is_memory(file) {
-        // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
-        allocate_at(file, 0, wanted.bytes)?;
-    } else if wanted.allocate == Allocate::Blocks && sets_aside {
-        wanted
-            .stretches
-            .iter()
-            .try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
-    }
-    if bytes > 0 { file.set_len(wanted.bytes) } else { Ok(()) }
 }
 
 /// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)

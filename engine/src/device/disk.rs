@@ -2,7 +2,7 @@
 
 use super::{
     Access, Device, File, FileSystem, LockFile, NewFile, Stripes,
-    allocate::{self, set_aside},
+    allocate,
     available,
     disk_file::DiskFile,
     lock::ByteLocks,
@@ -104,7 +104,7 @@ impl Device for Disk {
     fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         let file_system = if wanted.bytes > 0 { self.file_system() } else { FileSystem::Other };
         let file = self.make_empty(name, &file_system, wanted.stripes)?;
-        set_aside(&file.cached, wanted, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
+        wanted.set_aside(&file.cached, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
         Ok(Arc::new(file))
     }
 

@@ -1,10 +1,7 @@
 //! Parts of a file in memory (tmpfs), mapped: what a program saves is copied there, and messages between ranks are sent
 //! from there, and received there, without a copy between.
 
-use super::{
-    Mapping,
-    allocate::{allocate_at, is_memory},
-};
+use super::{Mapping, allocate::is_memory, huge::give_all};
 use std::{
     fs::File,
     io,
@@ -51,11 +48,12 @@ impl Whole {
         }
         let metadata = file.metadata()?;
         let bytes = metadata.len();
+        let map = Mapping::new(file, bytes)?;
         // The kernel would look at every page of what is allocated already.
         if metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
-            allocate_at(file, 0, bytes)?;
+            give_all(file, &map, bytes)?;
         }
-        Ok(whole.insert(Arc::new(Mapping::new(file, bytes)?)).clone())
+        Ok(whole.insert(Arc::new(map)).clone())
     }
 }
 
@@ -70,11 +68,6 @@ impl Mapped {
     /// this takes longer than the copy.
     pub(crate) fn touch(&self) {
         self.of.populate(self.at, self.bytes);
-    }
-
-    /// Has the pages of this part made huge ones, if that can be.
-    pub(crate) fn collapse(&self) {
-        self.of.collapse(self.at, self.bytes);
     }
 }
 

@@ -9,6 +9,7 @@ mod anonymous;
 mod disk;
 mod disk_file;
 mod file_system;
+mod huge;
 mod lazy;
 mod lock;
 mod mapped;
@@ -23,6 +24,7 @@ pub(crate) use allocate::{allocate_at, available, within_limit};
 pub(crate) use anonymous::Anonymous;
 pub use disk::Disk;
 pub use file_system::FileSystem;
+pub(crate) use huge::HugePages;
 pub(crate) use lock::{ByteLocks, forks};
 pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 

@@ -1,7 +1,12 @@
 //! What a new file is to be: how long, which parts of it will be written, how hard the room for them is
 //! promised, and over how many servers it is striped.
 
-use std::ops::Range;
+use super::{
+    Mapping,
+    allocate::{allocate_at, is_memory, within_limit},
+    huge::give_all,
+};
+use std::{fs::File, io, ops::Range};
 
 /// A file that is about to be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,6 +48,26 @@ impl NewFile {
     /// Bytes that will be written.
     pub fn written_bytes(&self) -> u64 {
         self.stretches.iter().map(|stretch| stretch.end - stretch.start).sum()
+    }
+
+    /// Gives the empty `file` its length, and sets aside as much of it as was asked for, where its file system `sets_aside`
+    /// anything. A file that has its length is never made longer by a write.
+    pub(super) fn set_aside(&self, file: &File, sets_aside: bool) -> io::Result<()> {
+        within_limit(self.bytes)?;
+        if self.bytes > 0 {
+            file.set_len(self.bytes)?;
+        }
+        match self.allocate {
+            // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
+            Allocate::Blocks if is_memory(file) => match Mapping::new(file, self.bytes.max(1)) {
+                Ok(map) => give_all(file, &map, self.bytes),
+                Err(_) => allocate_at(file, 0, self.bytes),
+            },
+            Allocate::Blocks if sets_aside => {
+                self.stretches.iter().try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

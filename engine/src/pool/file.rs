@@ -1,7 +1,7 @@
 //! The files of pools: their names, and who may open them.
 
 use crate::{
-    device::{self, allocate_at, within_limit},
+    device::{self, HugePages, Mapping, allocate_at, within_limit},
     error::{Error, Result},
     printable::printable_path,
 };
@@ -105,10 +105,26 @@ pub(super) fn set_length(file: &File, path: &Path, bytes: u64) -> Result<()> {
 
 /// Gives `file` the memory for `bytes` bytes from `at` on.
 pub(super) fn give_memory(file: &File, path: &Path, at: u64, bytes: u64) -> Result<()> {
-    allocate_at(file, at, bytes).map_err(|e| match e.raw_os_error() {
+    allocate_at(file, at, bytes).map_err(|e| ungiven(file, path, bytes, e))
+}
+
+/// The same with huge pages, step by step, for bytes up to `to` of a file that is mapped by `map`; returns the end of those
+/// that have their memory now.
+pub(super) fn give_huge(
+    file: &File,
+    path: &Path,
+    map: &Mapping,
+    pages: &mut HugePages,
+    (from, to): (u64, u64),
+) -> Result<u64> {
+    pages.give(file, map, from, to).map_err(|e| ungiven(file, path, to - from, e))
+}
+
+fn ungiven(file: &File, path: &Path, bytes: u64, error: io::Error) -> Error {
+    match error.raw_os_error() {
         Some(libc::ENOSPC) => full(path, bytes, available(file)),
-        _ => failed("making", path, e),
-    })
+        _ => failed("making", path, error),
+    }
 }
 
 /// Takes the memory for `bytes` bytes from `at` on back.

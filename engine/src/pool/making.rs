@@ -1,5 +1,5 @@
-//! Gives the chunks their memory, and takes it back. That takes a while, so whoever comes first does it and the others
-//! wait; if that member dies, another one goes on.
+//! Gives the chunks their memory, and takes it back. That takes a while, so whoever comes first does it, a step at a time,
+//! and the others wait for as much as they need; if that member dies, another one goes on.
 
 use super::{
     Pool, Shared, file,
@@ -7,7 +7,11 @@ use super::{
     size::{Aim, LOOK_AGAIN},
     word::{FREE, State, Word},
 };
-use crate::{config::PoolHeld, device::HUGE_PAGE, error::Result};
+use crate::{
+    config::PoolHeld,
+    device::{HUGE_PAGE, HugePages},
+    error::Result,
+};
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
 /// What the word `making` says: 0, one of these, or, from `MAKERS` on, the member that makes the memory.
@@ -19,26 +23,25 @@ const MAKERS: u64 = 1 << 32;
 /// How many waits time out before another member makes the memory too: making it twice changes no contents, and the
 /// member that is named as the maker may not know of it.
 const TIME_OUTS_MAX: u32 = 500;
-
 impl Pool {
     /// Has the memory of the chunks made, by this member or another, and at hand: of all chunks, or, in a pool that
     /// grows, of those that its members want, within what is free. Without it a copy would meet page faults, or a full
     /// /dev/shm. A pool that is held only for checkpoints makes nothing yet.
     pub(crate) fn make_memory(&self) -> Result<()> {
-        let shared = &*self.shared;
-        let aim = shared.aim(LOOK_AGAIN);
-        if shared.open_bytes() >= aim.target {
-            return Ok(());
-        }
-        shared.make_once(aim)?;
-        let (from, to) = (shared.sizes.at_hand.load(Ordering::Acquire), shared.made());
-        shared.sizes.seen.fetch_max(to, Ordering::AcqRel);
-        if from < to {
-            if shared.keeps_memory() {
-                shared.map.populate(shared.constants.chunks_at() as usize + from as usize, (to - from) as usize);
-            }
-            shared.sizes.at_hand.store(to, Ordering::Release);
-            shared.begin_at_own_place();
+        self.make_for(self.shared.aim(LOOK_AGAIN))
+    }
+
+    /// Has as much memory made, or waits for it, as lets all members go on; the rest may come while they copy.
+    pub(crate) fn make_least(&self) -> Result<()> {
+        let aim = self.shared.aim(LOOK_AGAIN);
+        // What has memory only while it is in use is made at once.
+        self.make_for(if self.shared.keeps_memory() { Aim { target: aim.least, ..aim } } else { aim })
+    }
+
+    fn make_for(&self, aim: Aim) -> Result<()> {
+        if self.shared.open_bytes() < aim.target {
+            self.shared.make_once(aim)?;
+            self.shared.meet();
         }
         Ok(())
     }
@@ -54,13 +57,15 @@ impl Pool {
 #[derive(Debug, Default)]
 struct Patience {
     maker: u64,
+    made: u64,
     time_outs: u32,
 }
 
 impl Patience {
-    fn meets(&mut self, maker: u64) {
-        if self.maker != maker {
-            *self = Patience { maker, time_outs: 0 };
+    /// Finds `maker` at work, who has made so much.
+    fn meets(&mut self, maker: u64, made: u64) {
+        if (self.maker, self.made) != (maker, made) {
+            *self = Patience { maker, made, time_outs: 0 };
         }
     }
 
@@ -70,14 +75,34 @@ impl Patience {
 }
 
 impl Shared {
+    /// Has what was made since the last look at hand. Returns whether there was anything.
+    pub(super) fn meet(&self) -> bool {
+        let from = self.sizes.at_hand.load(Ordering::Acquire);
+        if self.control().made_bytes.load(Ordering::SeqCst) <= from {
+            return false;
+        }
+        let to = self.made();
+        self.sizes.seen.fetch_max(to, Ordering::AcqRel);
+        if from >= to {
+            return false;
+        }
+        if self.keeps_memory() {
+            self.map.populate(self.constants.chunks_at() as usize + from as usize, (to - from) as usize);
+        }
+        // Several threads may meet the same memory.
+        self.sizes.at_hand.fetch_max(to, Ordering::AcqRel);
+        self.begin_at_own_place();
+        true
+    }
+
     fn make_once(&self, aim: Aim) -> Result<()> {
         let control = self.control();
         let (mut waited, mut patience) = (false, Patience::default());
         loop {
             let found = control.making.load(Ordering::Acquire);
-            patience.meets(found);
             // The words alone are not believed: if the memory were not there, a copy would end the program.
             let made = self.made();
+            patience.meets(found, made);
             match found {
                 _ if made >= aim.target => return Ok(()),
                 FULL if waited && made < aim.least => {
@@ -88,9 +113,12 @@ impl Shared {
                 FAILED if waited && made < aim.least => {
                     return Err(file::refused(self.path(), "another rank could not make it"));
                 }
-                _ if !patience.is_over() && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
+                _ if !patience.is_over() && self.maker(found).is_some_and(|maker| self.goes_on(maker)) => {
                     waited = true;
-                    let changed = || (control.making.load(Ordering::SeqCst) != found).then_some(());
+                    let changed = || {
+                        let is_over = control.making.load(Ordering::SeqCst) != found;
+                        (is_over || control.made_bytes.load(Ordering::SeqCst) >= aim.target).then_some(())
+                    };
                     // After a time-out the maker may have died.
                     if control.made.wait(changed) == Waited::TimedOut {
                         patience.time_outs += 1;
@@ -99,7 +127,10 @@ impl Shared {
                 _ => {
                     if control.making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
                     {
-                        return self.make(aim);
+                        self.sizes.is_making.store(true, Ordering::SeqCst);
+                        let made = self.make(aim);
+                        self.sizes.is_making.store(false, Ordering::SeqCst);
+                        return made;
                     }
                 }
             }
@@ -113,6 +144,11 @@ impl Shared {
 
     fn is_another(&self, maker: u32) -> bool {
         maker != self.member && self.is_alive(maker)
+    }
+
+    /// Whether another member, or another thread of this one, makes the memory.
+    fn goes_on(&self, maker: u32) -> bool {
+        self.is_another(maker) || maker == self.member && self.sizes.is_making.load(Ordering::SeqCst)
     }
 
     /// The member that makes the memory, by what `making` says. A number that no member has is nobody's.
@@ -160,38 +196,36 @@ impl Shared {
         if missing(to) > available {
             return Err(file::full(self.path(), missing(to), available));
         }
-        let made = self.make_stretch(from, to);
-        match made {
-            // Others were faster to take the memory, or the system gives no more.
-            Err(_) if from >= aim.least => Ok(()),
-            Err(crate::Error::PoolFull { .. }) if to > aim.least => {
-                self.make_stretch(from, aim.least).map(|()| self.tell_made(aim.least))
+        let (mut pages, mut at) = (HugePages::new(), from);
+        while at < to {
+            match self.make_step(at, to, &mut pages) {
+                Ok(end) => {
+                    self.tell_made(end);
+                    at = end;
+                }
+                // Others were faster to take the memory, or the system gives no more.
+                Err(_) if at >= aim.least => break,
+                Err(crate::Error::PoolFull { .. }) if to > aim.least => to = aim.least,
+                Err(failed) => return Err(failed),
             }
-            made => made.map(|()| self.tell_made(to)),
         }
+        Ok(())
     }
 
-    /// Makes the chunks from `from` to `to`, and what the tables say of them. Huge pages come first: asked for before
-    /// the rest is allocated they are made at once, else small pages are made first and then copied.
-    fn make_stretch(&self, from: u64, to: u64) -> Result<()> {
+    /// Makes chunks from `from` on, not beyond `to`, and what the tables say of them; returns their end.
+    fn make_step(&self, from: u64, to: u64, pages: &mut HugePages) -> Result<u64> {
         let constants = &self.constants;
         let table_from = constants.tables_bytes(0);
         file::give_memory(self.file(), self.path(), table_from, constants.tables_bytes(to) - table_from)?;
         self.sizes.seen.fetch_max(to, Ordering::AcqRel);
-        if !self.keeps_memory() || from >= to {
-            return Ok(());
+        if !self.keeps_memory() {
+            return Ok(to);
         }
-        let (at, bytes, page) = (constants.chunks_at() + from, to - from, 4096);
-        let begun = (0..bytes).step_by(HUGE_PAGE).try_for_each(|behind| {
-            // Only a range that holds a page already becomes a huge page.
-            file::give_memory(self.file(), self.path(), at + behind, page.min(bytes - behind))
-        });
-        let made = begun.and_then(|()| {
-            self.map.collapse(at as usize, bytes as usize);
-            file::give_memory(self.file(), self.path(), at, bytes)
-        });
+        let first = constants.chunks_at();
+        let made = file::give_huge(self.file(), self.path(), &self.map, pages, (first + from, first + to));
+        let made = made.map(|end| end - first);
         #[cfg(test)]
-        let made = made.and_then(|()| self.sizes.fails.lock().unwrap().map_or(Ok(()), |fails| Err(fails(self))));
+        let made = made.and_then(|end| self.sizes.fails.lock().unwrap().map_or(Ok(end), |fails| Err(fails(self))));
         made.inspect_err(|_| {
             // Memory is not taken from under a member that took over, nor from chunks that somebody still holds since
             // the pool was made smaller.
@@ -202,8 +236,11 @@ impl Shared {
         })
     }
 
+    /// Says that the first `bytes` bytes have their memory, and wakes who waits for it, or for a chunk.
     fn tell_made(&self, bytes: u64) {
         self.control().made_bytes.store(bytes, Ordering::SeqCst);
+        self.control().made.wake_all();
+        self.control().freed.wake_all();
     }
 
     /// Has chunks from `to` on taken no more, and takes the memory of the free ones back, unless another member makes
@@ -311,12 +348,13 @@ mod tests {
     #[test]
     fn each_maker_gets_its_time() {
         let mut patience = Patience::default();
-        let mut wait_for = |maker| {
-            patience.meets(maker);
+        let mut wait_for = |maker, made| {
+            patience.meets(maker, made);
             patience.time_outs += 1;
             patience.is_over()
         };
-        assert_eq!((0..2 * TIME_OUTS_MAX).filter(|round| wait_for(MAKERS + u64::from(round % 2))).count(), 0);
-        assert_eq!((1..).find(|_| wait_for(MAKERS)), Some(TIME_OUTS_MAX));
+        assert_eq!((0..2 * TIME_OUTS_MAX).filter(|round| wait_for(MAKERS + u64::from(round % 2), 0)).count(), 0);
+        assert_eq!((0..2 * TIME_OUTS_MAX).filter(|round| wait_for(MAKERS, u64::from(*round))).count(), 0);
+        assert_eq!((1..).find(|_| wait_for(MAKERS, 0)), Some(TIME_OUTS_MAX));
     }
 }

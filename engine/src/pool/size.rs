@@ -8,7 +8,6 @@
 use super::{Pool, Shared, available::Available, sizes::LastLook, word::WordRead};
 use crate::{
     device::HUGE_PAGE,
-    error::Result,
     ground::Instant,
     space::format::{BLOCK_BYTES, PoolBound},
 };
@@ -100,9 +99,14 @@ impl Pool {
         shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
     }
 
-    /// Fits the pool at t1, when all members have said what they want, and before they take chunks. Like `make_memory`;
-    /// besides, a pool that has memory only for chunks in use opens no more of them than there is room for now.
-    pub(crate) fn fit(&self) -> Result<()> {
+    /// Whether all memory is made that the pool is to have now.
+    pub(crate) fn is_made(&self) -> bool {
+        self.shared.open_bytes() >= self.shared.aim(LOOK_AGAIN).target
+    }
+
+    /// Fits the pool at t1, when all members have said what they want, and before they take chunks: a pool that has memory
+    /// only for chunks in use opens no more of them than there is room for now.
+    pub(crate) fn fit(&self) {
         let shared = &*self.shared;
         if shared.constants.grows() && !shared.keeps_memory() {
             let (made, least) = (shared.made(), shared.aim(LOOK_AGAIN).least);
@@ -111,7 +115,6 @@ impl Pool {
                 shared.shrink(to);
             }
         }
-        self.make_memory()
     }
 
     /// What bounds the size of the pool.

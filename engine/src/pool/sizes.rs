@@ -6,7 +6,10 @@ use super::{Shared, available::Available};
 #[cfg(test)]
 use crate::error::Error;
 use crate::{ground::Instant, space::format::PoolBound};
-use std::sync::{Mutex, atomic::AtomicU64};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 /// What this process knows of the pool's size.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(super) struct Sizes {
     pub(super) at_hand: AtomicU64,
     /// The most bytes that ever had memory: chunks beyond are nobody's.
     pub(super) seen: AtomicU64,
+    /// Whether a thread of this process makes memory.
+    pub(super) is_making: AtomicBool,
     /// The last look at what is free.
     pub(super) looked: Mutex<Option<LastLook>>,
     /// What a test has the pool find free.
@@ -45,6 +50,7 @@ impl Sizes {
         Sizes {
             chunk_bytes: constants.chunk_bytes.into(),
             at_hand: 0.into(),
+            is_making: false.into(),
             seen: seen.into(),
             looked: Mutex::new(None),
             #[cfg(test)]

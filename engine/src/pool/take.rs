@@ -21,6 +21,13 @@ impl Pool {
         {
             return Some(Err(error));
         }
+        // Memory may be made while all that was there before is in use.
+        self.take_open().or_else(|| if shared.meet() { self.take_open() } else { None })
+    }
+
+    /// Takes a free chunk of those at hand.
+    fn take_open(&self) -> Option<Result<Chunk>> {
+        let shared = &*self.shared;
         let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
         let entries = &entries[..open.min(entries.len())];
         if entries.is_empty() {

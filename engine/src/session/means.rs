@@ -125,7 +125,7 @@ impl Means {
         match self.own_pool() {
             Some((pool, _)) => {
                 pool.pool().set_chunk(facts);
-                pool.pool().fit()
+                pool.fit()
             }
             None => Ok(()),
         }

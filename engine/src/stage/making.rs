@@ -34,8 +34,8 @@ impl PoolInMaking {
     /// Has the memory that is lacking made by a thread of its own.
     pub(crate) fn begin(&mut self) {
         if self.pool.lacks() >= FEW_BYTES {
-            // If no thread can be started, the memory is made when it is needed.
-            self.spawn(|pool| pool.make_memory());
+            // If no thread can be started, the memory is made when it is needed. More may be wanted meanwhile.
+            self.spawn(|pool| pool.make_memory().and_then(|()| pool.make_memory()));
         }
     }
 
@@ -56,15 +56,29 @@ impl PoolInMaking {
         }
     }
 
-    /// The pool with its memory, waited for or made here, and without chunks that wrongly say they are this member's.
-    /// After a failure the next call tries again.
+    /// The pool, with as much of its memory as lets all members go on, and without chunks that wrongly say they are this
+    /// member's. What is lacking comes while the program copies. After a failure the next call tries again.
     pub(crate) fn get(&mut self) -> Result<&Pool> {
-        if let Some(thread) = self.begun.take() {
+        if let Some(thread) = self.begun.take_if(|thread| thread.is_finished()) {
             thread.join().unwrap_or_else(|_| Err(panicked()))?;
         }
-        self.pool.make_memory()?;
+        self.make_beside()?;
         self.pool.repair();
         Ok(&self.pool)
+    }
+
+    /// Fits the pool at t1, once all members have said what they save.
+    pub(crate) fn fit(&mut self) -> Result<()> {
+        self.pool.fit();
+        self.make_beside()
+    }
+
+    /// Has the least made that lets all members go on, and the rest by a thread beside the program.
+    fn make_beside(&mut self) -> Result<()> {
+        if !self.pool.is_made() {
+            self.begin();
+        }
+        if self.begun.is_some() { self.pool.make_least() } else { self.pool.make_memory() }
     }
 
     fn spawn(&mut self, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {

@@ -3,7 +3,7 @@
 
 use crate::{
     device::Mapped,
-    ground::{Instant, spawn},
+    ground::spawn,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
@@ -12,15 +12,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
 };
 
 /// So much is touched before the thread looks whether its session has ended.
 const PART_BYTES: usize = 4 << 20;
-/// What making large pages of so much may take. The kernel waits for all processors meanwhile: where others use them, that
-/// takes a hundred times as long as touching the small ones, and holds up whoever needs memory.
-const COLLAPSE_MAX: Duration = Duration::from_millis(8);
-
 /// Which pages are touched first: those that are used next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TouchOrder {
@@ -76,7 +71,6 @@ impl Drop for Touching {
 }
 
 fn run(work: &Receiver<(Mapped, TouchOrder)>, is_over: &AtomicBool) {
-    let mut collapses = true;
     for (mapped, order) in work {
         let bytes = mapped.as_ref().len();
         let mut parts: Vec<usize> = (0..bytes).step_by(PART_BYTES).collect();
@@ -87,13 +81,7 @@ fn run(work: &Receiver<(Mapped, TouchOrder)>, is_over: &AtomicBool) {
             if is_over.load(Ordering::Acquire) {
                 return;
             }
-            let part = mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64);
-            if collapses {
-                let begun = Instant::now();
-                part.collapse();
-                collapses = begun.elapsed() <= COLLAPSE_MAX;
-            }
-            part.touch();
+            mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64).touch();
         }
     }
 }

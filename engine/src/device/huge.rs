@@ -1,0 +1,79 @@
+//! Memory of a file in huge pages, where the kernel has some at hand: made so from the beginning, memory takes a quarter of
+//! the time that small pages take, and none of them has to be met afterwards.
+
+use super::{HUGE_PAGE, Mapping, allocate::allocate_at};
+use crate::ground::Instant;
+use std::{fs::File, io, time::Duration};
+
+/// The most that is given at a time.
+const STEP_MAX: u64 = 64 << 20;
+/// The first huge pages that are asked for show how long they take. Fewer gain less than asking for them costs.
+const STEP_LEAST: u64 = 8 << 20;
+/// What asking for huge pages may take: the kernel waits for all processors,
+const ASKING_MAX: Duration = Duration::from_millis(4);
+/// and clears memory. Where memory lies in pieces, or others use the processors, huge pages take ten times as long as small
+/// ones, which take this long for each MiB.
+const MIB_MAX: Duration = Duration::from_micros(500);
+const SMALL_PAGE: u64 = 4096;
+
+/// How a file is given its memory, step by step.
+#[derive(Debug)]
+pub(crate) struct HugePages {
+    /// How much is given next.
+    step: u64,
+    /// Whether they have not taken too long so far.
+    are_quick: bool,
+}
+
+impl HugePages {
+    pub(crate) fn new() -> HugePages {
+        HugePages { step: STEP_LEAST, are_quick: true }
+    }
+
+    /// Gives `file`, which is mapped by `map` from its beginning on, the memory for bytes from `from` on, up to `to`; returns
+    /// the end of those that have it now.
+    pub(crate) fn give(&mut self, file: &File, map: &Mapping, from: u64, to: u64) -> io::Result<u64> {
+        let bytes = self.step.min(to - from);
+        if self.are_quick && bytes >= STEP_LEAST {
+            // Only a range that holds a page already becomes a huge page; asked for before the rest is allocated they are
+            // made at once, else small pages are made first and then copied.
+            (0..bytes)
+                .step_by(HUGE_PAGE)
+                .try_for_each(|behind| allocate_at(file, from + behind, SMALL_PAGE.min(bytes - behind)))?;
+            let begun = Instant::now();
+            map.collapse(from as usize, bytes as usize);
+            self.are_quick = begun.elapsed() <= ASKING_MAX + MIB_MAX * (bytes >> 20) as u32;
+        }
+        allocate_at(file, from, bytes)?;
+        self.step = (2 * self.step).min(STEP_MAX);
+        Ok(from + bytes)
+    }
+}
+
+/// Gives the first `bytes` bytes of `file`, which `map` maps, their memory.
+pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64) -> io::Result<()> {
+    let (mut pages, mut given) = (HugePages::new(), 0);
+    while given < bytes {
+        given = pages.give(file, map, given, bytes)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn all_of_a_file_has_its_memory_whatever_its_length() {
+        for bytes in [1, STEP_LEAST - 1, STEP_LEAST, STEP_LEAST + 4097, 2 * STEP_MAX + (3 << 20) + 5] {
+            let file = tempfile::tempfile_in("/dev/shm").unwrap();
+            file.set_len(bytes).unwrap();
+            give_all(&file, &Mapping::new(&file, bytes).unwrap(), bytes).unwrap();
+            let found = file.metadata().unwrap();
+            assert_eq!(found.len(), bytes);
+            assert!(found.blocks() * 512 >= bytes, "{} of {bytes}", found.blocks() * 512);
+            assert!(found.blocks() * 512 < bytes + 2 * HUGE_PAGE as u64);
+        }
+    }
+}
