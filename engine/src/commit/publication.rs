@@ -6,6 +6,7 @@ use crate::{
     space::{
         Aligned, Portion,
         format::{BLOCK_BYTES, Entry, Hash, Manifest, PhaseRecord, blocks_for, hash},
+        pack_manifest,
     },
 };
 
@@ -33,7 +34,7 @@ pub(crate) struct Described<'a> {
 impl<'a> Publication<'a> {
     /// Adds the metadata, with these `rows` of hashes, whole blocks. An error if memory is short.
     pub(crate) fn describe(self, rows: &[u8], portion: &Portion) -> Result<Described<'a>> {
-        let manifest = self.manifest.build();
+        let manifest = pack_manifest(self.manifest.build());
         let bytes = blocks_for((rows.len() + manifest.len()) as u64) * BLOCK_BYTES;
         if bytes > self.allocation.meta.count * BLOCK_BYTES {
             return Err(Error::Internal { what: "a manifest is longer than what was set aside for it".to_owned() });

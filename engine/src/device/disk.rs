@@ -1,9 +1,7 @@
 //! A directory of the file system.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, NewFile, Stripes,
-    allocate,
-    available,
+    Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available,
     disk_file::DiskFile,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},

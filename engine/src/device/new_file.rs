@@ -63,9 +63,10 @@ impl NewFile {
                 Ok(map) => give_all(file, &map, self.bytes),
                 Err(_) => allocate_at(file, 0, self.bytes),
             },
-            Allocate::Blocks if sets_aside => {
-                self.stretches.iter().try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))
-            }
+            Allocate::Blocks if sets_aside => self
+                .stretches
+                .iter()
+                .try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start)),
             _ => Ok(()),
         }
     }

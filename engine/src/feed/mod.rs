@@ -250,7 +250,7 @@ fn led_to(
     let (there, kept) = copy.older(None)?;
     let old = base_of(&there, &kept.entry).ok()??;
     let rows = joined_rows(portion, manifest).ok()?;
-    let carried = differing(contents, &rows, &old)?;
+    let carried = differing(contents, &rows, &old);
     let led = Led::new(contents, &carried, &old).filter(|led| !led.shared.is_empty())?;
     copy.lead(&led, lasts).ok()?.then_some((carried, led))
 }

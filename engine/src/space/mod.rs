@@ -20,6 +20,7 @@ mod lock_blocks;
 mod locks;
 mod opener;
 mod packed;
+mod packed_manifest;
 mod portion;
 
 pub(crate) use aligned::Aligned;
@@ -42,4 +43,5 @@ pub(crate) use lock_blocks::LockBlocks;
 pub(crate) use locks::Locks;
 pub(crate) use opener::{note_opener, with_opener};
 pub(crate) use packed::{Packer, head_of, unpack};
+pub(crate) use packed_manifest::pack_manifest;
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};

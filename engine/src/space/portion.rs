@@ -5,6 +5,7 @@ use super::{
     format::{
         BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Manifest, PortionPlace, Refusal, Slot, blocks_for, hash,
     },
+    packed_manifest::unpack_manifest,
 };
 use crate::{
     device::{self, File, Mapped},
@@ -132,7 +133,8 @@ impl Portion {
 
     /// Reads a manifest, and checks that it leads only to data of this portion.
     pub(crate) fn parse_manifest(&self, bytes: &[u8], of: &str) -> Result<Manifest> {
-        let manifest = Manifest::parse(bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
+        let plain = unpack_manifest(bytes).map_err(|refusal| self.refuse(refusal, of))?;
+        let manifest = Manifest::parse(&plain, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
         let firsts = manifest.runs.iter().map(|run| run.first_block);
         let mut firsts = firsts.chain(manifest.frames.iter().map(|frame| frame.first_block));
         firsts.try_for_each(|first| self.check_data(first * BLOCK_BYTES, of))?;

@@ -1,10 +1,7 @@
 //! Having the pages of portions in memory at hand before they are used, while the program does something else: a copy into
 //! memory that was never touched takes eight times as long.
 
-use crate::{
-    device::Mapped,
-    ground::spawn,
-};
+use crate::{device::Mapped, ground::spawn};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
     sync::{

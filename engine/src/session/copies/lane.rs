@@ -137,7 +137,7 @@ pub(in crate::session) fn announce(
     // The holder must have the same.
     let hash = hash(&rows);
     let (contents, log) = (Contents::of(manifest.clone()), LogPlaces::of(&manifest.runs));
-    let differing = old.and_then(|(old, base)| Some((old, differing(&contents, &rows, &base)?)));
+    let differing = old.map(|(old, base)| (old, differing(&contents, &rows, &base)));
     let (wanted, carried) = match differing {
         Some((old, blocks)) => {
             let told = blocks.iter().map(|range| (range.start, range.end - range.start)).collect();

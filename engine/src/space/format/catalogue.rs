@@ -11,7 +11,7 @@ const MAGIC: [u8; 8] = *b"MSTYCATL";
 /// More revisions than any portion keeps.
 const ENTRIES_MAX: u32 = 4096;
 /// A manifest of more bytes than this is no manifest: it would list some ten million items.
-const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

@@ -268,8 +268,6 @@ pub struct Manifest {
 impl Manifest {
     /// What one extent takes.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
-    /// What one run and one extent take together.
-    pub(crate) const RUN_AND_EXTENT_BYTES: u64 = (size_of::<RunRecord>() + size_of::<ExtentRecord>()) as u64;
     /// What an item of one dimension takes besides its name and its extents.
     pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 

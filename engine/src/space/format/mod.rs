@@ -20,6 +20,7 @@ mod slot;
 mod text;
 
 pub use annex::{Annex, Note, OutputLength};
+pub(crate) use catalogue::MANIFEST_BYTES_MAX;
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use frame::{Codec, Frame};
 pub use hash::{Hash, hash};
