@@ -15,7 +15,9 @@ from harness import machine, mpi, rows
 HERE = Path(__file__).resolve().parent
 MIB = 2**20
 SHAPES = ((1, 1024), (4, 256))  # ranks, MiB a rank
-SMALL = (4, 4096)  # ranks, bytes a rank: what a checkpoint costs besides its bytes
+SMALL_RANKS, SMALL = (4, 16, 64), 4096  # and bytes a rank: what a checkpoint costs besides its bytes
+REDUCES_MAX = 2  # so many bare all-reduces may a small checkpoint take
+FIRST_MAX = 0.5  # of the time that new files take may a checkpoint take that comes at once
 POOL_MIB = 64  # of the node
 QUICK_PART = 8
 RATIO_MAX = 1.15
@@ -59,9 +61,9 @@ def cases(o):
         yield f"{shape}, large pool", ranks, size, {"pool_bytes": ranks * holding(size, chunk), "chunk_bytes": chunk}
         yield f"{shape}, pool {small // MIB} MiB", ranks, size, {"pool_bytes": small, "chunk_bytes": chunk}
         yield f"{shape}, direct", ranks, size, {"direct": 1, "pool_bytes": small, "chunk_bytes": chunk}
-    ranks, size = SMALL
-    for way, settings in (("default settings", {}), ("direct", {"direct": 1})):
-        yield f"{ranks} x {size // 1024} KiB, {way}", ranks, size, settings
+    for ranks in SMALL_RANKS:
+        for way, settings in (("default settings", {}), ("direct", {"direct": 1})):
+            yield f"{ranks} x {SMALL // 1024} KiB, {way}", ranks, SMALL, settings
 
 
 def need_room(o):
@@ -89,14 +91,16 @@ def measure(o, name, ranks, size, settings, program):
     pool = 0 if direct else settings.get("pool_bytes", ranks * holding(size, o.chunk_mib * MIB))
     # Of a few KiB the bytes cost nothing.
     target = None if direct or size < MIB else RATIO_MAX
+    perceived_target = target if pool > ranks * size else None
+    reduces_target = REDUCES_MAX if size < MIB and not direct else None
     return [
-        *save_rows(name, saved, target, perceived_target=target if pool > ranks * size else None),
+        *save_rows(name, saved, target, perceived_target, reduces_target),
         *restart_rows(name, restarted, ranks * size, target),
         *memory_rows(name, saved, restarted, pool),
     ]
 
 
-def save_rows(case, saved, target, perceived_target):
+def save_rows(case, saved, target, perceived_target, reduces_target):
     def one(metric, name, reference, target=None):
         return rows.row(case, metric, saved.of("checkpoint", name), "s", reference, saved.of(reference), target)
 
@@ -104,15 +108,40 @@ def save_rows(case, saved, target, perceived_target):
         return rows.row(case, metric, saved.first("checkpoint", name), "s", "raw_write_new", saved.first("raw_write_new"))
 
     phases = ("communication", "buffer_wait", "copy", "other", "resume")
+    floors = ("copy", "copy_streaming", "all_reduce", "raw_write_1", "raw_write_2")
     return [
-        *(rows.floor(case, side, saved.of(side), "s") for side in ("copy", "raw_write_1", "raw_write_2")),
+        *(rows.floor(case, side, saved.of(side), "s") for side in floors),
         one("perceived", "perceived", "copy", perceived_target),
+        one("perceived_to_streaming", "perceived", "copy_streaming"),
+        one("perceived_to_all_reduce", "perceived", "all_reduce", reduces_target),
         *(one(f"perceived_{phase}", phase, "copy") for phase in phases),
         one("durable", "durable", faster(saved, "raw_write_1", "raw_write_2"), target),
         rows.floor(case, "raw_write_new", saved.first("raw_write_new"), "s"),
         first("perceived_first", "perceived"),
         first("durable_first", "durable"),
     ]
+
+
+def first_rows(o, program):
+    """A checkpoint that comes as soon as its space is opened; each in a space of its own."""
+    made = []
+    for ranks, mib in SHAPES:
+        case, size, printed = f"{ranks} x {mib // o.part} MiB, at once", mib * MIB // o.part, []
+        if o.only not in case:
+            continue
+        for round_ in range(max(2, o.rounds // 2)):
+            with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
+                words = [f"bytes={size}", f"warm_ups={round_}", scratch]
+                printed += mpi.run(ranks, [program, "first", *words], scratch, LIMIT_S)
+        measured = mpi.Measured(printed)
+        new = measured.of("raw_write_new")
+        of_case = [rows.floor(case, "raw_write_new", new, "s")]
+        for metric, target in (("perceived", FIRST_MAX), ("buffer_wait", None), ("durable", None)):
+            taken = measured.of("checkpoint", metric)
+            of_case.append(rows.row(case, metric, taken, "s", "raw_write_new", new, target))
+        print(rows.table(of_case), flush=True)
+        made += of_case
+    return made
 
 
 def restart_rows(case, restarted, data_bytes, target):
@@ -196,6 +225,7 @@ def main():
                 of_case = measure(o, name, ranks, size, settings, program)
                 print(rows.table(of_case), flush=True)
                 made += of_case
+        made += first_rows(o, program)
         beside = Path(folder) / "beside.so"
         mpi.build(HERE / "path" / "python", beside, "-shared", "-fPIC")
         for name, *case in python_cases(o):
