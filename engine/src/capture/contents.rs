@@ -67,6 +67,31 @@ impl Contents {
         self.items.iter().map(laid).collect()
     }
 
+    /// The same, where all that older revisions have was staged as well, in `blocks` blocks of the log: `places` tells where, by
+    /// its offset behind what was staged before. `None` if they do not have it all.
+    pub(crate) fn unled(self, blocks: u64, places: &[(u64, Extent)]) -> Option<Contents> {
+        let own = self.blocks * BLOCK_BYTES;
+        let unled = |item: Item| {
+            let mut extents = Vec::with_capacity(item.extents.len());
+            for extent @ Extent { mut at, mut bytes } in item.extents.iter().copied() {
+                while bytes > 0 && at >= own && !extent.is_zeros() {
+                    let offset = at - own;
+                    let index = places.partition_point(|(begins, _)| *begins <= offset).checked_sub(1)?;
+                    let (begins, place) = places[index];
+                    let here = bytes.min((begins + place.bytes).checked_sub(offset).filter(|left| *left > 0)?);
+                    extend(&mut extents, place.at + (offset - begins), here);
+                    (at, bytes) = (at + here, bytes - here);
+                }
+                if bytes > 0 {
+                    extend(&mut extents, at, bytes);
+                }
+            }
+            Some(Item { extents, ..item })
+        };
+        let items = self.items.into_iter().map(unled).collect::<Option<_>>()?;
+        Some(Contents { items, blocks, shared: 0..0, annex: self.annex })
+    }
+
     /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
     pub(crate) fn of(manifest: Manifest) -> Contents {
         let Manifest { runs, items, annex, .. } = manifest;

@@ -25,8 +25,8 @@ mod tests;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, Changes, Early, Hashes, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written, audit,
-    differing, size_elsewhere,
+    Base, Changes, Early, Hashes, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written,
+    audit, differing, size_elsewhere, size_to_lead,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -223,7 +223,7 @@ impl Region {
         Region { is_put: true, ..self }
     }
 
-    pub(super) fn is_put(&self) -> bool {
+    pub(in crate::capture) fn is_put(&self) -> bool {
         self.is_put
     }
 

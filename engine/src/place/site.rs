@@ -73,15 +73,15 @@ impl Site {
         self.found.0 + self.allocation.roots()
     }
 
-    /// The target as a salvager is told of it.
-    pub(super) fn sealed(&self) -> SealedTarget {
+    /// The target as a salvager is told of it, in which the shard lies at `allocation`.
+    pub(super) fn sealed(&self, allocation: &Allocation) -> SealedTarget {
         let (sequence, held) = self.found.clone();
         SealedTarget {
             space: self.space.as_os_str().as_bytes().to_vec(),
             file_system: self.file_system,
             layout_id: self.portion.layout_id(),
             sequence,
-            allocation: self.allocation.clone(),
+            allocation: allocation.clone(),
             retained: self.retained.clone(),
             held,
         }

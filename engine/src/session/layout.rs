@@ -218,6 +218,11 @@ impl Level {
                 return Ok(Some(vec![allocation]));
             }
         }
+        if let (Some(size), [ledger]) = (sizes.to_lead, &current.ledgers[..])
+            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained)
+        {
+            return Ok(Some(vec![allocation]));
+        }
         let each = current.ledgers.iter().zip(sizes.written);
         each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained)).collect::<Result<_>>().map(Some)
     }

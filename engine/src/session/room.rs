@@ -30,6 +30,8 @@ pub(super) struct Sizes<'a> {
     pub(super) written: &'a [Size],
     /// What of its own is to be written, if not all.
     pub(super) planned: Option<&'a Planned>,
+    /// Its own, with room to turn out to lead to older revisions while it is staged; if there is that much.
+    pub(super) to_lead: Option<&'a Size>,
 }
 
 impl<'a> Sizes<'a> {
@@ -40,7 +42,7 @@ impl<'a> Sizes<'a> {
 
     /// On a level on which ranks write portions of others.
     pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> Sizes<'a> {
-        Sizes { own, written, planned: None }
+        Sizes { own, written, planned: None, to_lead: None }
     }
 }
 
@@ -139,15 +141,16 @@ impl Level {
         }
         let made = if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files = self.mend_or_make_layout(epoch, entry, sizes.own).inspect_err(|_| {
-                // What was left is as good as before, and takes the smaller shards.
-                if let (true, Some(left)) = (self.current.is_none(), left) {
-                    let of = |portion: &Portion| (portion.layout_id(), portion.rank());
-                    let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
-                    self.others.retain(|other| !own.contains(&of(other.portion())));
-                    self.current = Some(left);
-                }
-            })?;
+            let files =
+                self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own)).inspect_err(|_| {
+                    // What was left is as good as before, and takes the smaller shards.
+                    if let (true, Some(left)) = (self.current.is_none(), left) {
+                        let of = |portion: &Portion| (portion.layout_id(), portion.rank());
+                        let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
+                        self.others.retain(|other| !own.contains(&of(other.portion())));
+                        self.current = Some(left);
+                    }
+                })?;
             found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
             Some(files)
         } else {

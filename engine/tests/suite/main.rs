@@ -60,6 +60,7 @@ mod survey;
 mod tended;
 mod tracing;
 mod transfer;
+mod unchanged;
 mod unfinished;
 mod unseen;
 mod within;

@@ -105,6 +105,17 @@ impl Plan {
         self.shared.iter().map(|run| run.blocks).sum()
     }
 
+    /// The block of the base that has this number among all that is shared.
+    pub(crate) fn shared_block(&self, mut number: u64) -> Option<u64> {
+        self.shared.iter().find_map(|run| match number.checked_sub(run.blocks) {
+            None => Some(run.first_block + number),
+            Some(behind) => {
+                number = behind;
+                None
+            }
+        })
+    }
+
     /// How large the shard is where it is written whole from what lies in the nearest portion.
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // What is staged may lie between what is shared.
@@ -120,6 +131,12 @@ impl Plan {
 /// whole without one. There is room for the parts of later ones from the first on, so that these need no larger layout.
 pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
     plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
+}
+
+/// Room for a shard of `whole` size that may turn out, while it is staged, to lead to an older revision.
+pub(crate) fn size_to_lead(whole: &Size) -> Size {
+    let blocks = whole.blocks();
+    whole.to_lead(PARTS_FEW.max(blocks / PARTS_PER_BLOCKS).min(blocks))
 }
 
 /// As `Plan::size_elsewhere` counts them: the parts, and what lies before and behind each that is shared.
