@@ -86,7 +86,10 @@ impl Inner {
         // What changed of what comes later is found out then.
         let to_lead = self.means.changing.as_ref().filter(|_| call == Call::Begin).map(|_| size_to_lead(&size));
         let whole = match &self.means.changing {
-            Some(_) => size_elsewhere(to_lead.as_ref().unwrap_or(&size), planned.as_ref().map(|planned| &planned.plan)),
+            Some(_) => {
+                let blocks = to_lead.as_ref().map_or(0, Size::bytes);
+                size_elsewhere(&size.at_least(blocks), planned.as_ref().map(|planned| &planned.plan))
+            }
             None => size.clone(),
         };
         let nearest = Sizes { planned: planned.as_ref(), to_lead: to_lead.as_ref(), ..Sizes::of_owner(&size) };

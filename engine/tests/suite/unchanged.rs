@@ -8,8 +8,8 @@ use crate::{
 };
 use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Compress, Config, ErrorKind, LevelKind, LevelPlace, Reader, Region, Session, SpaceSurvey, Stage, Start,
-    Track, group::Solo,
+    Allocated, Capture, Compress, Config, ErrorKind, LevelKind, LevelPlace, Reader, Region, Session, SpaceSurvey,
+    Stage, Start, Track, group::Solo,
 };
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
 
@@ -215,6 +215,34 @@ fn what_did_not_change_of_what_is_put_is_not_written_again() {
     }
 }
 
+/// Memory of Mainstay's own consists of pages of 2 MiB, of which a write makes no more than a block of 4 KiB dirty.
+#[test]
+fn a_byte_in_a_large_page_has_a_block_written() {
+    const PAGES: usize = 8;
+    for capture in [Capture::Incremental, Capture::IncrementalSnapshot] {
+        let folder = folder();
+        let config = Config { capture, track: Track::Auto, pool_bytes: Some(32 << 20), ..incremental() };
+        let mut session = open(Box::new(Solo), folder.path(), &config);
+        let bytes = PAGES << 21;
+        let own = session.allocate("own", bytes as u64, Allocated::default()).unwrap();
+        // SAFETY: the memory is the session's, and outlives it here.
+        let (region, memory) = unsafe {
+            (Region::new("own", own.address(), bytes as u64), std::slice::from_raw_parts_mut(own.address(), bytes))
+        };
+        session.protect(region.unwrap()).unwrap();
+        Rng::with_seed(1).fill(memory);
+        for step in 0..5_usize {
+            let number = session.checkpoint().unwrap();
+            session.wait().unwrap();
+            let written = written(folder.path(), number);
+            assert!(step == 0 || written < (64 * BLOCK) as u64, "{capture:?}: {written} bytes for {PAGES} blocks");
+            comes_back(folder.path(), 0, &[("own", memory)], &format!("{capture:?}"));
+            memory.chunks_mut(2 << 20).for_each(|page| page[9 * step * BLOCK + 77] ^= 1);
+        }
+        session.close().unwrap();
+    }
+}
+
 #[test]
 fn farther_levels_and_copies_get_what_changed_of_streams() {
     for (kind, compress) in [(LevelKind::Memory, Compress::Off), (LevelKind::Disk, Compress::Lz4)] {
@@ -244,6 +272,7 @@ fn farther_levels_and_copies_get_what_changed_of_streams() {
 /// Where there is no room to share blocks and save a whole shard after that, all is written.
 #[test]
 fn a_full_portion_never_refuses_a_stream() {
+    let (mut shares, mut writes_all) = (0, 0);
     for (keep, spare) in [(1, 0), (1, 3), (2, 0), (2, 9), (3, 1)] {
         let folder = folder();
         let announced = 300 * BLOCK;
@@ -277,10 +306,18 @@ fn a_full_portion_never_refuses_a_stream() {
                 }
             }
             save(&mut session, &[("s", &bytes)], 5000);
+            if keep > 1 && round % 8 != 7 {
+                (shares, writes_all) = match shared(folder.path()) {
+                    0 => (shares, writes_all + 1),
+                    _ => (shares + 1, writes_all),
+                };
+            }
             comes_back(folder.path(), 0, &[("s", &bytes)], &format!("keep {keep}, {spare} to spare, round {round}"));
         }
         session.close().unwrap();
     }
+    assert!(shares > 0, "all of {writes_all} revisions were written whole");
+    eprintln!("FULL {shares} {writes_all}");
 }
 
 /// Of each revision and rank its streams.

@@ -468,7 +468,7 @@ pub fn job_of(
 }
 
 /// The same, of the programs that `program` makes.
-fn job_of_programs(
+pub fn job_of_programs(
     medium: &Medium,
     ranks: usize,
     (program, config): (impl Fn(usize) -> Program + Sync, impl Fn(usize) -> Config + Sync),
