@@ -191,7 +191,7 @@ fn what_did_not_change_of_what_is_put_is_not_written_again() {
         let config = Config { stage, shard_bytes: 4 << 20, keep: 2, ..incremental() };
         let mut session = open(Box::new(Solo), folder.path(), &config);
         let mut buffer = noise(1, 300 * BLOCK + 100);
-        let mut step = |session: &mut Session, buffer: &[u8], blocks: usize, what: &str| {
+        let step = |session: &mut Session, buffer: &[u8], blocks: usize, what: &str| {
             // From other memory each time.
             let elsewhere = buffer.to_vec();
             let number = session.put("b", &elsewhere).unwrap();
@@ -317,7 +317,6 @@ fn a_full_portion_never_refuses_a_stream() {
         session.close().unwrap();
     }
     assert!(shares > 0, "all of {writes_all} revisions were written whole");
-    eprintln!("FULL {shares} {writes_all}");
 }
 
 /// Of each revision and rank its streams.

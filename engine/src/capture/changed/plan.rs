@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     regions: Vec<Vec<Part>>,
     /// Runs of the base that are shared, ascending.
     pub(crate) shared: Vec<Run>,
+    /// How many blocks the runs before each have.
+    before: Vec<u64>,
     /// Of what is staged.
     pub(crate) size: Size,
 }
@@ -92,7 +94,8 @@ impl Plan {
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
         let is_worth_it = !regions.iter().flatten().all(Part::is_staged) && count <= parts_max;
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
-        is_worth_it.then_some(Plan { regions, shared, size })
+        let before = numbers.before;
+        is_worth_it.then_some(Plan { regions, before, shared, size })
     }
 
     /// The parts of region number `index`.
@@ -106,14 +109,10 @@ impl Plan {
     }
 
     /// The block of the base that has this number among all that is shared.
-    pub(crate) fn shared_block(&self, mut number: u64) -> Option<u64> {
-        self.shared.iter().find_map(|run| match number.checked_sub(run.blocks) {
-            None => Some(run.first_block + number),
-            Some(behind) => {
-                number = behind;
-                None
-            }
-        })
+    pub(crate) fn shared_block(&self, number: u64) -> Option<u64> {
+        let index = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
+        let (run, inside) = (self.shared[index], number - self.before[index]);
+        (inside < run.blocks).then(|| run.first_block + inside)
     }
 
     /// How large the shard is where it is written whole from what lies in the nearest portion.

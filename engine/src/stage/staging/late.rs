@@ -223,7 +223,6 @@ impl Staging {
         if shared.is_empty() || self.shard.lead_late(&contents, &shared) {
             return Ok(contents);
         }
-        eprintln!("UNLED {led}");
         let (shard, mut at) = (self.shard.clone(), self.log.begin_unled());
         shard.read_older(&shared, |blocks| {
             self.stage_bytes(hands, &at, Source::Row(blocks))?;
