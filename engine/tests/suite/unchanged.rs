@@ -80,7 +80,7 @@ fn what_did_not_change_of_streams_is_not_written_again() {
             session.protect(unsafe { Region::new("x", field.as_mut_ptr(), field.len() as u64) }.unwrap()).unwrap();
             let (mut one, two) = (noise(1, BLOCKS * BLOCK + 100), noise(2, 50 * BLOCK));
             // Each step may write so many blocks, beside what is left of blocks and the metadata.
-            let mut step = |session: &mut Session, one: &[u8], blocks: usize, what: &str| {
+            let step = |session: &mut Session, one: &[u8], blocks: usize, what: &str| {
                 let streams = [("one", one), ("two", &two)];
                 let number = save(session, &streams, piece);
                 let (bytes, most) = (written(folder.path(), number), ((blocks + 24) * BLOCK) as u64);
@@ -269,10 +269,9 @@ fn farther_levels_and_copies_get_what_changed_of_streams() {
     }
 }
 
-/// Where there is no room to share blocks and save a whole shard after that, all is written.
+/// Where there is no room to share blocks and save a whole shard after that, what is led to is read back, and all is written.
 #[test]
 fn a_full_portion_never_refuses_a_stream() {
-    let (mut shares, mut writes_all) = (0, 0);
     for (keep, spare) in [(1, 0), (1, 3), (2, 0), (2, 9), (3, 1)] {
         let folder = folder();
         let announced = 300 * BLOCK;
@@ -306,17 +305,10 @@ fn a_full_portion_never_refuses_a_stream() {
                 }
             }
             save(&mut session, &[("s", &bytes)], 5000);
-            if keep > 1 && round % 8 != 7 {
-                (shares, writes_all) = match shared(folder.path()) {
-                    0 => (shares, writes_all + 1),
-                    _ => (shares + 1, writes_all),
-                };
-            }
             comes_back(folder.path(), 0, &[("s", &bytes)], &format!("keep {keep}, {spare} to spare, round {round}"));
         }
         session.close().unwrap();
     }
-    assert!(shares > 0, "all of {writes_all} revisions were written whole");
 }
 
 /// Of each revision and rank its streams.
