@@ -112,7 +112,7 @@ class Bench:
     def memory(self, case, shape, fed):
         settings = in_memory(MAINSTAY_PFS_EVERY=int(fed))
         measured = self.measure(shape, "memory", settings, [f"rounds={KEEP + 3}"])
-        return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES, KEEP + 1 + fed)
+        return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES * (KEEP + 1) + fed)
 
     def restart(self, case, shape, seats):
         """Node 0 is lost before each restart; `seats`: its ranks run on a spare node, or on those that are left."""

@@ -1,6 +1,6 @@
 """Nodes on one machine: each rank is told which it is on, and a node is lost with all that lies in its memory.
 
-c/copies.c and python/copies.py are the jobs; what they print is read here.
+c/copies.c and python/copies.py are the jobs, unless another program is given; what they print is read here.
 """
 
 import re
@@ -12,13 +12,15 @@ from programs import build_c, build_python
 LIMIT_S = 60
 ENDLESS = 10**6  # steps: of a job that is killed
 CELLS = 20_000
-# The first word has a letter for each rank, that of its node; each node has memory of its own.
+# The first word has a letter for each rank, that of its node; each node has memory of its own. ON_NODE is what else is to be
+# done there first.
 ON_ITS_NODE = """
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
 MAINSTAY_NODE=$(printf %s "$1" | cut -c$((rank + 1)))
 MAINSTAY_POOL_DIRECTORY=$POOLS/$MAINSTAY_NODE
 export MAINSTAY_NODE MAINSTAY_POOL_DIRECTORY
 shift
+eval "$ON_NODE"
 exec "$@"
 """
 LEVELS = "mainstay-level-*"
@@ -42,10 +44,12 @@ class Said:
 class Nodes:
     """One space, and the memory of the nodes that jobs on it have had."""
 
-    def __init__(self, mpi, folder, pools, language="c"):
+    def __init__(self, mpi, folder, pools, language="c", program=None):
         self.mpi, self.folder, self.pools = mpi, folder, pools
         self.space, self.cells = folder / "space", CELLS
-        if language == "c":
+        if program:
+            self.program = program
+        elif language == "c":
             self.program = [build_c(["copies.c"], "copies", mpi=mpi)]
         else:
             self.program = [mpi.command("python"), build_python("copies.py", "copies-python")]
@@ -53,7 +57,7 @@ class Nodes:
     def job(self, seats, *words, **variables):
         for node in set(seats):
             (self.pools / node).mkdir(exist_ok=True)
-        told = {"POOLS": self.pools, "MAINSTAY_MEMORY": "auto", **variables}
+        told = {"POOLS": self.pools, "ON_NODE": "", "MAINSTAY_MEMORY": "auto", **variables}
         # Open MPI's own segments go with the folder, whatever is killed.
         told["OMPI_MCA_btl_sm_backing_directory"] = self.folder
         variables = ["env", *(f"{name}={value}" for name, value in told.items())]

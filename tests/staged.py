@@ -27,10 +27,11 @@ class Place:
         self.folder, self.faults, self.shim, self.way = folder, faults, shim, way
         self.space = folder / "space"
 
-    def staged_and_killed(self, pools, ranks, *before):
-        """Revision 1 is saved; revision 2 is staged by all ranks, nothing of it is written, and all are killed."""
+    def staged_and_killed(self, pools, ranks, *before, **more):
+        """Revision 1 is saved; revision 2 is staged by all ranks, nothing of it is written, and all are killed. `more`: variables
+        for the job."""
         held = self.folder / "held"
-        shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space}
+        shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space, **more}
         commands = [*before, "open", "restore", "save:1", "wait", f"make:{held}", "save:2", "poll"]
         with self.job(pools, ranks, commands, shim) as job:
             told = 0
@@ -46,11 +47,12 @@ class Place:
             job.process.wait(LIMIT_S)
         held.unlink()
         left = self.way["nodes"] + ranks
-        assert len(list(pools.iterdir())) == left, "the pool of each node, and a record for each rank"
+        files = [path for path in pools.iterdir() if path.is_file()]
+        assert len(files) == left, "the pool of each node, and a record for each rank"
 
-    def run(self, pools, ranks, *commands, wrong_is_told=False):
-        """What a job says that must end in order: rank, call, status, text."""
-        with self.job(pools, ranks, commands) as job:
+    def run(self, pools, ranks, *commands, wrong_is_told=False, **more):
+        """What a job says that must end in order: rank, call, status, text. `more`: variables for it."""
+        with self.job(pools, ranks, commands, more) as job:
             said = [re.match(r"= (\d+) (\S+) (\S+) ?(.*)$", line) for line in job.lines()]
             assert job.wait() == 0, job.tail()
         said = [match.groups() for match in said if match]

@@ -65,7 +65,8 @@ def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
         job.kill_rank(1)
         assert job.wait() != 0, job.tail()
     # What was staged is completed first: the copy is of all that there is.
-    subprocess.run([MAINSTAY, "salvage", space], stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    salvaged = subprocess.run([MAINSTAY, "salvage", space], capture_output=True, text=True, timeout=LIMIT_S)
+    assert salvaged.returncode == 0 and not salvaged.stderr, salvaged
     newest = complete(space)[0]
     there = copied(space, other)
     assert there[0] == newest > max(beside)

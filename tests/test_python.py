@@ -297,8 +297,9 @@ def test_two_sessions_at_once(scratch):
         for step in range(1, 6):
             one[:], other[:] = step, -step
             assert first.checkpoint() == second.checkpoint() == step
-        with pytest.raises(mainstay.InUse, match=re.escape(str(scratch / "one"))):
+        with pytest.raises(mainstay.InUse, match=re.escape(str(scratch / "one"))) as refused:
             mainstay.open(scratch / "one")
+        assert f": process {os.getpid()} on {os.uname().nodename}, its rank 0, has had it open since" in str(refused.value)
         one[:] = other[:] = 0
         assert first.restore().revision == second.restore().revision == 5
     assert one[0] == 5 and other[0] == -5

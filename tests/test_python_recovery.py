@@ -80,6 +80,12 @@ def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
     assert len(said.of("step")) <= STEPS + 2 or moment.startswith("1"), said.output
 
 
+def test_who_writes_to_one_that_has_failed_lives(scratch, undisturbed):
+    """MPI does over TCP. In Python SIGPIPE ends nobody, unless the program has it so."""
+    said = goes_on(run(scratch, 3, "4:1:writes"), undisturbed, 3)
+    assert said.of("refused") and len(said.of("step")) == STEPS, said.output
+
+
 @pytest.mark.parametrize("way", ["replace", "shrink"])
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, rank):

@@ -12,7 +12,7 @@ import pytest
 from jobs import run
 from limits import LIMIT_S, started
 from mpi import MPICH
-from recovering import CELLS, HEARTBEAT, RANKS, STEPS, Recovering, result
+from recovering import HEARTBEAT, RANKS, Recovering
 from staged import pool_directory
 
 # What becomes of the places of the dead: the setting `recovery`, and how many ranks wait.
@@ -39,10 +39,13 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loo
     """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. One that
     takes the place of one that was started has it, too."""
     given = {"MAINSTAY_KEEP": 3}
-    said = recovering.run("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
-    # When a process dies that was started, Open MPI loses one more now and then, and nobody clears the memory of that node.
-    assert (said.status, said.died, said.starts) == (0, 3, 1), said.output
-    assert said.result == result(CELLS, STEPS), said.output
+    recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
+
+
+def test_who_writes_to_one_that_has_failed_lives(recovering):
+    """Open MPI does over TCP, as to a process that was started. SIGPIPE ended whoever did, with the memory of its node."""
+    said = recovering.goes_on("pipe:1@step,4")
+    assert "the job went on" not in said.output, said.output
 
 
 def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recovering):
@@ -203,6 +206,16 @@ def test_kills_at_random(recovering, how, seed):
 def test_many_kills_at_random(recovering, how, loop):
     for seed in range(CAMPAIGN_JOBS // 2):
         is_killed_again_and_again(recovering, f"campaign {how} {loop} {seed}", how, loop)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("loop", ["run", "bare"])
+def test_processes_that_were_started_are_killed_again_and_again(recovering, loop):
+    """In the place of one that was started comes the next, or it is the one that all others wait for."""
+    for seed in range(CAMPAIGN_JOBS // 5):
+        chance = random.Random(f"started {loop} {seed}")
+        deaths = [f"kill:{chance.choice([0, 1, 1])}@{chance.choice(['step', 'receive'])},{3 * at}" for at in range(1, 5)]
+        recovering.goes_on(*deaths, loop=loop, steps=15, **SPAWN)
 
 
 def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):

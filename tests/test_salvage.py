@@ -1,6 +1,7 @@
 """What a killed job had staged comes back with the next start, unless the job has gone on elsewhere meanwhile."""
 
 import pytest
+from command import mainstay as told_by
 from programs import build_c, build_faults
 from staged import Place, ends_well, pool_directory
 from ways import WAYS, name_of
@@ -54,3 +55,26 @@ def test_a_killed_job_that_went_on_elsewhere_and_was_killed_there_too(place):
         assert not list(first.iterdir())
         ends_well(place.run(second, RANKS, "open", "restore", "holds:1", "close"))
         assert not list(second.iterdir())
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_the_command_completes_what_was_staged_in_memory(place, copies, monkeypatch):
+    """There the portions of the level are what was staged: all that is missing is what leads to it."""
+    with pool_directory() as pools:
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(pools))
+        levels = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_MEMORY_COPIES": copies, "MAINSTAY_PFS_EVERY": 0}
+        place.staged_and_killed(pools, RANKS, INJECT_SPACE=pools, **levels)
+        assert whole(place) == {1: copies * ["memory"]}
+        document = told_by("salvage", place.space)
+        assert [shard["revision"] for shard in document["shards"]] == RANKS * [2], document
+        assert whole(place)[2] == ["memory"]
+        assert told_by("verify", place.space)["good"]
+        ends_well(place.run(pools, RANKS, "open", "restore", "holds:2", "save:3", "wait", "close", **levels))
+        assert not list(pools.iterdir())
+
+
+def whole(place):
+    """The levels, and their copies, that have each revision whole."""
+    revisions = told_by("ls", place.space)["revisions"]
+    found = {one["revision"]: [level["level"] for level in one["levels"] if level["whole"]] for one in revisions}
+    return {revision: levels for revision, levels in found.items() if levels}

@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
+FAILED = []  # told once more at the end, where whoever sees only that finds it
 TIMES = []  # of each step
 FILES = []  # of each file of tests in Python, summed over its tests: seconds of processors, and until they ended
 WORKERS = 4  # most tests wait, for a disk or for a time to pass
@@ -22,6 +23,7 @@ CARGO_TEST = ["cargo", "test", "--release", "--locked"]
 # As released: macros and what they stand on are compiled for that already.
 CLIPPY = ["cargo", "clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
+FAILURE = re.compile(r"^test (\S+)( - should panic)? \.\.\. FAILED")
 
 
 def say(command):
@@ -40,6 +42,7 @@ def check(*command):
     """A command that is one test."""
     say(command)
     status = subprocess.run(command, cwd=ROOT).returncode
+    FAILED.extend([" ".join(command)] * (status != 0))
     return int(status == 0), int(status != 0)
 
 
@@ -51,6 +54,7 @@ def cargo_test():
     )
     counts = [RESULT.match(line) for line in run.stdout.splitlines()]
     passed, failed = (sum(int(count[which]) for count in counts if count) for which in (1, 2))
+    FAILED.extend(found[1] for found in map(FAILURE.match, run.stdout.splitlines()) if found)
     return run.stdout, settle(passed, failed, run.returncode)
 
 
@@ -72,7 +76,9 @@ def pytest():
         of_file[1] += float(case.get("time") or 0)
     spent["all"] = [sum(times) for times in zip(*spent.values())]
     FILES.extend(f"{busy:5.0f} s of {time:5.0f} s  {name}" for name, (busy, time) in sorted(spent.items(), key=lambda one: -one[1][0]))
-    failed = sum(bool(tags & {"failure", "error"}) for tags in outcomes.values())
+    names = [".".join(case) for case, tags in outcomes.items() if tags & {"failure", "error"}]
+    FAILED.extend(names)
+    failed = len(names)
     skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
     SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
     return settle(len(outcomes) - failed - skipped, failed, status)
@@ -104,6 +110,8 @@ def main():
         print(f"NOT RUN: {test}")
     print("\ntests in Python, summed by file: time of processors, of time until they ended", *FILES, sep="\n")
     print("", *TIMES, sep="\n")
+    for test in FAILED:
+        print(f"FAILED: {test}")
     print(f"\n{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 

@@ -56,9 +56,9 @@ def blocking_rows(case, measured):
     ]  # fmt: skip
 
 
-def memory_rows(case, measured, bytes_each, ranks, copies, revisions):
-    """`revisions`: how many of each shard lie in memory."""
-    shared_allowed, own_allowed = [bytes_each * copies * revisions], [RESIDENT_BYTES_MAX]
+def memory_rows(case, measured, bytes_each, ranks, shards):
+    """`shards`: how many lie in memory for each rank."""
+    shared_allowed, own_allowed = [bytes_each * shards], [RESIDENT_BYTES_MAX]
     return [
         rows.floor(case, "shared_allowed", shared_allowed, "bytes"),
         rows.row(case, "shared", [measured.of("memory", "shared")[0] / ranks], "bytes", "shared_allowed",

@@ -383,7 +383,7 @@ typedef struct {
 // mainstay_bring_shards or mainstay_restore, or the close.
 typedef struct {
   const char *name;
-  // 0: a region, 1: a buffer that was put, 2: a stream.
+  // 0: a region, 1: a buffer that was put (`object` in what the command prints), 2: a stream.
   uint32_t kind;
   // A mainstay_type.
   uint32_t type;
@@ -522,6 +522,10 @@ int mainstay_process_end(const mainstay_process *process);
 void mainstay_process_end_siblings(const char *variable,
                                    const mainstay_process *kept,
                                    size_t count);
+
+// For adapters: from now on a write into a connection that the other side has closed fails (EPIPE), and does not end this
+// process by SIGPIPE, unless the program has said itself what that signal does. Local; once is enough.
+void mainstay_process_outlive_connections(void);
 
 // For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
 // seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.

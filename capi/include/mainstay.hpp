@@ -465,13 +465,13 @@ public:
     detail::check(mainstay_poll(handle_, &durable));
     return durable != 0;
   }
-  /* revision 0: no checkpoint has become durable yet. */
   /* What saving early has come to on this rank. */
   mainstay_speculation speculation() const {
     mainstay_speculation told = {};
     detail::check(mainstay_speculated(handle_, &told));
     return told;
   }
+  /* revision 0: no checkpoint has become durable yet. */
   mainstay_record last_record() const {
     mainstay_record record = {};
     detail::check(mainstay_last_record(handle_, &record));

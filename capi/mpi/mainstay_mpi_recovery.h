@@ -56,7 +56,7 @@ MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
 /* What is of the whole program, whichever of its files include this. */
 typedef struct mainstay_mpi_program {
   unsigned noted;          /* errors of MPI in the program's own calls */
-  int has_ended;           /* a job that has regrouped is over, and `last` was its world */
+  int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
 } mainstay_mpi_program;
@@ -552,6 +552,13 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *ne
 }
 
 /* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
+/* Whether mpiexec was asked for a heartbeat (--mca mpi_ft_detector true). On a busy machine MPI_Finalize of Open MPI 5.0.11 then
+ * waits for ever in the end of the heartbeat, though no rank has failed. */
+MAINSTAY_SHIM int mainstay_mpi_has_heartbeat(void) {
+  const char *asked = getenv("OMPI_MCA_mpi_ft_detector");
+  return asked && *asked && !strchr("0fFnNdD", *asked);
+}
+
 MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
   const double limit_s = 10; /* for ranks that neither end nor regroup */
   if (--job->references > 0) return;
@@ -567,7 +574,7 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
       if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, MAINSTAY_DIVIDED_UNKNOWN, 500e-6, limit_s) ==
                        MAINSTAY_MPI_NOT_YET)
         return;
-      if (!job->regroupings && !job->has_lost) {
+      if (!job->regroupings && !job->has_lost && !mainstay_mpi_has_heartbeat()) {
         MPI_Comm_free(&job->world);
       } else {
         if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
@@ -595,6 +602,12 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_
   return MAINSTAY_OK;
 }
 
+/* Whether this rank's settings ask that the job goes on without ranks that fail. */
+MAINSTAY_SHIM int mainstay_mpi_is_asked(const mainstay_options *options) {
+  uint32_t recovery, spares;
+  return mainstay_recovery_settings(options, &recovery, &spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
+}
+
 /* Has what this rank's settings say become what all go by: where they differ, or one cannot be read, nothing, because the
  * opening tells of that. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery, uint32_t *spares) {
@@ -613,8 +626,7 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
  * of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI can. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options, uint32_t *spares) {
   int code, ranks = 0, rank = 0, attempt;
-  uint32_t recovery;
-  const int asked = mainstay_recovery_settings(options, &recovery, spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
+  const int asked = mainstay_mpi_is_asked(options);
   MPI_Comm_size(comm, &ranks);
   MPI_Comm_rank(comm, &rank);
   code = MPI_Comm_dup(comm, &job->world);
@@ -716,6 +728,9 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   job->references = 1;
   job->world = job->program = MPI_COMM_NULL;
 #ifdef MAINSTAY_MPI_SURVIVES
+  /* Open MPI 5.0.11 writes to those that have just failed, over TCP: to ranks on other nodes, and to processes that were
+   * started for the job. Without this the system ends whoever does. */
+  if (mainstay_mpi_survives() && mainstay_mpi_is_asked(options)) mainstay_process_outlive_connections();
   if (getenv(MAINSTAY_MPI_MARK) && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
   if (parent != MPI_COMM_NULL) {
     MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
@@ -819,8 +834,8 @@ extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
 /* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status`
- * is what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
- * ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
+ * is what the program ends with, and is returned. After a recovery, and with a heartbeat, MPI_Finalize of Open MPI 5 can hang or
+ * crash. This then ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
  * has registered is called. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES

@@ -127,6 +127,14 @@ pub unsafe extern "C" fn mainstay_process_end_siblings(variable: *const c_char, 
     }
 }
 
+/// For adapters: from now on a write into a connection that the other side has closed fails (EPIPE), and does not end this
+/// process by SIGPIPE, unless the program has said itself what that signal does. Local; once is enough.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub extern "C" fn mainstay_process_outlive_connections() {
+    group::Process::outlive_connections();
+}
+
 /// For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
 /// seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.
 ///

@@ -26,7 +26,7 @@ pub enum AllocFlag {
 /// them saved and restored under `name`, as mainstay_protect does. Local. They stay until mainstay_free, or mainstay_close.
 /// `flags` is a sum of mainstay_alloc_flag: while a snapshot copies memory that only the program writes, MPI and system
 /// calls that write into it fail (EFAULT), so say if they do. MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its
-/// address is taken. For an array of elements, mainstay_unprotect it and protect it as one.
+/// address is taken. MAINSTAY_DUPLICATE_NAME: a region has the name, and stays protected. For an array of elements, mainstay_unprotect it and protect it as one.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `memory` points to room for a pointer.

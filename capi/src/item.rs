@@ -10,7 +10,7 @@ use std::ffi::{CString, c_char};
 #[repr(C)]
 pub struct Item {
     pub name: *const c_char,
-    /// 0: a region, 1: a buffer that was put, 2: a stream.
+    /// 0: a region, 1: a buffer that was put (`object` in what the command prints), 2: a stream.
     pub kind: u32,
     /// A mainstay_type.
     pub r#type: u32,

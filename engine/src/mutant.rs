@@ -20,14 +20,34 @@ pub(crate) enum Mutant {
     CopyNotPublished,
     /// Copies lie with the next rank, on whichever node.
     HolderBeside,
+    /// Copies lie on other nodes, in whichever failure domain.
+    HolderInDomain,
 }
 
 #[cfg(test)]
 mod switch {
     use super::Mutant;
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::{
+        cell::RefCell,
+        ffi::OsString,
+        sync::atomic::{AtomicU8, Ordering},
+    };
 
     static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+    thread_local! {
+        static TOLD: RefCell<Option<(&'static str, OsString)>> = const { RefCell::new(None) };
+    }
+
+    /// Gives the rank on this thread a variable, as ranks that are threads have one environment.
+    pub(super) fn tell(name: &'static str, value: String) {
+        TOLD.set(Some((name, value.into())));
+    }
+
+    /// What the rank on this thread was told by the test.
+    pub(crate) fn told(name: &str) -> Option<OsString> {
+        TOLD.with_borrow(|told| told.clone().filter(|(of, _)| *of == name).map(|(_, value)| value))
+    }
 
     pub(super) fn activate(mutant: Mutant) {
         ACTIVE.store(mutant as u8, Ordering::SeqCst);
@@ -46,9 +66,9 @@ mod switch {
 mod tests;
 
 #[cfg(test)]
-use switch::activate;
+use switch::{activate, tell};
 #[cfg(test)]
-pub(crate) use switch::{is, is_any};
+pub(crate) use switch::{is, is_any, told};
 
 #[cfg(not(test))]
 pub(crate) const fn is(_mutant: Mutant) -> bool {
@@ -58,4 +78,9 @@ pub(crate) const fn is(_mutant: Mutant) -> bool {
 #[cfg(not(test))]
 pub(crate) const fn is_any() -> bool {
     false
+}
+
+#[cfg(not(test))]
+pub(crate) const fn told(_name: &str) -> Option<std::ffi::OsString> {
+    None
 }

@@ -3,6 +3,9 @@
 
 use std::{borrow::Cow, os::unix::ffi::OsStrExt, path::Path};
 
+/// Of a text that is `shortened`.
+const CHARACTERS_MAX: usize = 2000;
+
 /// `text` in one line in which every character can be seen: control characters, line breaks, characters without width
 /// and those that turn the direction of writing are escaped, as in `\u{1b}` and `\n`. Nothing else changes.
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -14,6 +17,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         if is_seen(c) { seen.push(c) } else { seen.extend(c.escape_debug()) }
     }
     Cow::Owned(seen)
+}
+
+/// The beginning of a text that may be long, as it is printed.
+pub fn shortened(text: &str) -> String {
+    printable(&text.chars().take(CHARACTERS_MAX).collect::<String>()).into_owned()
 }
 
 /// A path as `printable` has it. A byte that is no UTF-8 is told as `\xff`.

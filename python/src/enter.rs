@@ -10,7 +10,7 @@ use crate::{
 };
 use mainstay_engine::{
     Config, Error, Recovery,
-    group::{Group, Solo, agree},
+    group::{Group, Process, Solo, agree},
 };
 use pyo3::{exceptions::PyRuntimeError, intern, prelude::*};
 use std::{
@@ -44,6 +44,11 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
     };
     let mpi = check(comm).map_err(told)?;
     let failed = |error| group_failed(py, "opening", error);
+    let recovers = survives(&mpi).map_err(failed)?;
+    let is_asked = given.as_ref().is_ok_and(|(_, config)| config.recovery != Recovery::Off);
+    if recovers && is_asked {
+        Process::outlive_connections();
+    }
     if let Ok((path, config)) = &given
         && let Some(world) = World::join(&mpi, places(config).unwrap_or(Places::Filled))?
     {
@@ -51,8 +56,6 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
         return Ok((job.group(py).map_err(told)?, Some(job), path.clone(), config.clone()));
     }
 
-    let recovers = survives(&mpi).map_err(failed)?;
-    let is_asked = given.as_ref().is_ok_and(|(_, config)| config.recovery != Recovery::Off);
     let begun = comm.call_method0(intern!(py, "Get_group")).map_err(failed)?;
     let size: usize = comm.call_method0(intern!(py, "Get_size")).map_err(failed)?.extract()?;
     let mut own = duplicate(&mpi, comm, is_asked).map_err(failed)?;

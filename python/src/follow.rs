@@ -4,12 +4,8 @@
 //! What must hold: what the function gave is held until the engine's call has ended, and no longer, so that a program
 //! keeps no array of an older step.
 
-use crate::{
-    buffer::Buffer,
-    open::{Open, closed},
-    session::Session,
-};
-use mainstay_engine::{Error, Region, space::format::PlaceInWhole};
+use crate::buffer::Buffer;
+use mainstay_engine::{Error, Region, Session as Engine, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,21 +22,17 @@ struct Now(Arc<Mutex<Option<Region>>>);
 /// What the functions gave, by name of the region.
 pub(crate) type Given = Vec<(String, Buffer)>;
 
-impl Session {
-    /// Protects what `function` gives, at each checkpoint and restore anew.
-    pub(crate) fn follow(
-        &self,
+impl Followed {
+    /// Protects what `function` gives, which is `buffer` now, at each checkpoint and restore anew.
+    pub(crate) fn protect(
+        engine: &mut Engine,
         name: &str,
         function: &Bound<'_, PyAny>,
+        buffer: &Buffer,
         place: Option<PlaceInWhole>,
-    ) -> Result<(), Error> {
-        // It may call this session.
-        let buffer = ask(name, function)?;
-        let mut state = self.lock()?;
-        let open = state.as_mut().ok_or_else(closed)?;
+    ) -> Result<Followed, Error> {
         let region = buffer.region(name, place.clone())?;
         let now = Now::default();
-        let engine = open.engine()?;
         engine.protect(region.clone())?;
         now.set(Some(region));
         let found = now.clone();
@@ -50,37 +42,18 @@ impl Session {
             engine.unprotect(name)?;
             return Err(error);
         }
-        open.followed.insert(name.to_owned(), Followed { function: function.clone().unbind(), place, now });
-        Ok(())
+        Ok(Followed { function: function.clone().unbind(), place, now })
     }
 
-    /// Asks all functions; an error is that of the call that follows, on all ranks.
-    pub(crate) fn ask_followed(&self, py: Python<'_>) -> Result<Given, Error> {
-        let functions: Vec<(String, Py<PyAny>)> = {
-            let mut state = self.lock()?;
-            let followed = state.as_mut().map(|open| &open.followed);
-            let of = |(name, followed): (&String, &Followed)| (name.clone(), followed.function.clone_ref(py));
-            followed.map(|all| all.iter().map(of).collect()).unwrap_or_default()
-        };
-        let given = |(name, function): (String, Py<PyAny>)| ask(&name, function.bind(py)).map(|buffer| (name, buffer));
-        functions.into_iter().map(given).collect()
-    }
-}
-
-impl Open {
-    /// Shows the engine what was given.
-    pub(crate) fn show(&self, given: &Result<Given, Error>) -> Result<(), Error> {
-        for (name, buffer) in given.as_ref().map_err(Error::clone)? {
-            if let Some(followed) = self.followed.get(name) {
-                followed.now.set(Some(buffer.region(name, followed.place.clone())?));
-            }
-        }
+    /// Shows the engine what the function gave.
+    pub(crate) fn show(&self, name: &str, buffer: &Buffer) -> Result<(), Error> {
+        self.now.set(Some(buffer.region(name, self.place.clone())?));
         Ok(())
     }
 
     /// Before what was given is let go.
     pub(crate) fn hide(&self) {
-        self.followed.values().for_each(|followed| followed.now.set(None));
+        self.now.set(None);
     }
 }
 
@@ -100,7 +73,8 @@ impl Now {
     }
 }
 
-fn ask(name: &str, function: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
+/// What `function` gives for the region `name` now.
+pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
     let told = |error: PyErr| {
         let (py, class) = (function.py(), error.get_type(function.py()));
         let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());

@@ -133,7 +133,7 @@ impl Objects {
     #[new]
     fn new(py: Python<'_>, session: Py<Session>, strategy: &str, every: u64, after_failure: u64) -> PyResult<Objects> {
         let strategy = strategy.parse().map_err(|error| raise(py, &error))?;
-        session.get().local(py, |_| Ok(()))?;
+        session.get().state.local(py, |_| Ok(()))?;
         let wire: Box<dyn Wire> =
             session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
         let core = Core::new(wire, Options { strategy, every, after_failure });
@@ -247,8 +247,8 @@ impl Objects {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
         let session = self.session.get();
-        let flushed = session.flush(py);
-        session.turn(py)?;
+        let flushed = session.state.flush(py);
+        session.state.turn(py)?;
         self.with_session(py, "checkpoint", |core, engine| {
             or_refuse(engine, flushed);
             core.checkpoint(engine)
@@ -256,7 +256,7 @@ impl Objects {
     }
 
     fn restore(&self, py: Python<'_>) -> PyResult<Option<CameTuple>> {
-        self.session.get().turn(py)?;
+        self.session.get().state.turn(py)?;
         let came = self.with_session(py, "restore", Core::restore)?;
         Ok(came.map(|came| {
             let restored = came.restored;
@@ -277,7 +277,7 @@ impl Objects {
             return Ok(());
         };
         // A session that is closed, or that a failed recovery has ended, has nothing to forget.
-        drop(self.session.get().local(py, |open| core.forget(open.engine()?)));
+        drop(self.session.get().state.local(py, |open| core.forget(open.engine()?)));
         Ok(())
     }
 }
@@ -301,7 +301,7 @@ impl Objects {
         work: impl FnOnce(&mut Core, &mut Engine) -> Result<T>,
     ) -> PyResult<T> {
         let mut core = self.core(call).map_err(|error| raise(py, &error))?;
-        let done = self.session.get().held(py, |engine| guarded(|| work(&mut core, engine)));
+        let done = self.session.get().state.held(py, |engine| guarded(|| work(&mut core, engine)));
         drop(core);
         self.told(py, done)
     }

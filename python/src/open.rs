@@ -1,19 +1,21 @@
-//! A session while it is open, and how its calls get at it: one at a time, without the interpreter.
+//! The state of a session while it is open, and how its calls get at it: one at a time, without the interpreter.
 
 use crate::{
     buffer::Buffer,
     enter::Job,
     error::{detached, raise},
-    follow::Followed,
-    session::Session,
+    follow::{Followed, Given, ask},
     stream::{self, Files},
 };
-use mainstay_engine::{Error, Session as Engine};
+use mainstay_engine::{Error, Session as Engine, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
-    sync::{Arc, MutexGuard, TryLockError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::Ordering},
 };
+
+/// What a session is while it is open; nothing once it is closed.
+pub(crate) struct State(Mutex<Option<Open>>);
 
 pub(crate) struct Open {
     /// Given up only to be closed or dropped.
@@ -29,10 +31,14 @@ pub(crate) struct Open {
     pub(crate) job: Option<Arc<Job>>,
 }
 
-impl Session {
+impl State {
+    pub(crate) fn new(open: Open) -> State {
+        State(Mutex::new(Some(open)))
+    }
+
     /// Ours alone, for one call.
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Error> {
-        match self.open.try_lock() {
+        match self.0.try_lock() {
             Ok(open) => Ok(open),
             Err(TryLockError::Poisoned(open)) => Ok(open.into_inner()),
             Err(TryLockError::WouldBlock) => Err(Error::argument(
@@ -40,6 +46,11 @@ impl Session {
                 "a call of it is under way in another thread; use a session from one thread at a time",
             )),
         }
+    }
+
+    /// Ours alone, unless a call is under way: for the interpreter, which may ask at any moment.
+    pub(crate) fn idle(&self) -> Option<MutexGuard<'_, Option<Open>>> {
+        self.0.try_lock().ok()
     }
 
     pub(crate) fn local<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Open) -> Result<T, Error>) -> PyResult<T> {
@@ -97,6 +108,34 @@ impl Session {
         })
     }
 
+    /// Protects what `function` gives, at each checkpoint and restore anew.
+    pub(crate) fn follow(
+        &self,
+        name: &str,
+        function: &Bound<'_, PyAny>,
+        place: Option<PlaceInWhole>,
+    ) -> Result<(), Error> {
+        // It may call this session.
+        let buffer = ask(name, function)?;
+        let mut state = self.lock()?;
+        let open = state.as_mut().ok_or_else(closed)?;
+        let followed = Followed::protect(open.engine()?, name, function, &buffer, place)?;
+        open.followed.insert(name.to_owned(), followed);
+        Ok(())
+    }
+
+    /// Asks all functions; an error is that of the call that follows, on all ranks.
+    fn ask_followed(&self, py: Python<'_>) -> Result<Given, Error> {
+        let functions: Vec<(String, Py<PyAny>)> = {
+            let mut state = self.lock()?;
+            let followed = state.as_mut().map(|open| &open.followed);
+            let of = |(name, followed): (&String, &Followed)| (name.clone(), followed.function.clone_ref(py));
+            followed.map(|all| all.iter().map(of).collect()).unwrap_or_default()
+        };
+        let given = |(name, function): (String, Py<PyAny>)| ask(&name, function.bind(py)).map(|buffer| (name, buffer));
+        functions.into_iter().map(given).collect()
+    }
+
     /// Ends the session in order, together with the other ranks.
     pub(crate) fn end(&self, py: Python<'_>) -> Result<(), Error> {
         // Held to the end: until then other threads are told that a call is under way.
@@ -123,6 +162,21 @@ impl Open {
     pub(crate) fn engine(&mut self) -> Result<&mut Engine, Error> {
         self.engine.as_mut().ok_or_else(closed)
     }
+
+    /// Shows the engine what the functions gave.
+    fn show(&self, given: &Result<Given, Error>) -> Result<(), Error> {
+        for (name, buffer) in given.as_ref().map_err(Error::clone)? {
+            if let Some(followed) = self.followed.get(name) {
+                followed.show(name, buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before what was given is let go.
+    fn hide(&self) {
+        self.followed.values().for_each(Followed::hide);
+    }
 }
 
 impl Drop for Open {
@@ -136,6 +190,6 @@ impl Drop for Open {
     }
 }
 
-pub(crate) fn closed() -> Error {
+fn closed() -> Error {
     Error::argument("session", "it is closed; open another one")
 }

@@ -9,7 +9,7 @@ use crate::{
     mpi::check,
     notes,
     number::{Whole, whole},
-    open::{Open, or_refuse},
+    open::{Open, State, or_refuse},
     reader::Shard,
     record::Record,
     recovered::Recovered,
@@ -32,7 +32,7 @@ use std::{
     mem::{replace, take},
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -46,8 +46,7 @@ pub struct Session {
     size: AtomicUsize,
     /// `None` without a communicator.
     job: Option<Arc<Job>>,
-    /// `None` once it is closed.
-    pub(crate) open: Mutex<Option<Open>>,
+    pub(crate) state: State,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of the mpi4py
@@ -100,7 +99,7 @@ impl Session {
             steps: None,
             job: job.clone(),
         };
-        Ok(Session { path, rank, size, job, open: Mutex::new(Some(open)) })
+        Ok(Session { path, rank, size, job, state: State::new(open) })
     }
 }
 
@@ -160,10 +159,10 @@ impl Session {
         let name = name.to_string_lossy();
         let place = place_of(&name, global_shape, offset);
         if buffer.is_callable() {
-            let followed = place.and_then(|place| self.follow(&name, buffer, place));
+            let followed = place.and_then(|place| self.state.follow(&name, buffer, place));
             return followed.map_err(|error| raise(py, &error));
         }
-        self.local(py, |open| {
+        self.state.local(py, |open| {
             let held = Buffer::hold(&name, buffer)?;
             open.engine()?.protect(held.region(&name, place?)?)?;
             open.held.insert(name.into_owned(), held);
@@ -184,7 +183,7 @@ impl Session {
         offset: Option<Vec<Whole<u64>>>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
-        let before = self.local(py, |open| {
+        let before = self.state.local(py, |open| {
             if open.followed.contains_key(&*name) {
                 let why = "a function gives its buffer, at each checkpoint and restore; let that give another one";
                 return Err(Error::argument(format!("region {name:?}"), why));
@@ -224,7 +223,7 @@ impl Session {
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
         let how = Allocated { written_by_system, same_address };
-        let memory = self.local(py, |open| {
+        let memory = self.state.local(py, |open| {
             let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
             if is_of_objects {
                 return Err(Error::argument("dtype", "objects of Python are no plain memory; take a type of numbers"));
@@ -242,7 +241,7 @@ impl Session {
 
     /// Unprotects what empty() has allocated under `name`; the memory goes with the last array that lies in it. Local.
     fn free(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
-        let held = self.local(py, |open| {
+        let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.free(&name)?;
             Ok(open.held.remove(&*name))
@@ -255,7 +254,7 @@ impl Session {
     /// network card, a GPU or another process writes to. Local. For as long as it is protected, wherever it moves.
     /// RegionMissing: no region has this name.
     fn untrack(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
-        self.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
+        self.state.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
     }
 
     /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again
@@ -270,12 +269,12 @@ impl Session {
         bytes: Whole<u64>,
     ) -> PyResult<()> {
         let (name, Whole(offset), Whole(bytes)) = (name.to_string_lossy(), offset, bytes);
-        self.local(py, |open| open.engine()?.settled(&name, offset, bytes))
+        self.state.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
     fn unprotect(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
-        let held = self.local(py, |open| {
+        let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.unprotect(&name)?;
             Ok((open.held.remove(&*name), open.followed.remove(&*name)))
@@ -289,7 +288,7 @@ impl Session {
     /// writing to it, and flush() it before a checkpoint. It need not be there yet. If it is shorter than it
     /// was, restore() raises OutputShort. Files that no call names stay as they are.
     fn protect_output(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.local(py, |open| open.engine()?.protect_output(&path_of("path", path)?))
+        self.state.local(py, |open| open.engine()?.protect_output(&path_of("path", path)?))
     }
 
     /// Fills the protected buffers with the newest complete revision that can be read whole, the same on
@@ -303,12 +302,12 @@ impl Session {
     #[pyo3(signature = (*, revision=None))]
     fn restore(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
         let asked = number(revision);
-        self.turn(py)?;
+        self.state.turn(py)?;
         let restore = |engine: &mut Engine| match or_refuse(engine, asked) {
             None => engine.restore(),
             Some(revision) => engine.restore_revision(revision),
         };
-        let restored = self.call_held(py, restore)?;
+        let restored = self.state.call_held(py, restore)?;
         Ok(restored.map(Restored::from))
     }
 
@@ -319,8 +318,9 @@ impl Session {
     /// recovery is off; after any other error the session is over, and the job is to be started again. Collective among the
     /// ranks that are left. steps() does it by itself.
     fn recover(&self, py: Python<'_>) -> PyResult<Recovered> {
-        self.turn(py)?;
-        let (recovered, rank) = self.call(py, |engine| engine.recover().map(|recovered| (recovered, engine.rank())))?;
+        self.state.turn(py)?;
+        let (recovered, rank) =
+            self.state.call(py, |engine| engine.recover().map(|recovered| (recovered, engine.rank())))?;
         self.rank.store(rank, Ordering::Relaxed);
         self.size.store(recovered.ranks, Ordering::Relaxed);
         Ok(Recovered::from(recovered))
@@ -329,7 +329,7 @@ impl Session {
     /// Raises GroupFailed if ranks have failed as far as this one knows: for programs that do not look at what their own
     /// messages come to. Local, never waits. steps() does it after each step. With recovery off nothing.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if self._recovers() { self.call(py, Engine::check) } else { self.local(py, |_| Ok(())) }
+        if self._recovers() { self.state.call(py, Engine::check) } else { self.state.local(py, |_| Ok(())) }
     }
 
     /// The numbers from 0 to `count - 1` of the steps that are still to be done, for a loop whose body is a step:
@@ -350,7 +350,7 @@ impl Session {
         count: i64,
         layout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().local(slf.py(), |_| Ok(()))?;
+        slf.get().state.local(slf.py(), |_| Ok(()))?;
         recovery(slf.py())?.call_method1(intern!(slf.py(), "Steps"), (slf, count, layout))?.call_method0("run")
     }
 
@@ -369,19 +369,19 @@ impl Session {
 
     /// For steps: the names of what is protected.
     fn _protected(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.local(py, |open| Ok(open.held.keys().chain(open.followed.keys()).cloned().collect()))
+        self.state.local(py, |open| Ok(open.held.keys().chain(open.followed.keys()).cloned().collect()))
     }
 
     /// For steps: those that are under way.
     #[getter]
     fn _steps(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.local(py, |open| Ok(open.steps.as_ref().map(|steps| steps.clone_ref(py))))
+        self.state.local(py, |open| Ok(open.steps.as_ref().map(|steps| steps.clone_ref(py))))
     }
 
     #[setter(_steps)]
     fn set_steps(&self, py: Python<'_>, steps: Option<Py<PyAny>>) -> PyResult<()> {
         let before =
-            self.lock().map_err(|error| raise(py, &error))?.as_mut().map(|open| replace(&mut open.steps, steps));
+            self.state.lock().map_err(|error| raise(py, &error))?.as_mut().map(|open| replace(&mut open.steps, steps));
         drop(before);
         Ok(())
     }
@@ -390,7 +390,7 @@ impl Session {
     /// Restored.notes has it as text. Local; between begin() and checkpoint() it is refused.
     fn note(&self, py: Python<'_>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (name, value) = notes::note(name, value).map_err(|error| raise(py, &error))?;
-        self.call(py, |engine| engine.note(&name, &value))
+        self.state.call(py, |engine| engine.note(&name, &value))
     }
 
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
@@ -402,15 +402,15 @@ impl Session {
     /// a name is noted anew. One that was begun takes them at begin().
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
-        if notes.is_some() && self.call(py, Engine::has_begun)? {
+        if notes.is_some() && self.state.call(py, Engine::has_begun)? {
             // What was begun stays as it is.
             let why = "a checkpoint has begun, and has its notes already; give them to begin()";
             return Err(raise(py, &Error::argument("notes", why)));
         }
         let notes = notes::notes(notes);
-        let flushed = self.flush(py);
-        self.turn(py)?;
-        self.call_held(py, |engine| {
+        let flushed = self.state.flush(py);
+        self.state.turn(py)?;
+        self.state.call_held(py, |engine| {
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
             engine.checkpoint()
@@ -425,8 +425,8 @@ impl Session {
     #[pyo3(signature = (bytes, notes=None))]
     fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
-        self.turn(py)?;
-        self.call_held(py, |engine| {
+        self.state.turn(py)?;
+        self.state.call_held(py, |engine| {
             let noted = notes.and_then(|notes| notes::set(engine, &notes));
             or_refuse(engine, noted);
             let bytes = or_refuse(engine, bytes);
@@ -437,8 +437,8 @@ impl Session {
     /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing
     /// of it is kept, and the revisions that were complete stay as they were. Its number is used up.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
-        self.turn(py)?;
-        self.call(py, Engine::abandon)
+        self.state.turn(py)?;
+        self.state.call(py, Engine::abandon)
     }
 
     /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which
@@ -455,7 +455,7 @@ impl Session {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
         let bytes = data.bytes();
-        self.call(py, |engine| engine.write(&name, offset.0, bytes))
+        self.state.call(py, |engine| engine.write(&name, offset.0, bytes))
     }
 
     /// Up to `bytes` bytes, or all, from `offset` on of the stream `name` of the revision that restore() brought
@@ -469,9 +469,11 @@ impl Session {
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (name, Whole(offset)) = (name.to_string_lossy(), offset);
-        let there = self.call(py, |engine| engine.stream_bytes(&name))?.saturating_sub(offset);
+        let there = self.state.call(py, |engine| engine.stream_bytes(&name))?.saturating_sub(offset);
         let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
-        PyBytes::new_with(py, bytes as usize, |into| self.call(py, |engine| engine.read(&name, offset, into)).map(drop))
+        PyBytes::new_with(py, bytes as usize, |into| {
+            self.state.call(py, |engine| engine.read(&name, offset, into)).map(drop)
+        })
     }
 
     /// As read(), into `buffer`; returns how many bytes there were.
@@ -485,13 +487,13 @@ impl Session {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("stream {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read(&name, offset.0, into))
+        self.state.call(py, |engine| engine.read(&name, offset.0, into))
     }
 
     /// Names and lengths of this rank's streams in the revision that restore() brought back. Local.
     fn streams<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let streams = PyDict::new(py);
-        for (name, bytes) in self.call(py, Engine::streams)? {
+        for (name, bytes) in self.state.call(py, Engine::streams)? {
             streams.set_item(name, bytes)?;
         }
         Ok(streams)
@@ -505,8 +507,8 @@ impl Session {
     #[pyo3(signature = (shards=None))]
     fn bring_shards(&self, py: Python<'_>, shards: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Py<Shard>>> {
         let wanted = shards.map_or(Ok(Vec::new()), numbers);
-        self.turn(py)?;
-        let told = self.call(py, |engine| {
+        self.state.turn(py)?;
+        let told = self.state.call(py, |engine| {
             let wanted = or_refuse(engine, wanted);
             engine.bring_shards(&wanted)?;
             (0..engine.shards()?.count).map(|shard| engine.shard(shard)).collect::<Result<Vec<_>, Error>>()
@@ -529,10 +531,10 @@ impl Session {
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (name, Whole(shard), Whole(offset)) = (name.to_string_lossy(), shard, offset);
-        let there = self.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
+        let there = self.state.call(py, |engine| engine.shard_item_bytes(shard, &name))?.saturating_sub(offset);
         let bytes = bytes.map_or(there, |Whole(most)| most.min(there));
         PyBytes::new_with(py, bytes as usize, |into| {
-            self.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
+            self.state.call(py, |engine| engine.read_shard(shard, &name, offset, into)).map(drop)
         })
     }
 
@@ -548,7 +550,7 @@ impl Session {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        self.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
+        self.state.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
     }
 
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
@@ -562,10 +564,10 @@ impl Session {
         mode: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, session) = (slf.py(), slf.get());
-        let file = stream::open(slf, name, mode)?;
+        let file = stream::open(slf.as_any(), name, mode)?;
         if mode == "wb" {
             let writer = PyWeakrefReference::new(&file)?.unbind();
-            session.local(py, |open| {
+            session.state.local(py, |open| {
                 open.files.add(writer);
                 Ok(())
             })?;
@@ -576,13 +578,13 @@ impl Session {
     /// For files: which of the times between checkpoints and restores this is.
     #[getter]
     fn _moment(&self, py: Python<'_>) -> PyResult<u64> {
-        self.local(py, |open| Ok(open.files.moment()))
+        self.state.local(py, |open| Ok(open.files.moment()))
     }
 
     /// For files: where the stream ends that is read, or so far the one that is written.
     fn _end(&self, py: Python<'_>, name: &Bound<'_, PyString>, mode: &str) -> PyResult<u64> {
         let name = name.to_string_lossy();
-        self.local(py, |open| match mode {
+        self.state.local(py, |open| match mode {
             "wb" => open.engine()?.written_bytes(&name),
             _ => open.engine()?.stream_bytes(&name),
         })
@@ -596,8 +598,8 @@ impl Session {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("buffer {name:?}"), data);
         let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
-        self.turn(py)?;
-        self.call_held(py, |engine| {
+        self.state.turn(py)?;
+        self.state.call_held(py, |engine| {
             let bytes = or_refuse(engine, bytes);
             engine.put(&name, bytes)
         })
@@ -619,7 +621,7 @@ impl Session {
         let mut buffer = Flat::to_fill(&format!("buffer {name:?}"), buffer);
         let into = buffer.as_mut().map(Flat::bytes_mut).map_err(|error| error.clone());
         let asked = number(revision);
-        let got = self.call(py, |engine| {
+        let got = self.state.call(py, |engine| {
             let (revision, into) = (or_refuse(engine, asked), or_refuse(engine, into));
             engine.get(revision, &name, into)
         })?;
@@ -637,7 +639,7 @@ impl Session {
     ) -> PyResult<Option<u64>> {
         let name = name.to_string_lossy();
         let asked = number(revision);
-        self.call(py, |engine| {
+        self.state.call(py, |engine| {
             let revision = or_refuse(engine, asked);
             engine.get_bytes(revision, &name)
         })
@@ -652,7 +654,7 @@ impl Session {
     /// Costs a count; about every agree_seconds, and where steps make one due, it is collective, one small all-reduce.
     fn due(&self, py: Python<'_>, step: &Bound<'_, PyAny>) -> PyResult<bool> {
         let step = whole("step", step);
-        self.call(py, |engine| {
+        self.state.call(py, |engine| {
             let refused = step.as_ref().err().cloned();
             let step = or_refuse(engine, step);
             let due = engine.due(step)?;
@@ -668,9 +670,9 @@ impl Session {
     /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
     #[pyo3(signature = (level=None))]
     fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyString>>) -> PyResult<()> {
-        let Some(level) = level else { return self.call(py, Engine::wait) };
+        let Some(level) = level else { return self.state.call(py, Engine::wait) };
         let level = LevelKind::named(&level.to_string_lossy());
-        self.call(py, |engine| {
+        self.state.call(py, |engine| {
             let level = or_refuse(engine, level);
             engine.wait_for(level)
         })
@@ -680,41 +682,41 @@ impl Session {
     /// that compute for long between two calls. Local, never waits. What fails is raised by wait(), close() or the next
     /// checkpoint().
     fn progress(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, Engine::progress)
+        self.state.call(py, Engine::progress)
     }
 
     /// A moment between two steps of the program at which it may be seen what it has written since the moment before:
     /// where one phase of a step ends and the next begins. With the setting trace it is recorded, for `mainstay oracle`;
     /// else nothing happens. Local, never waits.
     fn tick(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, Engine::tick)
+        self.state.call(py, Engine::tick)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
     /// this one (aggregators), as the medium shows: that it failed is told by wait(). True also if nothing is under
     /// way: nothing was saved yet, or all ranks were told that the last revision failed.
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
-        self.local(py, |open| open.engine()?.poll())
+        self.state.local(py, |open| open.engine()?.poll())
     }
 
     /// What the newest checkpoint took whose part of this rank is durable. Local, never waits.
     fn last_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        self.local(py, |open| Ok(open.engine()?.last_record()?.map(Record::from)))
+        self.state.local(py, |open| Ok(open.engine()?.last_record()?.map(Record::from)))
     }
 
     /// What saving early has come to on this rank, in blocks of 4 KiB. Local, never waits.
     fn speculation(&self, py: Python<'_>) -> PyResult<Speculation> {
-        self.local(py, |open| open.engine()?.speculation().map(Speculation::from))
+        self.state.local(py, |open| open.engine()?.speculation().map(Speculation::from))
     }
 
     /// Waits for the last revision and ends the session, also when it raises. Collective, before
     /// MPI.Finalize. Closed once more, nothing happens.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py).map_err(|error| raise(py, &error))
+        self.state.end(py).map_err(|error| raise(py, &error))
     }
 
     fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
-        slf.get().local(py, |_| Ok(()))?;
+        slf.get().state.local(py, |_| Ok(()))?;
         Ok(slf)
     }
 
@@ -728,7 +730,8 @@ impl Session {
         _traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let Some(exception) = exception else { return self.close(py) };
-        let ended = if self.size() == 1 { self.end(py) } else { self.lock().map(|mut open| drop(open.take())) };
+        let ended =
+            if self.size() == 1 { self.state.end(py) } else { self.state.lock().map(|mut open| drop(open.take())) };
         if let Err(error) = ended {
             // Python 3.10 has no notes.
             let note = format!("mainstay: closing the session failed too: {error}");
@@ -739,30 +742,29 @@ impl Session {
 
     /// A function of the program often holds the object that holds this session.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match self.open.try_lock() {
-            Ok(open) => open.iter().try_for_each(|open| {
+        match self.state.idle() {
+            Some(open) => open.iter().try_for_each(|open| {
                 visit.call(&open.steps)?;
                 open.followed.values().try_for_each(|one| visit.call(&one.function))
             }),
-            Err(_) => Ok(()),
+            None => Ok(()),
         }
     }
 
     fn __clear__(&self) {
         let followed = self
-            .open
-            .try_lock()
-            .ok()
+            .state
+            .idle()
             .and_then(|mut open| open.as_mut().map(|open| (take(&mut open.followed), open.steps.take())));
         // Their own code may run now.
         drop(followed);
     }
 
     fn __repr__(&self) -> String {
-        let state = match self.open.try_lock() {
-            Ok(open) if open.is_none() => "closed",
-            Ok(_) => "open",
-            Err(_) => "at work",
+        let state = match self.state.idle() {
+            Some(open) if open.is_none() => "closed",
+            Some(_) => "open",
+            None => "at work",
         };
         format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank(), self.size())
     }

@@ -1,6 +1,5 @@
 //! Files that are open on streams.
 
-use crate::session::Session;
 use mainstay_engine::Error;
 use pyo3::{
     intern,
@@ -38,7 +37,7 @@ impl Files {
 
 /// What the package has for it, in Python: files are Python's own, and buffer as those do.
 pub(crate) fn open<'py>(
-    session: &Bound<'py, Session>,
+    session: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
     mode: &str,
 ) -> PyResult<Bound<'py, PyAny>> {

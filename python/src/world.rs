@@ -51,7 +51,7 @@ pub(crate) struct World {
     pub(crate) has_lost: AtomicBool,
 }
 
-/// Who was in a job that has ended in this process, and has lost ranks.
+/// Who was in a job that has ended in this process, and after which MPI's own end may not return.
 static LAST: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
 
 type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
@@ -203,7 +203,7 @@ impl World {
     fn end(&self, mpi: &Bound<'_, PyAny>) {
         let all = self.lock().all.clone_ref(mpi.py());
         let knows = || Ok::<_, PyErr>(survives(mpi)? && !failed(all.bind(mpi.py()))?.is_empty());
-        if self.has_lost.load(Ordering::Relaxed) || knows().unwrap_or(true) {
+        if self.has_lost.load(Ordering::Relaxed) || has_heartbeat() || knows().unwrap_or(true) {
             *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
         }
     }
@@ -295,9 +295,16 @@ impl Now {
     }
 }
 
+/// Whether mpiexec was asked for a heartbeat (`--mca mpi_ft_detector true`). On a busy machine the end of MPI of Open MPI 5.0.11
+/// then waits for ever, though no rank has failed.
+fn has_heartbeat() -> bool {
+    let asked = std::env::var("OMPI_MCA_mpi_ft_detector").unwrap_or_default();
+    asked.chars().next().is_some_and(|first| !"0fFnNdD".contains(first))
+}
+
 /// Ends MPI, in place of `MPI.Finalize()` and after the sessions are closed, on all processes, also spares that nobody
 /// needed; `status` is what the program is to end with, and is returned: `sys.exit(mainstay.finalize())`. After ranks have
-/// failed MPI's own end can hang or crash: this then ends the process once all have come so far. What is in the buffers of
+/// failed, and with a heartbeat, MPI's own end can hang or crash: this then ends the process once all have come so far. What is in the buffers of
 /// standard output is written before, and nothing that atexit has registered is called.
 #[pyfunction]
 #[pyo3(signature = (status=0))]

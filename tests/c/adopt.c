@@ -1,8 +1,9 @@
 /* Like the program of the README, with a death by order: what it takes to adopt Mainstay.
  *
- *     adopt SPACE STEPS [STEP]
+ *     adopt SPACE STEPS [STEP [WAITED]]
  *
- * With a STEP, the last rank kills itself there. The result does not depend on it. Also valid C++. */
+ * With a STEP, the last rank kills itself there. The checkpoint of the step WAITED is waited for, on all levels. The result
+ * does not depend on either. Also valid C++. */
 #include <mainstay_mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 int main(int argc, char **argv)
 {
     static double field[CELLS];
-    uint64_t step = 0, steps, fatal;
+    uint64_t step = 0, steps, fatal, waited;
     int rank, ranks, i;
     double sum = 0;
     mainstay_session *session;
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
         return 2;
     steps = (uint64_t)atoi(argv[2]);
     fatal = argc > 3 ? (uint64_t)atoi(argv[3]) : 0;
+    waited = argc > 4 ? (uint64_t)atoi(argv[4]) : 0;
 
     if (mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session) != MAINSTAY_OK) {
         fprintf(stderr, "adopt: %s\n", mainstay_error_message());
@@ -47,6 +49,8 @@ int main(int argc, char **argv)
             raise(SIGKILL);
         if (step % 10 == 0)
             mainstay_checkpoint(session, NULL);
+        if (step == waited)
+            mainstay_wait(session);
     }
     mainstay_close(session);
 

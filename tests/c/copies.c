@@ -1,11 +1,12 @@
 /* A job that loses a node: all ranks of one die at a moment that is named.
  *
- *     nodes SPACE STEPS CELLS [WAY [NODE MOMENT STEP]]
+ *     copies SPACE STEPS CELLS [WAY [NODE MOMENT STEP]]
  *
  * Each step computes and saves. WAY is `wait`, which waits for each revision, or `on`, which goes on at once, or the name
- * of a call that is made for ever after the second step: `progress`, `poll` or `due`. The ranks whose MAINSTAY_NODE is NODE die at STEP: `opened` before anything is restored, `computed` before its checkpoint, `saved`
- * after that, `moved` once its copies were moved on with, `waited` when they were waited for, or so many microseconds after
- * its checkpoint began. The result does not depend on it. */
+ * of a call that is made for ever after the second step: `progress`, `poll` or `due`. The ranks whose MAINSTAY_NODE is NODE
+ * die at STEP: `opened` before anything is restored, `computed` before its checkpoint, `saved` after that, `moved` once its
+ * copies were moved on with, `waited` when they were waited for, or so many microseconds after its checkpoint began. The
+ * result does not depend on it. */
 #define _DEFAULT_SOURCE
 #include <mainstay_mpi.h>
 #include <signal.h>

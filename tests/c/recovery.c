@@ -8,8 +8,8 @@
  * $NODES and goes with it. The result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
  *
  * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
- * by `fault` lives, and one of its messages fails. RANK is its number among the workers (before the opening, in
- * MPI_COMM_WORLD). It dies when it comes for the first time to a
+ * lives: by `fault` one of its messages fails, by `pipe` it writes to where nobody reads any more, as MPI does. RANK is its
+ * number among the workers (before the opening, in MPI_COMM_WORLD). It dies when it comes for the first time to a
  *   start       before the opening
  *   layout      in the callback, or at the beginning of the loop
  *   step        at the beginning of a step
@@ -119,6 +119,17 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
     return PMPI_Comm_dup(comm, made);
 }
 
+static void write_to_nobody(void)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        exit(2);
+    close(ends[0]);
+    if (write(ends[1], "", 1) >= 0)
+        fprintf(stderr, "WRONG: a pipe has taken what nobody reads\n");
+    close(ends[1]);
+}
+
 /* When it does */
 
 static struct death {
@@ -164,6 +175,8 @@ static void moment(const char *name, long rank, uint64_t step)
         way_now = d->way;
         if (strcmp(d->way, "fault") == 0) {
             MPI_Send(NULL, 0, MPI_BYTE, 1 << 20, 0, workers_now); /* to no rank */
+        } else if (strcmp(d->way, "pipe") == 0) {
+            write_to_nobody();
         } else if (d->calls) {
             calls_left = d->calls;
         } else if (d->after_us) {

@@ -44,6 +44,7 @@ class JudgedJob(Saves, Returns):
         self.in_flight = None  # attempt between t2 and what tells of its end
         self.begun = None  # attempt between begin and t2
         self.refused = False  # a begin was; what belongs to it is passed over
+        self.is_left = False  # whether a larger shard than the layout was made for has a new one made
         self.left = NO  # whether ranks have left a checkpoint and nobody was told
         self.unread = NO  # whether earlier sessions have saved something, and this one has read nothing of it
         self.earlier = []  # what they have saved, as far as all know
@@ -128,7 +129,7 @@ class JudgedJob(Saves, Returns):
         if not self.all_began() and not self.done:
             return
         self.open = True
-        self.space.opened(nodes_of(self.job), self.keep)
+        self.space.opened(nodes_of(self.job), self.keep, bool(self.texts()))
         self.earlier = list(self.space.kept)
         if not self.starts_fresh and self.space.possible():
             self.unread = YES if self.earlier else MAYBE
@@ -148,10 +149,12 @@ class JudgedJob(Saves, Returns):
             self.end_session()
 
     def dies(self):
-        """Ranks are gone, or will be. What all had handed over is in the memory of their nodes."""
+        """Ranks are gone, or will be. What all had handed over is in the memory of their nodes; what some had, too."""
         for attempt in (self.in_flight, self.begun):
-            if attempt and attempt.fate == BEGUN and attempt.at_t2 and self.stage in OUTLIVES:
-                attempt.fate, attempt.pools = STAGED, frozenset(nodes_of(self.job))
+            if attempt and self.stage in OUTLIVES:
+                attempt.pools = frozenset(nodes_of(self.job))
+                if attempt.fate == BEGUN and attempt.at_t2:
+                    attempt.fate = STAGED
         self.space.clean = None
 
     def do_leave(self):

@@ -58,26 +58,36 @@ class Saves:
         has_room = layout and not self.space.was_held and layout.has_room(shards, retained, self.keep, self.stage)
         is_there = layout and layout.ranks == self.ranks
         # What sizes a layout before its first checkpoint may give too little room for keep + 1 of these.
-        is_sized = self.is_sized or self.space.reserved_ranks == self.ranks
-        if (is_there and not has_room) or (not is_there and is_sized):
+        is_said = self.is_said()
+        # One that a checkpoint has sized, and that holds nothing, is left for a larger one.
+        self.is_left = is_there and not (layout.is_said or is_said or self.space.possible())
+        if (is_there and not has_room and not self.is_left) or (not is_there and is_said):
             refused.add(SMALL)
         return refused
+
+    def is_said(self):
+        """Whether a user has said how large portions for so many ranks are."""
+        return self.is_sized or self.space.reserved_ranks == self.ranks
 
     def makes_layout(self, shards, is_made):
         """The first checkpoint of so many ranks makes one."""
         layout = self.space.layout
         if layout is None or layout.ranks != self.ranks:
-            # Settings of its size are no promise of keep + 2.
-            known_size = is_made and self.ranks not in self.space.ranks_seen and not self.is_sized
+            # A size that somebody said is no promise of keep + 2.
+            known_size = is_made and self.ranks not in self.space.ranks_seen and not self.is_said()
             self.space.ranks_seen.add(self.ranks)
-            self.space.layout = Layout(self.ranks, self.keep, shards if known_size else None, self.stage)
+            self.space.layout = Layout(self.ranks, self.keep, shards if known_size else None, self.stage, self.is_said())
+        elif self.is_left and layout.shards and not all(map(Shard.dominates, layout.shards, shards)):
+            layout.shards = None
 
     def number_told(self, attempt):
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
         demand(len(numbers) <= 1, self.told("the ranks have different numbers"))
         for number in numbers:
             known = [other.number for other in self.space.attempts if other is not attempt and other.fate != DEAD and other.number]
-            demand(number > max(known, default=0), self.told(f"numbers only grow, and {max(known, default=0)} was there"))
+            # A number that lies in damage alone is seen by nobody.
+            grows = number > max(known, default=0) or self.space.damaged
+            demand(grows, self.told(f"numbers only grow, and {max(known, default=0)} was there"))
             attempt.number = number
 
     def do_checkpoint(self):
@@ -172,7 +182,8 @@ class Saves:
             if smaller and (found := re.search(r"bytes=(\d+)", (self.results[rank] or ("", ""))[1])):
                 count = int(found[1])
             shard.regions[name] = Text(tag, rank + 1, name, 0, count)
-        before, refused = self.left, {SMALL} if smaller else self.refusals(shards)
+        before, refused = self.left, self.refusals(shards)
+        refused = {SMALL} if smaller else refused
         statuses = self.saving(OK, *refused, adds=True)
         status = self.alike(*(self.after_left() if before == YES else self.after_left(*statuses)))
         self.settled(OK if before == NO and status is not None else status)

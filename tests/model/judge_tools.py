@@ -22,6 +22,8 @@ def judge_tool(space, ended, stage, session=None):
         return
     if not space.exists:
         demand(ended.status in (NO_SPACE, NOTHING, GOOD, REFUSED), what)
+        if name == "reserve":
+            judge_reserve(space, ended, stage, session, what)
         return
     demand(ended.status != USAGE, what)
     allowed = {"ls": {GOOD}, "show": {GOOD}, "verify": {GOOD}, "advise": {GOOD, NOTHING}}.get(name)
@@ -133,10 +135,11 @@ def judge_salvage(space, ended, stage, session, what):
 def judge_reserve(space, ended, stage, session, what):
     demand(ended.status == GOOD or session or space.attempts, what)
     if ended.status == GOOD:
+        space.exists = True
         space.reserved_ranks = int(ended.words[ended.words.index("--ranks") + 1])
 
 
 def judge_grow(space, ended, stage, session, what):
     demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
     if ended.status == GOOD:
-        space.layout = Layout(space.layout.ranks if space.layout else 0)
+        space.layout = Layout(space.layout.ranks if space.layout else 0, is_said=True)

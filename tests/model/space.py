@@ -73,7 +73,7 @@ class Attempt:
     shards: list
     fate: str = BEGUN
     at_t2: bool = False  # on all ranks
-    pools: frozenset = frozenset()  # nodes in whose memory it lies, if it is STAGED
+    pools: frozenset = frozenset()  # nodes in whose memory shards of it may lie: all of them, if it is STAGED
     notes_known: bool = True
 
     def __str__(self):
@@ -88,6 +88,7 @@ class Layout:
     keep: int = 0
     shards: list | None = None  # None: nobody knows
     stage: str = ""
+    is_said: bool = False  # how large it is: by a user
 
     def has_room(self, shards, retained, keep, stage):
         """Whether it must have room for `shards`, where at most `keep` of the attempts `retained` stay besides."""
@@ -115,7 +116,7 @@ class Space:
         self.layout = None
         self.ranks_seen = set()  # numbers of ranks that layouts were made for
         self.reserved_ranks = 0  # that a layout was made for before the first checkpoint: for shards that nobody knew
-        self.exists = False
+        self.exists = False  # None: nobody knows
         self.clean = None  # whether the last job has closed it; None: nobody knows
         self.damaged = False
         self.gave_up = False  # what was staged on some node: a restore may tell that it passed over that
@@ -132,12 +133,17 @@ class Space:
                 return found
         return [*found, None]
 
-    def opened(self, pools, keep):
-        """By a job that looks at the memory of these nodes: what lies on others is given up."""
-        self.exists, self.clean = True, None
+    def opened(self, pools, keep, by_any):
+        """By a job that looks at the memory of these nodes: what lies on others is given up. `by_any`: a rank has told that
+        it was; if none has, all may have died before there was a space."""
+        self.exists, self.clean = self.exists or by_any or None, None
         for attempt in self.attempts:
-            if attempt.fate == STAGED and not attempt.pools <= set(pools):
-                attempt.fate, self.gave_up = BEGUN, True
+            if not attempt.pools <= set(pools):
+                self.gave_up = True
+                if attempt.fate == STAGED:
+                    attempt.fate = BEGUN
+            elif by_any and attempt.fate != STAGED:
+                attempt.pools = frozenset()  # nothing is left there
         self.kept = self.kept[-keep:]
 
     def complete(self, attempt, keep):

@@ -1,4 +1,4 @@
-"""c/nodes.c in Python: the same words, moments and lines."""
+"""c/copies.c in Python: the same words, moments and lines, but for the ways that make a call for ever."""
 
 import os
 import signal

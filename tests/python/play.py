@@ -63,8 +63,10 @@ class Player:
             if self.over and call not in FREE and not (call == "close" and self.session):
                 self.say(f"= {index} PASSED")
                 continue
-            self.refused = self.refused and call in ("write", "checkpoint", "abandon", "poll")
-            if self.refused and call != "poll":
+            # An alarm that lies between changes nothing of that.
+            passes = call in ("write", "checkpoint", "abandon")
+            self.refused = self.refused and (passes or call == "poll" or call in FREE)
+            if self.refused and passes:
                 self.refused = call == "write"
                 self.say(f"= {index} PASSED")
                 continue

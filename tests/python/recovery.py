@@ -7,7 +7,7 @@ With `whole`, each rank's part is protected as its own, and not as a box of the 
 Each process is a node of its own, which goes with it. At its moment of a step a rank that was there from the beginning is
 killed: `computes`, `talks` (while others wait for it), `lays_out`, of which the number counts how often it has, `opens` or
 `closes`, of which it is 0; with
-`:stop` behind it, it is stopped. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
+`:stop` behind it, it is stopped. At `writes` it writes to where nobody reads any more, as MPI does, and lives. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
 it waits until there is the file SPACE.go, for some time.
 """
 
@@ -28,6 +28,7 @@ import mainstay  # noqa: E402
 import numpy  # noqa: E402
 from mpi4py import MPI  # noqa: E402
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as programs do whose output goes into pipes
 born = MPI.COMM_WORLD.rank if is_first else None
 words = sys.argv[5:]
 has_boxes = "whole" not in words
@@ -45,6 +46,14 @@ def comes(step, moment):
         os.kill(os.getpid(), signal.SIGKILL)
     if (step, moment + ":stop") in moments:
         os.kill(os.getpid(), signal.SIGSTOP)
+    if (step, "writes") in moments and moment == "computes":
+        reading, writing = os.pipe()
+        os.close(reading)
+        try:
+            os.write(writing, b"x")
+        except BrokenPipeError:
+            say("refused")
+        os.close(writing)
     if (step, "waits") in moments and moment == "computes":
         deadline = time.monotonic() + 30
         while not os.path.exists(f"{space}.go") and time.monotonic() < deadline:

@@ -21,7 +21,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 ///
 /// With --in-job the job itself goes on when ranks fail, if its program calls mainstay_recover and its MPI can (Open MPI from 5.0
 /// on): nothing is started again, and what is lost comes back from memory. What the job cannot recover from ends it, and it
-/// is started again as without.
+/// is started again, as it would be without --in-job.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -17,7 +17,7 @@ pub struct Checkpoint {
     pub timeout: Duration,
 }
 
-/// Has all objects of the job that runs on a space leave a node that is about to fail, and go on
+/// Moves all objects of a running job off a node that is about to fail; the job goes on
 ///
 /// For programs that are made of objects that move. At the job's next safe point, where the program calls mainstay_due and
 /// mainstay_objects_checkpoint, the objects on that node go to the others, and a checkpoint saves them there. Waits until
@@ -101,9 +101,10 @@ pub struct Release {
 /// Lets go of revisions that nobody wants
 ///
 /// By rules: a revision stays if any of them names it, if it is held, or if it is the newest complete one. Incomplete
-/// ones go if they are older than that. Or by name, with --revision: these go, and all others stay. On all levels that are in
-/// sight, or nowhere: refused while a job has the space open, where a revision that was named is held or the newest complete one
-/// of a level, and where a job that was killed may have staged a revision in memory that is not seen here.
+/// ones go if they are older than that. Or by name, with --revision: these go, and all others stay. They go on all levels that
+/// are in sight, or nowhere: the command is refused while a job has the space open, where a revision that was named is held or
+/// the newest complete one of a level, and where a job that was killed may have staged a revision in memory that is not seen
+/// here.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rule").required(true).multiple(true))]
 #[command(after_help = format!("\

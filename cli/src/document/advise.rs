@@ -64,6 +64,6 @@ pub struct Memory {
     pub copies: u64,
     pub keep: u64,
     pub bytes: u64,
-    /// While a slower level is fed from there; `None`: there is none.
+    /// While all slower levels are fed from there; `None`: there is none.
     pub feeding_bytes: Option<u64>,
 }

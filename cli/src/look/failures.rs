@@ -94,8 +94,13 @@ pub fn memory(stated: &Failures) -> Result<Option<Memory>, Failure> {
         let bytes = model::memory_bytes(shard, copies, keep, feeds);
         bytes.ok_or_else(|| Failure::usage("--shard: more than any memory has"))
     };
-    let feeding_bytes = (stated.level.len() != 1).then(|| bytes(true)).transpose()?;
-    Ok(Some(Memory { shard_bytes: shard, copies, keep, bytes: bytes(false)?, feeding_bytes }))
+    // The first level that is stated is the memory, and each other is fed from it; where none is, one that is not named.
+    let feeds = match stated.level.len() {
+        0 => 1,
+        levels => levels as u64 - 1,
+    };
+    let feeding_bytes = (feeds > 0).then(|| bytes(feeds)).transpose()?;
+    Ok(Some(Memory { shard_bytes: shard, copies, keep, bytes: bytes(0)?, feeding_bytes }))
 }
 
 fn ns(time: Duration) -> u64 {
@@ -151,7 +156,7 @@ pub fn reliability_page(told: &Reliability) -> String {
 
 pub fn memory_page(memory: &Memory) -> String {
     let feeding =
-        memory.feeding_bytes.map(|bytes| format!("; {} while a slower level is fed from there", text::bytes(bytes)));
+        memory.feeding_bytes.map(|bytes| format!("; {} while slower levels are fed from there", text::bytes(bytes)));
     format!(
         "memory of a rank: {}, {} copies of {} + 1 revisions of {}{}\n",
         text::bytes(memory.bytes),

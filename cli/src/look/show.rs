@@ -14,7 +14,7 @@ use crate::{
     text::{self, Align},
     time,
 };
-use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable, status::was_closed};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,8 @@ use std::{
 const TRIES: usize = 10;
 
 pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
-    let (survey, revision) = read(wanted)?;
+    let (mut survey, revision) = read(wanted)?;
+    survey.clean = was_closed(&wanted.space.path, &survey);
     let staged = staged::of(&survey, &wanted.space.path);
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();

@@ -1,7 +1,10 @@
 //! The spaces that the job saves to: how far it has come, and who uses them.
 
 use crate::{exit::say, text};
-use mainstay_engine::{Error, SpaceSurvey, printable_path};
+use mainstay_engine::{
+    Error, SpaceSurvey, printable_path,
+    status::{last_lineage, was_closed},
+};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -104,15 +107,15 @@ pub struct Openings(BTreeMap<PathBuf, u64>);
 
 impl Openings {
     pub fn of(spaces: &[PathBuf]) -> Openings {
-        let lineage = |space: &PathBuf| Some((space.clone(), lineage_of(&SpaceSurvey::open(space).ok()?)));
+        let lineage = |space: &PathBuf| Some((space.clone(), last_lineage(space, &SpaceSurvey::open(space).ok()?)));
         Openings(spaces.iter().filter_map(lineage).collect())
     }
 
     /// One of `spaces` that was opened since, and not closed in order.
     pub fn left_open(&self, spaces: &[PathBuf]) -> Option<PathBuf> {
         let is_left_open = |space: &&PathBuf| {
-            let survey = SpaceSurvey::open(space);
-            survey.is_ok_and(|now| !now.clean && lineage_of(&now) > self.0.get(*space).copied().unwrap_or(0))
+            let before = self.0.get(*space).copied().unwrap_or(0);
+            SpaceSurvey::open(space).is_ok_and(|now| !was_closed(space, &now) && last_lineage(space, &now) > before)
         };
         spaces.iter().find(is_left_open).cloned()
     }
@@ -123,14 +126,11 @@ impl Openings {
     pub fn were_closed(&self, spaces: &[PathBuf]) -> bool {
         let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
         let was_closed = |space: &PathBuf| {
-            SpaceSurvey::open(space).is_ok_and(|now| now.clean && lineage_of(&now) > before(space) + 1)
+            SpaceSurvey::open(space)
+                .is_ok_and(|now| was_closed(space, &now) && last_lineage(space, &now) > before(space) + 1)
         };
         !spaces.is_empty() && spaces.iter().all(was_closed)
     }
-}
-
-fn lineage_of(survey: &SpaceSurvey) -> u64 {
-    survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0)
 }
 
 /// What cannot be told is no reason to wait.

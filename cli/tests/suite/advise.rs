@@ -108,10 +108,15 @@ fn a_run_takes_what_the_levels_say() {
 fn memory_is_counted_by_copies_and_revisions() {
     let shard = ["--shard", "256MiB", "--copies", "2", "--keep", "2", "--json"];
     let memory = &advise(&shard).json()["memory"];
-    assert_eq!((&memory["bytes"], &memory["feeding_bytes"]), (&(6 * SHARD).into(), &(8 * SHARD).into()));
+    assert_eq!((&memory["bytes"], &memory["feeding_bytes"]), (&(6 * SHARD).into(), &(7 * SHARD).into()));
+    // Each of the levels behind it may be fed with a revision of its own.
+    let three = ["memory", "disk", "pfs"].map(|level| ["--level".to_owned(), format!("{level}:cost=1s")]).concat();
+    let three: Vec<&str> = three.iter().map(String::as_str).collect();
+    let three = advise(&[&shard[..], &["--mtbf", "6h"], &three[..]].concat()).json();
+    assert_eq!(three["memory"]["feeding_bytes"], 8 * SHARD);
     let alone = advise(&[&shard[..], &["--mtbf", "6h", "--level", "memory:cost=1s"]].concat()).json();
     assert!(alone["memory"]["feeding_bytes"].is_null() && alone["memory"]["bytes"] == memory["bytes"], "{alone}");
-    assert!(advise(&shard[..6]).out.contains("1.5 GiB, 2 copies of 2 + 1 revisions of 256 MiB; 2 GiB while"));
+    assert!(advise(&shard[..6]).out.contains("1.5 GiB, 2 copies of 2 + 1 revisions of 256 MiB; 1.75 GiB while"));
     advise(&["--shard", "16EiB", "--copies", "16"]).refused(2, &["--shard"]);
 }
 

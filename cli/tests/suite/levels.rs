@@ -41,7 +41,7 @@ fn levels(document: &Value) -> Vec<(u64, Vec<String>)> {
 }
 
 /// Flips a byte of what rank `rank` saved at `step`, wherever it lies in the layouts of `directory`; returns how often.
-fn damage(directory: &Path, rank: usize, step: u64) -> usize {
+pub fn damage(directory: &Path, rank: usize, step: u64) -> usize {
     let bytes: Vec<u8> = field(rank, step)[5000..5010].iter().flat_map(|cell| cell.to_le_bytes()).collect();
     let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut flipped = 0;

@@ -13,6 +13,7 @@ mod support;
 
 mod advise;
 mod changed;
+mod copies;
 mod copy;
 mod diff;
 mod dry;

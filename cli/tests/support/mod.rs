@@ -1,7 +1,7 @@
 //! Spaces written by jobs whose ranks are threads, and the command run on them.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
-use mainstay_engine::{Config, Region, Session, Start, group::ThreadGroup, space::format::ElementType};
+use mainstay_engine::{Config, LevelPlace, Region, Session, Start, group::ThreadGroup, space::format::ElementType};
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -24,6 +24,8 @@ pub struct Space {
     pub config: Config,
     /// Of the space's folder.
     pub name: OsString,
+    /// Where the memory of each node lies, which the ranks are on in turn; none: all are on one.
+    pub nodes: Vec<PathBuf>,
 }
 
 /// What rank `rank` saves at `step`.
@@ -35,10 +37,10 @@ impl Space {
     pub fn new(keep: u32) -> Space {
         // What is tested is what the command makes of what jobs left, not whether they have restored.
         let (pool_bytes, chunk_bytes) = (Some(256 << 10), Some(64 << 10));
-        // Levels alone: what copies add is tested with real jobs.
+        // Levels alone; what copies add, suite/copies.rs tests.
         let config =
             Config { keep, pool_bytes, chunk_bytes, memory_copies: 1, start: Start::Fresh, ..Config::default() };
-        Space { directory: TempDir::new().unwrap(), config, name: "space".into() }
+        Space { directory: TempDir::new().unwrap(), config, name: "space".into(), nodes: Vec::new() }
     }
 
     /// A space with so many revisions.
@@ -57,13 +59,20 @@ impl Space {
         self.directory.path().join(&self.name)
     }
 
+    fn config_of(&self, rank: usize) -> Config {
+        match self.nodes.get(rank % self.nodes.len().max(1)) {
+            Some(node) => Config { memory: LevelPlace::At(node.clone()), ..self.config.clone() },
+            None => self.config.clone(),
+        }
+    }
+
     /// Runs one job: every rank opens the space, protects its field, does `work` and closes.
     pub fn run(&self, work: impl Fn(usize, &mut Session, &mut [f64]) + Sync) {
         thread::scope(|scope| {
             for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
                 let work = &work;
                 scope.spawn(move || {
-                    let mut session = Session::open(Box::new(group), &self.path(), self.config.clone()).unwrap();
+                    let mut session = Session::open(Box::new(group), &self.path(), self.config_of(rank)).unwrap();
                     let mut state = vec![0.0; CELLS];
                     session.protect(region(&mut state)).unwrap();
                     work(rank, &mut session, &mut state);

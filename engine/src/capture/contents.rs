@@ -196,7 +196,7 @@ impl LogPlaces {
     }
 }
 
-/// Adds `bytes` bytes that lie at `at`.
+/// Adds an extent of `bytes` bytes at `at`, or makes the last one longer if it ends there.
 pub(super) fn extend(extents: &mut Vec<Extent>, at: u64, bytes: u64) {
     match extents.last_mut() {
         Some(last) if last.is_zeros() && at == Extent::ZEROS => last.bytes += bytes,

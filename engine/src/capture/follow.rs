@@ -51,7 +51,7 @@ pub(super) fn check_apart(regions: &[Region], followed: impl Fn(&Region) -> bool
             .map(|region| (region.begins_at()..region.begins_at().saturating_add(region.row_bytes()), region))
             .collect();
         spans.sort_by_key(|(span, _)| span.start);
-        // Which of those before reaches furthest.
+        // The region, among those that begin before, that reaches furthest.
         let mut furthest: Option<(usize, &Region)> = None;
         for (span, region) in spans {
             if let Some((_, other)) = furthest.filter(|(end, _)| span.start < *end)

@@ -2,7 +2,7 @@
 //! regions, and streams that are written in pieces. A part is found by its item, its size and its offset there (paper
 //! 000, Figure 3b).
 //!
-//! Holds no address: I/O threads use what becomes of it after t2.
+//! The log holds no address of the program's memory: I/O threads use what becomes of it after t2.
 
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) struct Log {
 struct Placed {
     kind: ItemKind,
     description: Arc<Description>,
-    /// The length of the item; of a stream, how far it was written.
+    /// The length of the item; for a stream, how far it was written.
     bytes: u64,
     parts: Vec<Part>,
 }
@@ -51,7 +51,7 @@ struct Part {
 
 /// What is handed over at once: bytes of one item from `offset` on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Handed {
+pub(crate) struct HandedOver {
     item: usize,
     offset: u64,
     order: u64,
@@ -61,15 +61,15 @@ pub(crate) struct Handed {
     pub(crate) is_part: bool,
 }
 
-impl Handed {
+impl HandedOver {
     /// The piece without its first `bytes` bytes.
-    pub(crate) fn behind(self, bytes: u64) -> Handed {
-        Handed { offset: self.offset + bytes, ..self }
+    pub(crate) fn behind(self, bytes: u64) -> HandedOver {
+        HandedOver { offset: self.offset + bytes, ..self }
     }
 
     /// The bytes of the same item from `offset` on, as what is handed over with this piece.
-    pub(crate) fn at(self, offset: u64) -> Handed {
-        Handed { offset, ..self }
+    pub(crate) fn at(self, offset: u64) -> HandedOver {
+        HandedOver { offset, ..self }
     }
 
     /// The number of its item, and where it begins there.
@@ -78,8 +78,8 @@ impl Handed {
     }
 
     /// The piece as a part of a larger one, which begins in the log at this alignment, and is staged as the larger one would be.
-    pub(crate) fn part(self, from: u64, alignment: u64) -> Handed {
-        Handed { alignment, is_part: true, ..self.behind(from) }
+    pub(crate) fn part(self, from: u64, alignment: u64) -> HandedOver {
+        HandedOver { alignment, is_part: true, ..self.behind(from) }
     }
 }
 
@@ -90,18 +90,18 @@ impl Log {
     }
 
     /// Adds a region, which is then handed over whole.
-    pub(crate) fn region(&mut self, region: &Region) -> Handed {
+    pub(crate) fn region(&mut self, region: &Region) -> HandedOver {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
         let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
         self.items.push(Placed { kind, description, bytes, parts: Vec::new() });
         self.handed += 1;
-        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
     }
 
     /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
     /// the name of one.
-    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<Handed> {
+    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<HandedOver> {
         let item = match self.streams.get(name) {
             Some(item) => *item,
             None => {
@@ -124,22 +124,22 @@ impl Log {
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
-        Ok(Handed { item, offset, order: self.handed, alignment: 1, is_part: false })
+        Ok(HandedOver { item, offset, order: self.handed, alignment: 1, is_part: false })
     }
 
     /// The name of the item that a piece is of.
-    pub(crate) fn name(&self, handed: &Handed) -> &str {
+    pub(crate) fn name(&self, handed: &HandedOver) -> &str {
         &self.items[handed.item].description.name
     }
 
     /// Whether the list has room for a stretch of a stream more that is led to, and is kept short all the same.
-    pub(crate) fn can_lead(&self, handed: &Handed) -> bool {
+    pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
         item.kind != ItemKind::Stream || item.parts.len() < LED_PARTS_MAX && self.parts + RUN_PARTS < self.parts_max / 2
     }
 
     /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.
-    pub(crate) fn lay_elsewhere(&mut self, handed: &Handed, from: u64, bytes: u64, at: u64) {
+    pub(crate) fn lay_elsewhere(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let parts = self.parts;
         self.lay(handed, from, bytes, at);
         // A run of an older revision takes room in the list, too.
@@ -147,11 +147,11 @@ impl Log {
     }
 
     /// A place for bytes that were led to and are staged all the same: in an item that nobody is told of.
-    pub(crate) fn begin_unled(&mut self) -> Handed {
+    pub(crate) fn begin_unled(&mut self) -> HandedOver {
         self.items.push(Placed { kind: ItemKind::Region, ..Placed::stream("") });
         self.handed += 1;
         let alignment = BLOCK_BYTES;
-        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: true }
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: true }
     }
 
     /// Where those have come to lie: offset among them, place in the log, and bytes.
@@ -180,7 +180,7 @@ impl Log {
     }
 
     /// `bytes` bytes of what was handed over, `from` bytes behind its beginning, lie at `at` in the log.
-    pub(crate) fn lay(&mut self, handed: &Handed, from: u64, bytes: u64, at: u64) {
+    pub(crate) fn lay(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let item = &mut self.items[handed.item];
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
@@ -210,7 +210,7 @@ impl Log {
     }
 
     /// The pieces of all streams that were skipped, which are written as zeros.
-    pub(crate) fn gaps(&mut self) -> Vec<(Handed, u64)> {
+    pub(crate) fn gaps(&mut self) -> Vec<(HandedOver, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
             let (mut end, mut parts) = (0, item.parts.clone());
@@ -220,7 +220,8 @@ impl Log {
             {
                 if part.0 > end {
                     self.handed += 1;
-                    let handed = Handed { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
+                    let handed =
+                        HandedOver { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
                     gaps.push((handed, part.0 - end));
                 }
                 end = end.max(part.1);
@@ -278,7 +279,7 @@ impl Placed {
     }
 }
 
-/// Takes the bytes from `from` to `to` out of `laid`.
+/// Takes the bytes from `from` to `to` out of the parts in `laid`.
 fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
     let before = laid.range(..from).next_back().map(|(_, part)| *part);
     let inside: Vec<Part> = laid.range(from..to).map(|(_, part)| *part).collect();

@@ -7,7 +7,7 @@ use super::copy::copy;
 use crate::boxes::Rows;
 
 #[derive(Debug, Clone)]
-pub(super) struct Memory {
+pub(super) struct RegionMemory {
     address: *mut u8,
     bytes: u64,
     rows: Rows,
@@ -15,24 +15,24 @@ pub(super) struct Memory {
 
 // SAFETY: the address is used only inside calls that the owner of the memory makes (see `Region::new`).
 #[allow(unsafe_code)]
-unsafe impl Send for Memory {}
+unsafe impl Send for RegionMemory {}
 // SAFETY: as above; while a restore fills regions from several threads, each byte has one writer.
 #[allow(unsafe_code)]
-unsafe impl Sync for Memory {}
+unsafe impl Sync for RegionMemory {}
 
-impl Memory {
-    pub(super) fn in_a_row(address: *mut u8, bytes: u64) -> Memory {
-        Memory { address, bytes, rows: Rows::whole(bytes) }
+impl RegionMemory {
+    pub(super) fn in_a_row(address: *mut u8, bytes: u64) -> RegionMemory {
+        RegionMemory { address, bytes, rows: Rows::whole(bytes) }
     }
 
-    /// The same bytes, where `rows` say: from all of them in a row to places behind the address.
-    pub(super) fn in_rows(self, rows: Rows) -> Memory {
-        Memory { rows, ..self }
+    /// The same bytes where `rows` say that they lie, as offsets from the address, and no longer in one row.
+    pub(super) fn in_rows(self, rows: Rows) -> RegionMemory {
+        RegionMemory { rows, ..self }
     }
 
     /// Rows of the same shape at another address.
-    pub(super) fn moved_to(&self, address: *mut u8) -> Memory {
-        Memory { address, ..self.clone() }
+    pub(super) fn moved_to(&self, address: *mut u8) -> RegionMemory {
+        RegionMemory { address, ..self.clone() }
     }
 
     pub(super) fn is_in_a_row(&self) -> bool {

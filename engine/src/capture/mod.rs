@@ -25,14 +25,14 @@ mod tests;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, Changes, Early, Hashes, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written,
-    audit, differing, size_elsewhere, size_to_lead,
+    Base, ByHashes, Changes, EarlyBlocks, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told,
+    Written, audit, differing, size_elsewhere, size_to_lead,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
 pub(crate) use globals::{Globals, is_note_of_globals};
-pub(crate) use log::{Handed, Log};
+pub(crate) use log::{HandedOver, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};
@@ -41,5 +41,5 @@ pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;
 pub use snapshot::{Allocated, OwnMemory};
-pub(crate) use snapshot::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer};
+pub(crate) use snapshot::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer};
 pub(crate) use userfaultfd::page_bytes;

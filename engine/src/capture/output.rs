@@ -28,9 +28,9 @@ pub(crate) struct Outputs {
 
 #[derive(Debug)]
 struct Output {
-    /// As the program named it: so it is found again, wherever the job is started.
+    /// The path as the program gave it, by which the file is found again wherever the job is started.
     name: Vec<u8>,
-    /// The same from the root, for a program that changes its working directory.
+    /// The path from the root, for a program that changes its working directory.
     path: PathBuf,
     /// Kept open: errors of writing that come up between two syncs are told to those who had it open.
     file: Option<Arc<File>>,
@@ -46,7 +46,7 @@ pub(crate) struct Marked {
 }
 
 impl Outputs {
-    /// Names one more. It need not be there yet.
+    /// Adds a file, which need not exist yet.
     pub(crate) fn add(&mut self, path: &Path) -> Result<()> {
         let name = path.as_os_str().as_bytes().to_vec();
         if name.is_empty() || name.len() > libc::PATH_MAX as usize {
@@ -68,17 +68,17 @@ impl Outputs {
         Ok(())
     }
 
-    /// As the program named them.
+    /// The paths of the files, as the program gave them.
     pub(crate) fn names(&self) -> Vec<Vec<u8>> {
         self.list.iter().map(|output| output.name.clone()).collect()
     }
 
-    /// How long each is now. What the program keeps in buffers of its own does not count.
+    /// How long each file is now. Bytes that the program still keeps in buffers of its own do not count.
     pub(crate) fn mark(&mut self) -> Result<Vec<Marked>> {
         self.list.iter_mut().map(Output::mark).collect()
     }
 
-    /// Refuses if one that `lengths` knows is shorter than that: what is missing is lost.
+    /// Refuses if a file is shorter than `lengths` says: the missing bytes are lost.
     pub(crate) fn check(&self, lengths: &[OutputLength]) -> Result<()> {
         self.known(lengths).try_for_each(|(output, saved)| {
             let now = output.bytes()?;
@@ -87,14 +87,14 @@ impl Outputs {
         })
     }
 
-    /// Cuts each that `lengths` knows back to it.
+    /// Cuts each file that `lengths` knows back to that length.
     pub(crate) fn cut(&self, lengths: &[OutputLength]) -> Result<()> {
         self.known(lengths).try_for_each(|(output, saved)| {
             let now = output.bytes()?;
             if now == saved {
                 return Ok(());
             }
-            // Cut by another rank meanwhile: it would grow by zeros.
+            // Another rank has cut the file meanwhile: setting its length would make it grow by zeros.
             if now < saved {
                 return Err(Error::OutputShort { path: printable_path(&output.path), saved, now });
             }
@@ -180,7 +180,7 @@ pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
 }
 
 impl Marked {
-    /// One that its own rank has synced.
+    /// A file that its own rank has synced already.
     pub(crate) fn synced(path: PathBuf) -> Marked {
         Marked { length: OutputLength { name: Vec::new(), bytes: 0 }, path, file: None }
     }

@@ -1,6 +1,6 @@
 //! Named memory of the program.
 
-use super::memory::Memory;
+use super::memory::RegionMemory;
 use crate::{
     boxes::{Cells, Rows},
     error::{Error, Result},
@@ -9,17 +9,17 @@ use crate::{
 use std::sync::Arc;
 
 const NAME_BYTES_MAX: usize = 200;
-/// What smaller regions than a block begin on.
+/// Regions that are smaller than a block begin on a multiple of this in the log.
 pub(super) const SMALL_ALIGNMENT: u64 = 64;
 
 /// Memory that a program wants saved, by name.
 #[derive(Debug, Clone)]
 pub struct Region {
     pub(crate) description: Arc<Description>,
-    memory: Memory,
-    /// Something writes to it that the pages of this process do not tell.
+    memory: RegionMemory,
+    /// Something writes to the region past the page tables of this process, so that its pages tell nothing.
     is_untracked: bool,
-    /// It is a buffer that the program has put, and of which a restore asks nothing.
+    /// The region is a buffer that the program has put, for which a restore does not ask.
     is_put: bool,
 }
 
@@ -64,7 +64,7 @@ impl Region {
         };
         check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
-        let memory = Memory::in_a_row(address, bytes);
+        let memory = RegionMemory::in_a_row(address, bytes);
         Ok(Region { description: Arc::new(description), memory, is_untracked: false, is_put: false })
     }
 
@@ -189,8 +189,8 @@ impl Region {
         self.description.shape.first().copied().unwrap_or(1)
     }
 
-    /// As what now is `old`: of the same name and type, and where nothing is said of its place in a global array, in the
-    /// same.
+    /// The region in place of `old`, with its name and type, and with its place in a global array unless this one names
+    /// another.
     pub(super) fn in_place_of(mut self, old: &Region) -> Result<Region> {
         self.is_untracked |= old.is_untracked;
         let (now, was) = (&*self.description, &*old.description);
@@ -209,7 +209,7 @@ impl Region {
         Ok(Region { description: Arc::new(description), ..self })
     }
 
-    /// From now on what changed of it is found by its hashes.
+    /// Has changes of the region found by its hashes from now on.
     pub(super) fn untrack(&mut self) {
         self.is_untracked = true;
     }
@@ -231,12 +231,12 @@ impl Region {
         self.memory.begins_at()
     }
 
-    /// Where the program has it: for the inside of a larger array, where that begins.
+    /// The address that the program gave: for the inside of a larger array, where that array begins.
     pub(super) fn address(&self) -> usize {
         self.memory.address()
     }
 
-    /// From its first byte to its last.
+    /// The addresses from the region's first byte to its last.
     pub(super) fn reach(&self) -> usize {
         self.memory.reach() as usize
     }
@@ -249,7 +249,7 @@ impl Region {
         Error::argument(format!("memory of {:?}", self.description.name), why)
     }
 
-    /// All of it, where it lies in a row.
+    /// All bytes of the region, if they lie in one row.
     pub(crate) fn row(&self) -> Option<&[u8]> {
         self.memory.row()
     }
@@ -266,7 +266,7 @@ impl Region {
 }
 
 impl Description {
-    /// That of an item that was saved.
+    /// The description of an item that was saved.
     pub(crate) fn of(item: Item) -> Description {
         let Item { name, element, shape, place, bytes, .. } = item;
         Description { name, element, shape, place, bytes }
@@ -278,7 +278,7 @@ impl Description {
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
     }
 
-    /// As a person would say it: `f64 3 x 4 (96 bytes)`.
+    /// The description as a person would say it: `f64 3 x 4 (96 bytes)`.
     pub(crate) fn kind(&self) -> String {
         kind_of(self.element, &self.shape, self.place.as_ref(), self.bytes)
     }

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 pub(crate) struct Regions {
     list: Vec<Region>,
     names: HashSet<String>,
-    /// For each region that is asked where it lies, the function that tells.
+    /// For each region that is followed, by name, the function that tells where it lies.
     followed: HashMap<String, Look>,
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of these regions and of pieces of at most `announced` bytes. What is smaller than `small_below` is
-    /// gathered apart from the rest.
+    /// The size of a shard of these regions and of pieces of at most `announced` bytes. Regions that are smaller than
+    /// `small_below` are gathered apart from the rest.
     pub(crate) fn new(
         regions: &[Region],
         announced: u64,
@@ -50,7 +50,7 @@ impl Size {
         Self::of(&regions, announced, small_below, annex)
     }
 
-    /// Of a shard with the items of one that was saved, whatever the stage.
+    /// The size of a shard with the items of one that was saved, whatever the stage.
     pub(crate) fn of_items(items: Vec<Item>, annex: Annex) -> Size {
         let (streams, regions): (Vec<Item>, Vec<Item>) =
             items.into_iter().partition(|item| item.kind == ItemKind::Stream);
@@ -61,7 +61,7 @@ impl Size {
         Self::of(&regions.iter().collect::<Vec<_>>(), announced, BLOCK_BYTES, annex).in_parts(parts)
     }
 
-    /// Of a state of `bytes` bytes of which nothing more is known, so many of them written in pieces.
+    /// The size of a state of `bytes` bytes of which nothing more is known than how many are written in pieces.
     pub(crate) fn of_bytes(bytes: u64, in_pieces: u64) -> Size {
         let announced = in_pieces.min(bytes);
         let spare = REGIONS_FEW as u64 + blocks_for(bytes) / BLOCKS_A_REGION;
@@ -77,7 +77,7 @@ impl Size {
         }
     }
 
-    /// Of a shard that another rank has measured.
+    /// The size of a shard that another rank has measured.
     pub(crate) fn measured(blocks: u64) -> Size {
         let (extents, parts, shared_runs, announced) = (0, 0, 0, 0);
         Size { blocks, regions: Vec::new(), extents, parts, shared_runs, announced, annex: Annex::default() }
@@ -98,13 +98,13 @@ impl Size {
         Size { blocks, regions, extents: extents_for(announced), parts: 0, shared_runs: 0, announced, annex }
     }
 
-    /// The same of a shard of which only `blocks` blocks are written: its regions fall into so many `parts` more, and it
-    /// leads to `shared_runs` runs of older revisions.
+    /// The size if only `blocks` blocks are written: the regions fall into `parts` more parts, and the shard leads to
+    /// `shared_runs` runs of older revisions.
     pub(crate) fn of_changed(&self, blocks: u64, parts: u64, shared_runs: usize) -> Size {
         Size { blocks, parts, shared_runs, ..self.clone() }
     }
 
-    /// The same, of a shard that may lead to older revisions, whose regions fall into at most so many `parts` more then.
+    /// The size of a shard that may lead to older revisions, whose regions fall into at most so many `parts` more then.
     pub(crate) fn to_lead(&self, parts: u64) -> Size {
         let parts = parts + self.regions.len() as u64;
         // The parts of small regions may end on a block apart from the rest.
@@ -112,12 +112,12 @@ impl Size {
         Size { blocks, parts, shared_runs: parts as usize, ..self.clone() }
     }
 
-    /// The same, of a shard that is written whole out of one whose regions fall into so many `parts` more.
+    /// The size of the shard where it is written whole, though its regions fall into `parts` more parts.
     pub(crate) fn in_parts(&self, parts: u64) -> Size {
         Size { parts, ..self.clone() }
     }
 
-    /// The same, with room for `bytes` of regions.
+    /// The size with room for `bytes` bytes of regions at least.
     pub(crate) fn at_least(&self, bytes: u64) -> Size {
         Size { blocks: self.blocks.max(blocks_for(bytes)), ..self.clone() }
     }

@@ -72,7 +72,7 @@ const UFFDIO_UNREGISTER: libc::Ioctl = libc::_IOR::<UffdioRange>(0xAA, 0x01);
 /// A stretch of pages that a scan found.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct ScannedPages {
     pub(super) start: u64,
     pub(super) end: u64,
     categories: u64,
@@ -109,7 +109,7 @@ const PAGE_IS_PRESENT: u64 = 1 << 3;
 
 /// Which pages a scan finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum WantedPages {
     /// Those whose protection is gone, or that have come or gone since.
     Written,
     /// Also those that are the file's, at hand or not, which somebody else may write. Those that lie in swap are told
@@ -152,7 +152,7 @@ impl Protection {
         self.set(pages, WRITEPROTECT_MODE_WP)
     }
 
-    /// The opposite; who waits for it goes on.
+    /// Lifts the protection of `pages`: whoever waits for them goes on.
     pub(super) fn lift(&self, pages: &Range<usize>) -> io::Result<()> {
         self.set(pages, 0)
     }
@@ -186,7 +186,7 @@ impl Protection {
         Ok(())
     }
 
-    /// The opposite; lifts all protection.
+    /// Ends what `register` began, and lifts all protection.
     pub(super) fn unregister(&self, pages: &Range<usize>) -> io::Result<()> {
         call(self.0.as_raw_fd(), UFFDIO_UNREGISTER, &mut range(pages))?;
         Ok(())
@@ -222,15 +222,15 @@ impl Pagemap {
     pub(super) fn take_written(
         &self,
         pages: &Range<usize>,
-        wanted: Wanted,
-        found: &mut [Found],
+        wanted: WantedPages,
+        found: &mut [ScannedPages],
     ) -> io::Result<(usize, usize)> {
         let categories = match wanted {
             // In these words the kernel has a short way for it.
-            Wanted::Written => {
+            WantedPages::Written => {
                 ScanArguments { category_mask: PAGE_IS_WRITTEN, return_mask: PAGE_IS_WRITTEN, ..arguments(pages) }
             }
-            Wanted::WrittenOrOfFile => ScanArguments {
+            WantedPages::WrittenOrOfFile => ScanArguments {
                 category_inverted: PAGE_IS_PRESENT,
                 category_anyof_mask: PAGE_IS_WRITTEN | PAGE_IS_FILE | PAGE_IS_PRESENT,
                 ..arguments(pages)
@@ -261,7 +261,7 @@ fn arguments(pages: &Range<usize>) -> ScanArguments {
 /// An ioctl; `argument` has the type that `request` was made with.
 #[allow(unsafe_code)]
 fn call<T>(fd: RawFd, request: libc::Ioctl, argument: &mut T) -> io::Result<usize> {
-    // SAFETY: the kernel reads and writes `argument`, which has the size that the request says, and the row of `Found`
+    // SAFETY: the kernel reads and writes `argument`, which has the size that the request says, and the row of `ScannedPages`
     // that it points to; protection changes no byte of the program's.
     let returned = unsafe { libc::ioctl(fd, request, std::ptr::from_mut(argument)) };
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What a ledger knows, to be told to another rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Handed {
+pub(crate) struct HandedLedger {
     lineage: Lineage,
     held: Vec<RevisionKey>,
     slots: [Option<HandedRoot>; 2],
@@ -34,7 +34,7 @@ struct HandedRoot {
 impl Ledger {
     /// What the ledger knows, for rank `to`, which writes from now on. Until the ledger has come back nothing is
     /// written here.
-    pub(crate) fn hand_over(&mut self, to: usize) -> Handed {
+    pub(crate) fn hand_over(&mut self, to: usize) -> HandedLedger {
         let handed = self.give_back();
         let what = format!("rank {to}, which writes for this one, has not said what became of the last revision");
         self.stopped = Some(Error::GroupFailed { what });
@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// The ledger of `portion`, with what the portion's owner knows of it.
-    pub(crate) fn handed(portion: Portion, handed: Handed) -> Ledger {
+    pub(crate) fn handed(portion: Portion, handed: HandedLedger) -> Ledger {
         let slots = handed.slots.map(|root| root.map(Root::from));
         Ledger {
             portion,
@@ -56,13 +56,13 @@ impl Ledger {
     }
 
     /// What the ledger knows, for its owner.
-    pub(crate) fn give_back(&self) -> Handed {
+    pub(crate) fn give_back(&self) -> HandedLedger {
         let root = |root: &Root| HandedRoot {
             slot: root.slot.clone(),
             kept: root.kept.iter().map(|kept| Kept::clone(kept)).collect(),
             catalogue: root.catalogue,
         };
-        Handed {
+        HandedLedger {
             lineage: self.lineage,
             held: self.held.clone(),
             slots: self.slots.each_ref().map(|slot| slot.as_ref().map(root)),
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// Takes back the ledger that was handed over to rank `from`.
-    pub(crate) fn take_back(&mut self, from: usize, handed: Handed) {
+    pub(crate) fn take_back(&mut self, from: usize, handed: HandedLedger) {
         self.slots = handed.slots.map(|root| root.map(Root::from));
         self.stopped = handed.stopped.map(|failure| failure.on(from));
     }

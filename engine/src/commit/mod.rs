@@ -20,7 +20,7 @@ mod staying;
 
 pub(crate) use allocation::{Allocation, Need, Packing};
 pub(crate) use early::EarlyRoom;
-pub(crate) use handing::Handed;
+pub(crate) use handing::HandedLedger;
 pub(crate) use lasting::{Stays, lacking};
 pub(crate) use ledger::{Ledger, Opened};
 pub(crate) use publication::{Described, Publication};

@@ -149,7 +149,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with incremental capture, and pages: by what it is told which pages the program does not write again before its next
+    /// with incremental capture, and pages: what predicts which pages the program does not write again before its next
     /// checkpoint, so that they are saved meanwhile; told: by the program alone; oracle: by a recorded run; off: none are
     predictor: Predictor {
         default: Predictor::default(),
@@ -452,7 +452,7 @@ settings! {
         in_range: or_zero(within(TIME_MIN..=TIME_MAX)),
         alike: true,
     }
-    /// mean time between failures of the job, from which and the cost comes the interval; 0: not given
+    /// mean time between failures of the job; with the cost of a checkpoint it gives the interval; 0: not given
     mtbf: Duration {
         key: "mtbf_seconds",
         default: Duration::ZERO,
@@ -504,7 +504,7 @@ settings! {
         in_range: is_path_or_none,
         alike: false,
     }
-    /// with trace or a predictor: how often it is looked at what the program has written, besides where it calls
+    /// with trace or a predictor: how often Mainstay looks for what the program has written, besides where it calls
     /// mainstay_tick; 0: never
     tick_every: Duration {
         key: "tick_seconds",

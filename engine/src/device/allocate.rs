@@ -17,13 +17,13 @@ pub(super) fn is_memory(file: &fs::File) -> bool {
     fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// Gives a new file its length, and has so much of it set aside as was asked for, where the file system
-/// `sets_aside` anything. Where a file has its length, no write needs to make it longer.
+/// Gives a new file its length, and sets aside as much of it as was asked for, where the file system `sets_aside`
+/// anything. A file that has its length is never made longer by a write.
 pub(super) fn set_aside(file: &fs::File, wanted: &NewFile, sets_aside: bool) -> io::Result<()> {
     within_limit(wanted.bytes)?;
     let bytes = i64::try_from(wanted.bytes).map_err(|_| too_large())?;
     if wanted.allocate == Allocate::Blocks && is_memory(file) {
-        // All of it, so that it can be mapped without asking for each of its pages once more.
+        // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
         allocate_at(file, 0, wanted.bytes)?;
     } else if wanted.allocate == Allocate::Blocks && sets_aside {
         wanted
@@ -56,8 +56,8 @@ pub(crate) fn available(file: &fs::File) -> Option<u64> {
     Some(room.blocks_available().saturating_mul(room.fragment_size()))
 }
 
-/// Refuses what ends past the process's limit (`ulimit -f`): asked for it, the kernel would end the
-/// program with SIGXFSZ.
+/// Refuses a file that would end past the process's limit (`ulimit -f`): asked to make it that long, the kernel would end
+/// the program with SIGXFSZ.
 pub(crate) fn within_limit(end: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     if end > limit { Err(too_large()) } else { Ok(()) }

@@ -58,7 +58,7 @@ impl Disk {
         Ok(Disk::existing(&found))
     }
 
-    /// A new file without a byte in it, striped as wished for.
+    /// Makes an empty file with the stripes that were asked for.
     fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -72,7 +72,7 @@ impl Disk {
         Ok(file)
     }
 
-    /// Removes a file that could not be made; the next opening clears away what stays.
+    /// Removes a file that could not be made whole. If that fails, the next opening clears it away.
     fn forget(&self, name: &str) {
         let _ = fs::remove_file(self.directory.join(name));
     }

@@ -50,7 +50,7 @@ impl DiskFile {
             .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
         let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
         if is_on_fuse && direct.is_some() {
-            // A failure costs speed alone.
+            // A failure here costs nothing but speed.
             let _ = set_direct(&cached, true);
         }
         Ok(DiskFile {
@@ -68,8 +68,8 @@ impl DiskFile {
         self.direct.as_ref().filter(|_| aligned)
     }
 
-    /// Has `transfer` done through the file system's cache; on FUSE past the kernel's, unless the process there refuses
-    /// that.
+    /// Does `transfer` through the file system's cache. On FUSE it goes past the kernel's cache, unless the process that serves
+    /// the file system refuses that.
     fn through_cache<T>(&self, mut transfer: impl FnMut(&fs::File) -> io::Result<T>) -> io::Result<T> {
         match transfer(&self.cached) {
             Err(e) if self.is_on_fuse && refuses_direct(&e) && set_direct(&self.cached, false).is_ok() => {
@@ -110,7 +110,7 @@ impl File for DiskFile {
             self.cached.sync_data()?;
         }
         direct.map_or(Ok(()), fs::File::sync_data)?;
-        // Nobody would ever find what lies in a file without a name.
+        // A file that has lost its name is found by nobody: what was written to it is lost.
         if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }

@@ -10,11 +10,11 @@ use std::{
 /// The file systems that are told apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Striped by attributes of the empty file; promises no room, whatever it is asked.
+    /// Files get their stripes by attributes, set while they are empty. It promises no room, whatever it is asked.
     Ceph,
-    /// Striped by the tool `lfs`, if that is installed here.
+    /// Files get their stripes from the tool `lfs`, where that is installed.
     Lustre { lfs: Option<PathBuf> },
-    /// Has no stripes that a program could choose.
+    /// Files have no stripes that a program could choose.
     Other,
 }
 

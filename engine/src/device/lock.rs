@@ -50,7 +50,7 @@ impl ByteLocks {
         &self.file
     }
 
-    /// A lock of someone else's that `wanted` would meet with.
+    /// A lock of somebody else that stands in the way of `wanted`.
     fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
             Ok(_) => Ok(Some(wanted).filter(|found| found.l_type != libc::F_UNLCK as libc::c_short)),
@@ -80,7 +80,7 @@ impl LockFile for ByteLocks {
             Ok(_) => Ok(LockOutcome::Held),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
             Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
-            // Opened without the right to write, it can only be asked.
+            // A file that was opened without the right to write can only be asked who holds its locks.
             Err(Errno::EBADF) => Err(Errno::EACCES.into()),
             Err(errno) => Err(errno.into()),
         }

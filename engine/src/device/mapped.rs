@@ -51,7 +51,7 @@ impl Whole {
         }
         let metadata = file.metadata()?;
         let bytes = metadata.len();
-        // Of what is allocated the kernel would look at every page.
+        // The kernel would look at every page of what is allocated already.
         if metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
             allocate_at(file, 0, bytes)?;
         }

@@ -81,7 +81,7 @@ impl Mapping {
         &self.shared_row(at, 1)[0]
     }
 
-    /// The `count` values that begin at `at`, in a row.
+    /// The `count` values that lie one after another from `at` on.
     pub(crate) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
         assert!(at.is_multiple_of(align_of::<T>()) && count <= self.bytes / size_of::<T>());
         let first = self.part(at, count * size_of::<T>()).cast::<T>();

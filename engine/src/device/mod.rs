@@ -67,7 +67,7 @@ pub trait Device: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Bytes that its file system has room for, where that can be told.
+    /// How many bytes the file system has room for, where that can be told.
     fn available_bytes(&self) -> Option<u64> {
         None
     }
@@ -95,17 +95,17 @@ pub trait File: Send + Sync + fmt::Debug {
     /// The file's length, as far as this machine knows it: no server is asked.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
+    /// How many bytes the file takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.bytes()
     }
 
-    /// Bytes that its file system has room for, where that can be told.
+    /// How many bytes the file system has room for, where that can be told.
     fn available_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Keeps the file open until it is dropped, so that its use asks the file system for bytes alone.
+    /// Keeps the file open until this is dropped, so that using it asks the file system for nothing but bytes.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
     }
@@ -133,7 +133,7 @@ pub const RANK_BYTES: u64 = 1 << 32;
 /// Locks on single bytes of a file, freed when the holder closes it or dies.
 pub trait LockFile: Send + Sync + fmt::Debug {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
-    /// Frees a byte that this holds, if it does.
+    /// Frees a byte, if it is locked here.
     fn unlock(&self, byte: u64) -> io::Result<()>;
     /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
     /// reading, can be taken by whoever may read the file, and says nothing.
@@ -146,11 +146,12 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     fn is_named(&self) -> bool {
         true
     }
-    /// Who keeps `try_lock` from the byte with a lock for reading, which none of ours is.
+    /// Which process has a lock for reading on the byte, so that `try_lock` cannot have it. Mainstay's own locks are never
+    /// for reading.
     fn reader_of(&self, _byte: u64) -> Option<LockReader> {
         None
     }
-    /// Leaves nobody but its owner the right to open the file, if it is this user's.
+    /// Leaves only its owner the right to open the file, if this user owns it.
     fn make_private(&self) -> io::Result<()> {
         Ok(())
     }

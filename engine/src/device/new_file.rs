@@ -25,17 +25,17 @@ pub enum Allocate {
     Zero,
 }
 
-/// How a file is cut up over the servers of a parallel file system; 0: as the file system does it.
+/// How a file is spread over the servers of a parallel file system. A number that is 0 leaves it to the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stripes {
-    /// Servers, or their disks, that a file lies on.
+    /// How many servers, or disks of servers, a file lies on.
     pub count: u32,
     /// Bytes of one stripe.
     pub bytes: u64,
 }
 
 impl NewFile {
-    /// All of a file of `bytes` bytes, whose blocks are set aside.
+    /// A file of `bytes` bytes, all of which will be written, with its blocks set aside.
     pub fn of(bytes: u64) -> NewFile {
         NewFile { bytes, stretches: Some(0..bytes).into_iter().collect(), ..NewFile::default() }
     }

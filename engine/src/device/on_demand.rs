@@ -31,7 +31,7 @@ pub(super) struct OnDemand {
 struct Opening {
     /// The file as it is open, while it is among the recent ones or in use.
     file: Weak<DiskFile>,
-    /// The same where it must stay open: until it is synced, or for good.
+    /// The open file, where it must stay open: until it is synced, or for good.
     kept: Option<Arc<DiskFile>>,
     stays: bool,
     /// The number of writes, so that a sync does not let go of the descriptor of one that came meanwhile.

@@ -1,4 +1,4 @@
-//! Whose a directory is. In a place where anybody may make directories (/tmp, /dev/shm) somebody else can have made the one
+//! Who owns a directory. In a place where anybody may make directories (/tmp, /dev/shm) somebody else can have made the one
 //! that is named, to read what a job saves there or to put something else in its place.
 
 use crate::{

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// Divides every stripe unit and object size that CephFS takes.
+/// Every stripe unit and object size that CephFS takes is a multiple of this.
 const CEPH_UNIT_MIN: u64 = 64 << 10;
 
 /// Gives the empty file at `path`, open as `file`, these `stripes` on `file_system`.

@@ -4,7 +4,7 @@ use crate::{
     capture::{Contents, Led},
     device::Mapped,
     error::{Error, Result},
-    place::{Shard, Staged},
+    place::{Shard, StagingTime},
     space::{Aligned, format::Hash},
 };
 
@@ -52,7 +52,7 @@ impl Arrived {
                 copy.key().number
             )));
         }
-        copy.note_staged(Staged::default(), led.map_or(contents, |led| led.contents));
+        copy.note_staged(StagingTime::default(), led.map_or(contents, |led| led.contents));
         Ok(())
     }
 }

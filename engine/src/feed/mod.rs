@@ -13,7 +13,7 @@ use crate::{
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, spawn},
-    place::{Intent, Shard, Site, Staged, Writer},
+    place::{Intent, Shard, Site, StagingTime, Writer},
     restore::{HashRows, base_of, joined_rows, pour, pour_blocks},
     space::{
         Portion,
@@ -234,7 +234,7 @@ pub(crate) fn copy_published(
     if let Some(error) = copy.failure() {
         return Err(error.clone());
     }
-    copy.note_staged(Staged::default(), contents);
+    copy.note_staged(StagingTime::default(), contents);
     Ok(())
 }
 

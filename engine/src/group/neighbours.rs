@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    struct Found {
+    struct Met {
         neighbours: Result<Neighbours>,
         calls: usize,
         made: usize,
@@ -260,7 +260,7 @@ mod tests {
     const NONE: Odd = Odd { tight: None, keeps: None, robbed: None };
 
     /// What each rank finds, given its directory.
-    fn find(directories: &[usize], odd: Odd) -> Vec<Found> {
+    fn find(directories: &[usize], odd: Odd) -> Vec<Met> {
         let marks = Marks::default();
         let found = thread::scope(|scope| {
             let ranks: Vec<_> = ThreadGroup::new(directories.len())
@@ -274,7 +274,7 @@ mod tests {
                         let seat = Seat { marks, directory, made: Cell::new(0), room, removes, is_robbed };
                         let group = Counted { group, calls: Cell::new(0) };
                         let neighbours = Neighbours::find(&group, &seat);
-                        let found = Found { neighbours, calls: group.calls.get(), made: seat.made.get() };
+                        let found = Met { neighbours, calls: group.calls.get(), made: seat.made.get() };
                         // No rank leaves before all have come to their end.
                         let _ = group.group.all_max(&mut []);
                         found

@@ -1,6 +1,6 @@
 //! The processes of a job, as others on their machine know them: one that hangs has failed in the eyes of the other ranks,
 //! and is ended before they go on, because it must not wake up, and holds locks. So is one that was started to take the
-//! place of another, and came too late.
+//! place of another, and came too late. One that is left outlives its connections to those that have failed.
 
 use super::host_name;
 use crate::ground::{Instant, sleep};
@@ -8,7 +8,12 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, getppid},
 };
-use std::{fs, process, time::Duration};
+use signal_hook::flag;
+use std::{
+    fs, process,
+    sync::{Arc, Once, atomic::AtomicBool},
+    time::Duration,
+};
 use twox_hash::XxHash3_64;
 
 /// How long a process that was killed may take to be gone.
@@ -30,6 +35,19 @@ impl Process {
         let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let host = XxHash3_64::oneshot(format!("{} {}", host_name(), numbers.display()).as_bytes());
         Process { host, pid, start: Stat::of(pid).map_or(0, |stat| stat.start) }
+    }
+
+    /// From now on a write into a connection that the other side has closed fails (EPIPE), and does not end this process by
+    /// SIGPIPE: Open MPI writes so to ranks that have failed. A program that has said itself what the signal does is heeded.
+    pub fn outlive_connections() {
+        static ONCE: Once = Once::new();
+        // Handled and not ignored: what this process starts begins as ever.
+        ONCE.call_once(|| {
+            if Signals::of_this_process().leave_to_the_system(Signal::SIGPIPE) {
+                // Fails for numbers that are no signal's.
+                let _ = flag::register(Signal::SIGPIPE as i32, Arc::new(AtomicBool::new(false)));
+            }
+        });
     }
 
     /// Ends the processes on this machine that were started by who started this one, and have `variable` ("NAME=value") in
@@ -90,6 +108,28 @@ impl Stat {
     }
 }
 
+/// What a process does at signals, a bit for each.
+struct Signals {
+    ignored: u64,
+    caught: u64,
+}
+
+impl Signals {
+    /// None at all, where the system does not tell.
+    fn of_this_process() -> Signals {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let set = |name| {
+            let set = status.lines().find_map(|line| line.strip_prefix(name));
+            set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+        };
+        Signals { ignored: set("SigIgn:"), caught: set("SigCgt:") }
+    }
+
+    fn leave_to_the_system(&self, signal: Signal) -> bool {
+        (self.ignored | self.caught) & 1 << (signal as u32 - 1) == 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +164,14 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn it_is_known_whether_a_signal_is_left_to_the_system() {
+        let signals = Signals::of_this_process();
+        assert!(!signals.leave_to_the_system(Signal::SIGPIPE), "Rust ignores it before main");
+        assert!(!signals.leave_to_the_system(Signal::SIGSEGV), "Rust handles it, to tell when a stack is full");
+        assert!(signals.leave_to_the_system(Signal::SIGPWR));
     }
 
     /// A process that starts several, as the daemon of an MPI does: one of them ends those that came too late.

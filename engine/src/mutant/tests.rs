@@ -1,9 +1,9 @@
-//! Wrong variants of the commit protocol, each of which the crash test or the seeded test must catch,
-//! in a bounded number of cases; with no mutant the same cases find nothing.
+//! Wrong variants of the commit protocol, each of which the crash test or the seeded test must catch, and of what copies
+//! promise, each of which jobs on several nodes must, in a bounded number of cases; with no mutant the same cases find nothing.
 //!
 //! cargo test -p mainstay-engine --release --lib mutant
 
-use super::{Mutant, activate};
+use super::{Mutant, activate, tell};
 use crate::support::{
     nodes,
     recording::{Recording, Shape},
@@ -15,6 +15,15 @@ const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
 const LOSSES: u64 = 3;
 const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;
+/// Two ranks, each on a node of its own, and two on each.
+const PAIRS: [nodes::Shape; 2] = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
+/// Two racks, of two nodes each.
+const RACKS: [nodes::Shape; 1] = [nodes::Shape {
+    seats: &[0, 1, 2, 3],
+    racks: &[&[0, 1], &[2, 3]],
+    on_node: |node| tell("MAINSTAY_DOMAIN", format!("rack{}", node / 2)),
+    ..nodes::Shape::PAIR
+}];
 
 /// The switch is one for the process: they are in one of their own.
 #[test]
@@ -54,9 +63,11 @@ fn all_take_turns() {
         }
     }
     // What copies promise, jobs on several nodes show.
-    for mutant in [Mutant::CopyNotPublished, Mutant::HolderBeside] {
+    for (mutant, shapes) in
+        [(Mutant::CopyNotPublished, &PAIRS[..]), (Mutant::HolderBeside, &PAIRS), (Mutant::HolderInDomain, &RACKS)]
+    {
         activate(mutant);
-        let caught = on_nodes(1, true);
+        let caught = on_nodes(shapes, 1, true);
         activate(Mutant::None);
         tell!("{mutant:?}, on nodes: {}", caught.as_deref().unwrap_or("escapes"));
         if caught.is_none() {
@@ -64,17 +75,17 @@ fn all_take_turns() {
         }
     }
     assert_eq!(escaped, [], "no test caught them");
-    assert_eq!(on_nodes(5, false), None, "with no mutant");
+    for shapes in [&PAIRS[..], &RACKS] {
+        assert_eq!(on_nodes(shapes, 5, false), None, "with no mutant");
+    }
     assert_eq!((crash_test(), seeded_test(schedules_needed)), (None, None), "with no mutant");
     tell!("no mutant: nothing found by the crash test, nor by {schedules_needed} schedules");
 }
 
-/// Of jobs with copies: of two ranks, each on a node of its own, and of two on each. A crash after every `stride`th
-/// operation, with `all` losses or one.
-fn on_nodes(stride: usize, all: bool) -> Option<String> {
-    let shapes = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
+/// Of jobs with copies, a crash after every `stride`th operation, with `all` losses or one.
+fn on_nodes(shapes: &[nodes::Shape], stride: usize, all: bool) -> Option<String> {
     let crash = |shape| nodes::Recording::of(shape).and_then(|recording| recording.crash(0, stride, all));
-    shapes.into_iter().find_map(|shape| crash(shape).err())
+    shapes.iter().find_map(|shape| crash(*shape).err())
 }
 
 fn crash_test() -> Option<String> {

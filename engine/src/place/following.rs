@@ -4,7 +4,7 @@
 //! What must hold: nothing that is not copied is hashed, written or sealed; no buffer goes back before nobody copies into
 //! it any more.
 
-use super::{Awaited, Load, Shard, Staged};
+use super::{Awaited, Load, Shard, StagingTime};
 use crate::{
     capture::{Contents, Snapshot},
     error::{Error, Result},
@@ -22,7 +22,7 @@ pub(crate) struct Following {
     /// In the order in which they are filled.
     pub(crate) awaited: Vec<Awaited>,
     pub(crate) contents: Contents,
-    pub(crate) staged: Staged,
+    pub(crate) staged: StagingTime,
 }
 
 impl Following {

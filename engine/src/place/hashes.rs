@@ -1,7 +1,7 @@
 //! The hashes of a shard under way: rows, with one hash for each block of the log. A manifest goes behind them in the
 //! end.
 
-use super::{Intent, shard::segments_at_most};
+use super::Intent;
 use crate::{
     error::Result,
     ground::lock,
@@ -54,4 +54,11 @@ impl Hashes {
             Hashes::Recorded(record) => Some(record),
         }
     }
+}
+
+/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: three chunks may leave before they
+/// are full, when the last piece is there, when the last gap is filled, and when what was led to is staged all the same; and
+/// one more of each.
+pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
+    u32::try_from(bytes / chunk_bytes + 6).unwrap_or(u32::MAX)
 }

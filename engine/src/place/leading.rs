@@ -22,7 +22,7 @@ impl Shard {
     /// The newest revision that stays in the only target until this one is complete, if the shard may share blocks with it;
     /// `key`: only that one.
     pub(crate) fn older(&self, key: Option<RevisionKey>) -> Option<(Portion, Arc<Kept>)> {
-        let [target] = self.targets() else { return None };
+        let [target] = &self.targets[..] else { return None };
         let Site { portion, ledger, retained, keep, .. } = &target.site;
         (*keep)?;
         let ledger = lock(ledger);
@@ -35,7 +35,7 @@ impl Shard {
     /// Has the shard saved as `led` says; before anything of it is written. Returns whether it can be. `lasts`: only if a
     /// whole one finds room after it.
     pub(crate) fn lead(&self, led: &Led, lasts: bool) -> Result<bool> {
-        let [target] = self.targets() else { return Ok(false) };
+        let [target] = &self.targets[..] else { return Ok(false) };
         let Site { ledger, allocation, retained, keep, .. } = &target.site;
         let frames = lock(ledger).frames_of(&led.shared);
         let Some(leading) = allocation.leading(&led.contents, &led.shared, frames) else { return Ok(false) };
@@ -61,7 +61,7 @@ impl Shard {
                 ledger.keeps(shared, &[]) && ledger.lasts_sharing(leading, allocation, retained, keep.unwrap_or(1))
             })
         };
-        match (leading, self.targets()) {
+        match (leading, &self.targets[..]) {
             (None, _) => return false,
             (Some(leading), [target]) => target.lead(leading),
             // Its holder is told.
@@ -81,7 +81,7 @@ impl Shard {
         if shared.is_empty() {
             return self.decode(told);
         }
-        let ([target], Site { ledger, allocation, .. }) = (self.targets(), self.nearest()) else { return None };
+        let ([target], Site { ledger, allocation, .. }) = (&self.targets[..], self.nearest()) else { return None };
         let blocks = shared.iter().try_fold(allocation.log_blocks(), |sum, run| sum.checked_add(run.blocks))?;
         let contents = Contents::decode(told, blocks)?;
         let leading = {

@@ -136,7 +136,7 @@ impl Load {
             shard.pace.hold_back(chunk, self.filled_at, period, has_failed);
         }
         goes_on()?;
-        let to = &shard.targets()[target];
+        let to = &shard.targets[target];
         if to.takes_processor() {
             // Work that others wait for, and that takes next to no processor, goes on meanwhile.
             to.prepare()?;

@@ -1,10 +1,10 @@
-//! What a rank tells a holder of the shard that the holder is to save: the plan of the shard, and the ledger of its
-//! portion.
+//! What a rank and the holder that saves its shard tell each other: the order, with the plan of the shard and the ledger
+//! of its portion, and in the end what became of the shard.
 
-use super::{Intent, Shard, Site, held::Held};
+use super::{Intent, Shard, Site, held::HeldTarget};
 use crate::{
     capture::{Marked, Size},
-    commit::{Allocation, Handed, Ledger, RevisionKey},
+    commit::{Allocation, HandedLedger, Ledger, RevisionKey},
     device::Device,
     error::{Error, Result},
     ground::{Instant, lock},
@@ -31,13 +31,13 @@ pub(crate) struct Order {
     outputs: Vec<Vec<u8>>,
     /// Times, as far as they are known at t1.
     pub(crate) phases: PhaseRecord,
-    pub(crate) ledger: Handed,
+    pub(crate) ledger: HandedLedger,
 }
 
 impl Shard {
     /// The order to save the shard, for its holder number `held`. The ledger goes with it.
     pub(crate) fn order(&self, held: usize) -> Order {
-        let (intent, Held { holder, site, .. }) = (&self.intent, &self.held[held]);
+        let (intent, HeldTarget { holder, site, .. }) = (&self.intent, &self.held[held]);
         let outputs = intent.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
         Order {
             layout_id: site.portion.layout_id(),
@@ -52,8 +52,38 @@ impl Shard {
         }
     }
 
+    /// The shard cannot be saved by its holder number `held`.
+    pub(crate) fn fail_held(&self, held: usize, error: Error) {
+        self.held[held].ending.fail(error);
+    }
+
+    /// Why the shard cannot be saved by its holder number `held`; `None` if it can.
+    pub(crate) fn failure_of_held(&self, held: usize) -> Option<&Error> {
+        self.failure_in(&self.held[held].ending)
+    }
+
+    /// Holder number `held` tells what became of the shard: its times, but for those known here. It gives the ledger
+    /// back, if it was given one.
+    pub(crate) fn end_as_told(&self, held: usize, told: Result<PhaseRecord>, ledger: Option<HandedLedger>) {
+        let HeldTarget { holder, site, ending } = &self.held[held];
+        let mut here = lock(&site.ledger);
+        if let Some(ledger) = ledger {
+            here.take_back(*holder, ledger);
+        }
+        ending.tell(match self.failure_in(ending) {
+            Some(error) => Err(self.not_saved(error.clone())),
+            // The error names the revision already.
+            None => told.map(|told| {
+                let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
+                let phases = PhaseRecord { perceived_ns, resume_ns, ..told };
+                here.note(self.key(), phases);
+                phases
+            }),
+        });
+    }
+
     /// The ledger to give back to the owner, after a shard that was ordered has ended.
-    pub(crate) fn give_back(&self) -> Handed {
+    pub(crate) fn give_back(&self) -> HandedLedger {
         lock(&self.nearest().ledger).give_back()
     }
 }

@@ -1,7 +1,7 @@
 //! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each
 //! of its targets, written here or by another rank, gives the log a place of its own.
 
-use super::{Site, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
+use super::{Intent, Site, Writer, ending::Ending, hashes::Hashes, held::HeldTarget, pacing::Pace, target::Target};
 use crate::{
     capture::{Base, Contents, Marked, Size},
     commit::{Kept, RevisionKey},
@@ -24,42 +24,21 @@ use std::{
     time::Duration,
 };
 
-/// What is to be saved, fixed at t1.
-#[derive(Debug)]
-pub(crate) struct Intent {
-    pub(crate) key: RevisionKey,
-    pub(crate) shards: u32,
-    /// The number of this shard among the `shards`, and of its portion in every space.
-    pub(crate) shard: u32,
-    pub(crate) size: Size,
-    pub(crate) outputs: Vec<Marked>,
-    /// t1 of the checkpoint.
-    pub(crate) started: Instant,
-}
-
 /// What staging took of the program's time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Staged {
+pub(crate) struct StagingTime {
     pub(crate) buffer_wait: Duration,
     pub(crate) copy: Duration,
     pub(crate) chunks: u64,
-}
-
-/// Who writes a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writer {
-    Here,
-    /// The rank that holds the target.
-    Rank(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(super) intent: Intent,
     /// The targets that are written here, nearest first.
-    targets: Vec<Target>,
+    pub(super) targets: Vec<Target>,
     /// The targets that other ranks write.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldTarget>,
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
@@ -77,19 +56,10 @@ pub(crate) struct Shard {
     /// Times that are alike for all targets.
     phases: Mutex<PhaseRecord>,
     /// A bit for each target that has come to its end.
-    ended: AtomicU32,
+    pub(super) ended: AtomicU32,
 }
 
-impl Intent {
-    /// The tag by which chunks and the record know what belongs to this shard. It has as much of the revision's number
-    /// as a chunk's word has room for, and the shard's number, as one process may have several shards of a revision
-    /// under way.
-    pub(super) fn tag(&self) -> u32 {
-        self.key.number as u32 ^ self.shard << 16
-    }
-}
-
-impl Staged {
+impl StagingTime {
     fn noted_in(self, phases: PhaseRecord) -> PhaseRecord {
         PhaseRecord {
             buffer_wait_ns: self.buffer_wait.as_nanos() as u64,
@@ -119,7 +89,7 @@ impl Shard {
         for (writer, site) in sites {
             match writer {
                 Writer::Here => targets.push(Target::new(site)),
-                Writer::Rank(holder) => held.push(Held::new(holder, site)),
+                Writer::Rank(holder) => held.push(HeldTarget::new(holder, site)),
             }
         }
         assert!(targets.len() <= TARGETS_MAX, "a shard for {} targets", targets.len());
@@ -139,10 +109,6 @@ impl Shard {
             phases: Mutex::new(phases),
             ended: AtomicU32::new(0),
         }))
-    }
-
-    pub(super) fn targets(&self) -> &[Target] {
-        &self.targets
     }
 
     pub(super) fn nearest(&self) -> &Site {
@@ -308,7 +274,7 @@ impl Shard {
     }
 
     /// Notes what was staged, and what that took but for t2; before the stager says that it has ended.
-    pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
+    pub(crate) fn note_staged(&self, staged: StagingTime, contents: Contents) {
         {
             let mut phases = lock(&self.phases);
             *phases = staged.noted_in(*phases);
@@ -322,7 +288,7 @@ impl Shard {
         self.resumed(resume, &mut lock(&self.phases));
     }
 
-    fn resumed(&self, resume: Duration, phases: &mut PhaseRecord) {
+    pub(super) fn resumed(&self, resume: Duration, phases: &mut PhaseRecord) {
         phases.resume_ns = resume.as_nanos() as u64;
         phases.perceived_ns = self.started().elapsed().as_nanos() as u64;
     }
@@ -404,7 +370,7 @@ impl Shard {
 
     /// t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
     /// nothing is sealed: the shard is saved all the same, but is lost if this process dies.
-    pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
+    pub(crate) fn seal(&self, contents: &Contents, staged: StagingTime) {
         let Some(record) = self.hashes.record() else { return };
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         let phases = self.phases();
@@ -424,45 +390,6 @@ impl Shard {
         let failed = |target: &usize| self.failure_of(*target).is_some();
         (0..self.targets.len()).filter(failed).for_each(|target| record.target_ended(target));
         let _ = record.seal(&sealed);
-    }
-
-    /// Publishes the shard in target number `target`, if all of it was written there.
-    pub(crate) fn commit(&self, target: usize) {
-        let outcome = match self.failure_of(target) {
-            Some(error) => Err(error.clone()),
-            None => self.targets[target].publish(self),
-        };
-        self.end(target, outcome);
-    }
-
-    /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
-    pub(crate) fn commit_now(&self, staged_at: Instant) {
-        (0..self.targets.len()).for_each(|target| self.commit(target));
-        let resume = staged_at.elapsed();
-        self.note_resumed(resume);
-        for Target { site, ending, .. } in &self.targets {
-            ending.note_after(|phases| {
-                self.resumed(resume, phases);
-                lock(&site.ledger).note(self.key(), *phases);
-            });
-        }
-    }
-
-    /// Ends the shard in target number `target` without publishing it.
-    pub(crate) fn abandon(&self, target: usize, error: Error) {
-        self.fail_target(target, error.clone());
-        self.end(target, Err(error));
-    }
-
-    fn end(&self, target: usize, outcome: Result<PhaseRecord>) {
-        if let Some(record) = self.hashes.record() {
-            record.target_ended(target);
-            let ended = self.ended.fetch_or(1 << target, Ordering::AcqRel) | 1 << target;
-            if ended.count_ones() as usize == self.targets.len() {
-                record.clear();
-            }
-        }
-        self.targets[target].ending.tell(outcome.map_err(|error| self.not_saved(error)));
     }
 
     pub(super) fn not_saved(&self, error: Error) -> Error {
@@ -514,11 +441,4 @@ impl Shard {
     pub(crate) fn out_of_memory(&self, bytes: u64) -> Error {
         self.nearest().portion.out_of_memory(bytes)
     }
-}
-
-/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: three chunks may leave before they
-/// are full, when the last piece is there, when the last gap is filled, and when what was led to is staged all the same; and
-/// one more of each.
-pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
-    u32::try_from(bytes / chunk_bytes + 6).unwrap_or(u32::MAX)
 }

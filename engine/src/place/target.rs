@@ -1,15 +1,15 @@
 //! A target that this rank writes: on its I/O threads, by the ledger of the portion.
 
-use super::{Intent, Shard, Site, ending::Ending, packed::Packed, site::TakenOver};
+use super::{Site, ending::Ending, packed::Packed};
 use crate::{
-    capture::Piece,
-    commit::{Allocation, Described, Publication},
+    capture::{Contents, Piece},
+    commit::{Allocation, Described},
     device::Mapped,
     error::{Error, Result},
     ground::lock,
     pool::SealedTarget,
     restore::pour,
-    space::format::{BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, Run, blocks_for, hash},
+    space::format::{BLOCK_BYTES, Histogram, Manifest, Run, hash},
 };
 use std::sync::{
     Mutex, OnceLock,
@@ -42,7 +42,12 @@ impl Target {
         let _ = self.leading.set(allocation);
     }
 
-    fn allocation(&self) -> &Allocation {
+    /// Whether the shard leads to older ones.
+    pub(super) fn leads(&self) -> bool {
+        self.leading.get().is_some()
+    }
+
+    pub(super) fn allocation(&self) -> &Allocation {
         self.leading.get().unwrap_or(&self.site.allocation)
     }
 
@@ -91,51 +96,21 @@ impl Target {
         self.prepare().map(|()| mapped)
     }
 
-    /// Publishes `shard`, all of which is written; returns what it took until t3.
-    pub(super) fn publish(&self, shard: &Shard) -> Result<PhaseRecord> {
-        shard.sync_outputs()?;
-        // No write has prepared a target for a shard without a single block.
-        self.prepare()?;
-        let (Intent { key, shards, started, .. }, site) = (&shard.intent, &self.site);
-        let (contents, writes) = (shard.contents()?, *lock(&self.writes));
-        let phases =
-            PhaseRecord { writes: writes.total().count, written_bytes: writes.total().bytes, ..shard.phases() };
-        let allocation = self.allocation();
-        // Of a shard that shares blocks there may be fewer rows than there is room for.
-        let rows = if self.leading.get().is_some() {
-            blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES
-        } else {
-            shard.size().hash_bytes()
-        };
-        let mut described = shard.hashes.read(rows, |rows| {
-            let mut manifest = allocation.manifest(contents, |row| hash(&rows[row]));
-            self.packed.add_to(&mut manifest);
-            if let Some(profile) = &mut manifest.annex.profile
-                && site.taken_over.is_none()
-            {
-                profile.writes = writes;
-            }
-            shard.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
-            let retained = &site.retained[..];
-            Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
-                .describe(rows, &site.portion)
-        })?;
-        described.write(&site.portion)?;
-        if let Some(TakenOver { phases, reads_shared }) = site.taken_over {
-            described.keep_times(phases);
-            self.read_back(&described, reads_shared)?;
-            return described.publish(&mut lock(&site.ledger));
-        }
-        let mut ledger = lock(&site.ledger);
-        let mut phases = described.publish(&mut ledger)?;
-        phases.durable_ns = started.elapsed().as_nanos() as u64;
-        ledger.note(*key, phases);
-        Ok(phases)
+    /// What has been written so far, by length and time.
+    pub(super) fn writes(&self) -> Histogram {
+        *lock(&self.writes)
+    }
+
+    /// The manifest of a shard with these `contents` and `rows` of hashes, all of which is written.
+    pub(super) fn manifest(&self, contents: &Contents, rows: &[u8]) -> Manifest {
+        let mut manifest = self.allocation().manifest(contents, |row| hash(&rows[row]));
+        self.packed.add_to(&mut manifest);
+        manifest
     }
 
     /// Reads what was written from the medium, and, if `reads_shared`, what lies there of older revisions: an error unless it is
     /// what is to be there.
-    fn read_back(&self, described: &Described<'_>, reads_shared: bool) -> Result<()> {
+    pub(super) fn read_back(&self, described: &Described<'_>, reads_shared: bool) -> Result<()> {
         let portion = &self.site.portion;
         // What is not durable yet may be read from memory.
         lock(&self.site.ledger).sync()?;

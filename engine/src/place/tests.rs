@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     ground::{Instant, lock},
     pool::{Pool, RankRecord, Sealed, Shape},
-    salvage::{Completion, complete},
+    salvage::{SalvageOutcome, complete},
     space::{
         Arrangement, Making, create_layout,
         format::{
@@ -43,7 +43,8 @@ impl Space {
         let medium = Medium::new(true);
         let view = medium.gated_view(gate);
         let device = Faulty(view.clone());
-        let arrangement = Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, blocks: vec![150] };
+        let arrangement =
+            Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![150] };
         let making = Making { allocate: Allocate::default(), stripes: Stripes::default(), progress: &|_| () };
         let first = |rank| Ledger::first_slot(layout_id, rank, LINEAGE);
         let layout = create_layout(&device, arrangement.header(&[0], true), &making, first).unwrap();
@@ -160,8 +161,8 @@ impl Node {
         };
         let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
         let contents = Contents { items: vec![item], blocks, shared: 0..0, annex: Annex::default() };
-        shard.seal(&contents, Staged::default());
-        shard.note_staged(Staged::default(), contents);
+        shard.seal(&contents, StagingTime::default());
+        shard.note_staged(StagingTime::default(), contents);
         loads.into_iter().for_each(|load| self.threads.carry(Arc::new(load)));
         self.threads.all_staged(&shard);
         shard
@@ -212,7 +213,7 @@ fn one_staged_copy_goes_to_two_spaces() {
     let shard = node.save(2, &[&spaces[0], &spaces[1]]);
     let phases = shard.wait().unwrap().unwrap();
     assert!(phases.written_bytes > CHUNKS * CHUNK && matches!(shard.poll(), Some(Ok(()))));
-    let data = [0, 1].map(|index: usize| shard.targets()[index].site.allocation.data.clone());
+    let data = [0, 1].map(|index: usize| shard.targets[index].site.allocation.data.clone());
     assert_ne!(data[0], data[1], "each has its own blocks");
     assert!(node.is_idle());
     assert_eq!(spaces.each_ref().map(|space| found_in(&space.medium)), [[1, 2], [1, 2]]);
@@ -226,7 +227,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     let _opens = Opens(&gate);
     far.view.closes_gate_in(1);
     let shard = node.save(2, &[&near, &far]);
-    shard.targets()[0].ending.wait().unwrap();
+    shard.targets[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
     // A salvager would see that nothing is left to be done for the nearest target.
@@ -254,7 +255,7 @@ fn a_failed_target_does_not_stop_the_other() {
                 let case = format!("{failure:?} of operation {nth} of space {fails}: {outcome:?}");
                 assert!(node.is_idle(), "{case}");
                 let other = 1 - fails;
-                assert!(shard.targets()[other].ending.wait().is_ok(), "{case}");
+                assert!(shard.targets[other].ending.wait().is_ok(), "{case}");
                 assert_eq!(found_in(&spaces[other].medium), [1, 2], "{case}");
                 if !spaces[fails].view.has_failed() {
                     outcome.unwrap();
@@ -334,8 +335,11 @@ fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
         let outcomes = media.each_ref().map(|medium| complete(&Faulty(medium.view()), owed, node.pool.contents()));
         let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|error| panic!("{case}: {error}")));
         let own = usize::from(owed.target.layout_id == [2; 16]);
-        assert!(matches!(outcomes[own], Completion::Completed | Completion::WasComplete), "{case}: {outcomes:?}");
-        assert_eq!(outcomes[1 - own], Completion::Elsewhere, "{case}");
+        assert!(
+            matches!(outcomes[own], SalvageOutcome::Completed | SalvageOutcome::WasComplete),
+            "{case}: {outcomes:?}"
+        );
+        assert_eq!(outcomes[1 - own], SalvageOutcome::Elsewhere, "{case}");
     }
     assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
     // A record that cannot be completed keeps the pool, and the other space's job may let the revision go meanwhile.

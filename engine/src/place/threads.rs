@@ -77,7 +77,7 @@ impl IoThreads {
 
 impl Queues {
     fn carry(&self, load: Arc<Load>) {
-        for (index, target) in load.shard().targets().iter().enumerate() {
+        for (index, target) in load.shard().targets.iter().enumerate() {
             target.add_parts(1);
             if load.is_to_be_written() {
                 target.add_parts(1);
@@ -89,7 +89,7 @@ impl Queues {
     }
 
     fn all_staged(&self, shard: &Arc<Shard>) {
-        for (index, target) in shard.targets().iter().enumerate() {
+        for (index, target) in shard.targets.iter().enumerate() {
             if target.end_part() {
                 let _ = self.writing.send(Work::Commit(shard.clone(), index));
             }
@@ -116,7 +116,7 @@ fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
             }
             Work::Hash(load) => {
                 guard(|| load.hash(), |error| load.shard().fail(error));
-                let targets = load.shard().targets().len();
+                let targets = load.shard().targets.len();
                 give_back(load, 0..targets);
             }
             Work::Follow(following, queues) => follow(*following, &queues),
@@ -146,7 +146,7 @@ fn give_back(load: Arc<Load>, targets: Range<usize>) {
     // The program may be waiting for its chunk.
     drop(load);
     // All parts are ended first: a target that takes long to publish holds up no other.
-    let ended: Vec<usize> = targets.filter(|target| shard.targets()[*target].end_part()).collect();
+    let ended: Vec<usize> = targets.filter(|target| shard.targets[*target].end_part()).collect();
     ended.into_iter().for_each(|target| commit(&shard, target));
 }
 

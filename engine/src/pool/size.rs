@@ -5,7 +5,7 @@
 //! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
 //! members have the same.
 
-use super::{Pool, Shared, available::Available, sizes::Look, word::WordRead};
+use super::{Pool, Shared, available::Available, sizes::LastLook, word::WordRead};
 use crate::{
     device::HUGE_PAGE,
     error::Result,
@@ -217,7 +217,7 @@ impl Shared {
         Available::look(&self.directory)
     }
 
-    fn looked(&self) -> Option<Look> {
+    fn looked(&self) -> Option<LastLook> {
         *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -232,7 +232,7 @@ impl Shared {
         }
         let held = if self.keeps_memory() { self.made() } else { self.memory_in_use() };
         let limit = self.room().limit(held);
-        let look = Look { at: Instant::now(), needed, limit };
+        let look = LastLook { at: Instant::now(), needed, limit };
         *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
         limit
     }

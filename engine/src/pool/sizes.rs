@@ -18,7 +18,7 @@ pub(super) struct Sizes {
     /// The most bytes that ever had memory: chunks beyond are nobody's.
     pub(super) seen: AtomicU64,
     /// The last look at what is free.
-    pub(super) looked: Mutex<Option<Look>>,
+    pub(super) looked: Mutex<Option<LastLook>>,
     /// What a test has the pool find free.
     #[cfg(test)]
     pub(super) room: Mutex<Option<Available>>,
@@ -31,7 +31,7 @@ pub(super) struct Sizes {
 type Failure = fn(&Shared) -> Error;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct LastLook {
     pub(super) at: Instant,
     /// How much was needed at that time.
     pub(super) needed: u64,

@@ -18,7 +18,7 @@ use std::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Staged {
+pub(crate) struct StagedShards {
     /// The shards that can be completed, by rank.
     pub(crate) sealed: Vec<Sealed>,
     pub(crate) lost: Vec<LostRecord>,
@@ -38,16 +38,16 @@ pub(crate) struct LostRecord {
 
 impl Dead {
     /// What is staged in the pool. An error if this process runs out of files or memory, as there may be more.
-    pub(crate) fn staged(&self) -> Result<Staged> {
+    pub(crate) fn staged(&self) -> Result<StagedShards> {
         let StagedBytes { file, constants } = self.contents();
-        Staged::find(self.directory(), constants, file)
+        StagedShards::find(self.directory(), constants, file)
     }
 }
 
 impl Shared {
     /// Whether a shard could be completed from the pool, or was lost: the next start completes it, or tells of it.
     pub(super) fn is_left_staged(&self) -> bool {
-        let staged = Staged::find(&self.directory, &self.constants, self.file());
+        let staged = StagedShards::find(&self.directory, &self.constants, self.file());
         !staged.is_ok_and(|staged| staged.sealed.is_empty() && staged.lost.is_empty())
     }
 
@@ -59,8 +59,8 @@ impl Shared {
     }
 }
 
-impl Staged {
-    fn find(directory: &Path, constants: &Constants, pool: &File) -> Result<Staged> {
+impl StagedShards {
+    fn find(directory: &Path, constants: &Constants, pool: &File) -> Result<StagedShards> {
         let (mut sealed, mut refused) = (Vec::new(), Vec::new());
         for rank in records_of(directory, constants.id)? {
             match Sealed::open(directory, constants.id, rank) {
@@ -71,7 +71,7 @@ impl Staged {
         }
         let (mut missing, mut number) = (0_u64, 0);
         for member in 0..constants.members {
-            let told = Told::read(directory, constants, pool, member)?;
+            let told = MemberTold::read(directory, constants, pool, member)?;
             let readable = sealed.iter().filter(|sealed| sealed.member == member).count() as u32;
             let lacks = told.sealed.saturating_sub(readable).saturating_add(told.lost);
             if lacks > 0 {
@@ -88,7 +88,7 @@ impl Staged {
             let all = refused.chain(gone);
             lost.extend(all.map(|(rank, why)| LostRecord { number, rank, path: path_of(rank), why }));
         }
-        Ok(Staged { sealed, lost })
+        Ok(StagedShards { sealed, lost })
     }
 }
 
@@ -100,21 +100,21 @@ fn why(error: Error) -> String {
 }
 
 /// What the pool says of a member's records.
-struct Told {
+struct MemberTold {
     sealed: u32,
     lost: u32,
     number: u64,
 }
 
-impl Told {
-    fn read(directory: &Path, constants: &Constants, pool: &File, member: u32) -> Result<Told> {
+impl MemberTold {
+    fn read(directory: &Path, constants: &Constants, pool: &File, member: u32) -> Result<MemberTold> {
         let failed = |e| file::failed("reading", &file::path_of(directory, constants.id, None), e);
         let mut entry = [0; size_of::<MemberEntry>()];
         let at = constants.member_table_at() + member as usize * entry.len();
         pool.read_exact_at(&mut entry, at as u64).map_err(failed)?;
         let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
         let number = offset_of!(MemberEntry, number);
-        Ok(Told {
+        Ok(MemberTold {
             sealed: word(offset_of!(MemberEntry, sealed)),
             lost: word(offset_of!(MemberEntry, lost)),
             number: u64::from_ne_bytes(std::array::from_fn(|byte| entry[number + byte])),

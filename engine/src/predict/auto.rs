@@ -3,7 +3,7 @@
 
 use super::{
     count::Count,
-    early::{Early, Outcome},
+    early::{EarlyTally, Outcome},
     idle::Idle,
     infrequent::Infrequent,
     phase::Phase,
@@ -27,7 +27,7 @@ pub(super) struct Auto {
 
 struct Tried {
     predictor: Box<dyn Predictor>,
-    early: Early,
+    early: EarlyTally,
     settled: Vec<Page>,
     score: Score,
 }
@@ -46,7 +46,7 @@ impl Auto {
             [Box::<Phase>::default(), Box::<Count>::default(), Box::<Infrequent>::default(), Box::<Idle>::default()];
         let tried = others.into_iter().map(|predictor| Tried {
             predictor,
-            early: Early::default(),
+            early: EarlyTally::default(),
             settled: Vec::new(),
             score: Score::default(),
         });

@@ -5,7 +5,7 @@ use super::predictor::{Page, PerPage};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct EarlyTally {
     queue: VecDeque<Page>,
     pages: PerPage<State>,
     dirty: Vec<Page>,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub wasted: u64,
 }
 
-impl Early {
+impl EarlyTally {
     /// Saves what waits, as far as `capacity` more pages reach; what was not used is not kept for later.
     pub(crate) fn save(&mut self, capacity: u64) {
         self.credit = capacity;

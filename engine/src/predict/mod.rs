@@ -18,7 +18,7 @@ mod predictor;
 mod replay;
 mod trace;
 
-pub(crate) use early::Early;
+pub(crate) use early::EarlyTally;
 pub use kind::Kind;
 pub use numbering::Numbering;
 pub use predictor::{Page, Predictor, Tick};

@@ -1,7 +1,7 @@
 //! Replays a trace: what predictors would have saved early in the run that was recorded (the oracle simulator of paper 004,
 //! section 4.2).
 
-use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::Early, oracle::Oracle};
+use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::EarlyTally, oracle::Oracle};
 use crate::error::{Error, Result};
 
 pub use super::early::Outcome;
@@ -47,7 +47,7 @@ pub struct Replay {
 struct Tried {
     kind: Kind,
     predictor: Option<Box<dyn Predictor>>,
-    early: Early,
+    early: EarlyTally,
     total: Outcome,
 }
 
@@ -71,7 +71,7 @@ impl Replay {
         let tried = kinds.iter().map(|kind| Tried {
             kind: *kind,
             predictor: kind.predictor(),
-            early: Early::default(),
+            early: EarlyTally::default(),
             total: Outcome::default(),
         });
         Ok(Replay {

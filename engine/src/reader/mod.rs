@@ -12,7 +12,7 @@ use crate::{
     capture::Region,
     commit::RevisionKey,
     error::{Error, Result, named},
-    restore::{BlockReader, HashRows, Saved, Sharing, Stored, box_of},
+    restore::{BlockReader, HashRows, SavedShard, Sharing, Stored, box_of},
     space::format::{BLOCK_BYTES, ElementType, Hash, Item, Manifest, PlaceInWhole},
     survey::{RevisionSurvey, ShardSurvey, Verified},
 };
@@ -27,7 +27,7 @@ pub struct Reader {
     revision: RevisionSurvey,
     /// The manifest of each shard, by the shard's number.
     manifests: Vec<Manifest>,
-    saved: Vec<Saved>,
+    saved: Vec<SavedShard>,
     damage: Vec<String>,
     elsewhere: Elsewhere,
     last: Option<Last>,
@@ -156,7 +156,7 @@ impl Reader {
             let survey = &self.revision.shards[index];
             match survey.manifest() {
                 Ok(Some(manifest)) if is_same(&manifest, &self.manifests[index]) => {
-                    self.saved[index] = Saved::of(survey.entry(), &manifest);
+                    self.saved[index] = SavedShard::of(survey.entry(), &manifest);
                     self.manifests[index] = manifest;
                     self.rows.remove(&shard);
                     self.last = None;

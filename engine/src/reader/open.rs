@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     printable::printable,
-    restore::Saved,
+    restore::SavedShard,
     space::format::Manifest,
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
@@ -50,7 +50,8 @@ impl Reader {
             let manifests = if is_there { manifests(&mut found, &mut elsewhere)? } else { None };
             match manifests {
                 Some(manifests) => {
-                    let of_shard = |(shard, manifest): (&ShardSurvey, &Manifest)| Saved::of(shard.entry(), manifest);
+                    let of_shard =
+                        |(shard, manifest): (&ShardSurvey, &Manifest)| SavedShard::of(shard.entry(), manifest);
                     let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();
                     return Ok(Reader {
                         path,

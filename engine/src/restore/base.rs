@@ -1,4 +1,4 @@
-//! What an older revision has, for those that are to share blocks with it.
+//! The blocks of an older revision and their hashes, read for revisions that are to share blocks with it.
 
 use super::rows_of;
 use crate::{

@@ -51,7 +51,8 @@ impl Stretch {
         (self.at..self.at + self.bytes).contains(&at)
     }
 
-    /// Its bytes from offset `at` of the portion on, `most` at the most. An error if one of their blocks is damaged.
+    /// The stretch's bytes from offset `at` of the portion on, at most `most` of them. An error if one of their blocks is
+    /// damaged.
     fn whole(&self, at: u64, most: u64) -> Result<&[u8]> {
         let from = at - self.at;
         let end = self.bytes.min(from.saturating_add(most));
@@ -120,7 +121,7 @@ impl BlockReader {
 
     /// The stretch that holds the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
-        // What was damaged is read again: it may have been let go of, or be mended meanwhile.
+        // A damaged block is read again: its revision may have been let go of, or the block mended, meanwhile.
         self.stretches.retain(|stretch| stretch.flaws.is_empty() || !stretch.holds(at));
         match self.stretches.iter().position(|stretch| stretch.holds(at)) {
             Some(index) => self.stretches[..=index].rotate_right(1),
@@ -184,10 +185,10 @@ fn outside(at: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restore::in_memory::{self, AT, Memory};
+    use crate::restore::in_memory::{self, AT, MemoryFile};
     use std::sync::{Arc, atomic::Ordering};
 
-    fn blocks(memory: &Arc<Memory>, runs: &[Run]) -> BlockReader {
+    fn blocks(memory: &Arc<MemoryFile>, runs: &[Run]) -> BlockReader {
         BlockReader::new(in_memory::portion(memory), &Manifest { runs: runs.to_vec(), ..Manifest::default() })
     }
 
@@ -196,7 +197,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(4);
         // A run of one block, runs that end within a stretch, and a run whose row has several parts.
         let sizes = [1, 3, STRETCH_BLOCKS, STRETCH_BLOCKS + 1, 64 * STRETCH_BLOCKS + 2 * STRETCH_BLOCKS + 5, 2];
-        let (memory, runs) = Memory::of(&sizes, &mut random);
+        let (memory, runs) = MemoryFile::of(&sizes, &mut random);
         let memory = Arc::new(memory);
         let mut blocks = blocks(&memory, &runs);
         let mut into = vec![0; 3 << 20];
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn small_reads_in_turn_read_the_medium_once() {
         let mut random = fastrand::Rng::with_seed(5);
-        let (memory, runs) = Memory::of(&[300, 300], &mut random);
+        let (memory, runs) = MemoryFile::of(&[300, 300], &mut random);
         let memory = Arc::new(memory);
         let mut blocks = blocks(&memory, &runs);
         let mut into = [0; 100];
@@ -232,7 +233,7 @@ mod tests {
     #[test]
     fn no_byte_of_a_changed_block_or_row_is_handed_out() {
         let mut random = fastrand::Rng::with_seed(6);
-        let (whole, runs) = Memory::of(&[65 * STRETCH_BLOCKS], &mut random);
+        let (whole, runs) = MemoryFile::of(&[65 * STRETCH_BLOCKS], &mut random);
         let run = runs[0];
         let block_of = |block: u64| AT + (run.first_block + block) * BLOCK_BYTES;
         let cases = [
@@ -244,7 +245,7 @@ mod tests {
         for (at, says) in cases {
             let mut bytes = whole.bytes.clone();
             bytes[at as usize] ^= 1;
-            let mut blocks = blocks(&Arc::new(Memory { bytes, ..Memory::default() }), &runs);
+            let mut blocks = blocks(&Arc::new(MemoryFile { bytes, ..MemoryFile::default() }), &runs);
             let mut into = [0; 10];
             for _ in 0..2 {
                 // The last byte of the block before, and bytes of the changed one.
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_lies_in_no_run_is_refused() {
-        let (memory, runs) = Memory::of(&[3, 3], &mut fastrand::Rng::with_seed(7));
+        let (memory, runs) = MemoryFile::of(&[3, 3], &mut fastrand::Rng::with_seed(7));
         let mut blocks = blocks(&Arc::new(memory), &runs);
         for at in [0, runs[0].first_block * BLOCK_BYTES - 1, (runs[0].first_block + 3) * BLOCK_BYTES, u64::MAX] {
             assert!(matches!(blocks.read(at, &mut [0; 1]), Err(Error::Internal { .. })), "{at}");

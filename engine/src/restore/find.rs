@@ -31,7 +31,8 @@ pub(crate) struct Sight {
     /// The lineages that slots and revisions name.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
-    /// What a restore tells of besides: slots that a crash cut short or that are damaged, and what was staged and lost.
+    /// What a restore tells the user besides damage: slots that a crash cut short or that are damaged, and shards that were
+    /// staged and lost.
     pub(crate) torn: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ impl Sight {
 }
 
 impl Sight {
-    /// What would be seen if all portions belonged to one layout.
+    /// The same sight, as if all portions belonged to one layout.
     pub(crate) fn without_layouts(mut self) -> Sight {
         self.shards.iter_mut().for_each(|seen| seen.layout = [0; 16]);
         self.portions.iter_mut().for_each(|(layout, _)| *layout = [0; 16]);
@@ -118,7 +119,7 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         found.number_max = found.number_max.max(seen.key.number);
     }
     let unseen = shards.iter().rev().filter_map(|((key, layout, count), have)| {
-        // What a portion that is seen lacks was never complete, or was let go.
+        // A shard that is missing from a portion in sight was never complete, or was let go.
         let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
         let whole = Complete { key: *key, shards: *count, layout: *layout };
         let shards = gaps(have.iter().copied(), *count);
@@ -149,7 +150,8 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     Ok(found)
 }
 
-/// What of 0 to `count` − 1 is not among `found`, which ascend; as stretches, for `count` is only said in a file.
+/// The numbers from 0 to `count` − 1 that are not among `found`, which ascend. They come as stretches: `count` was read
+/// from a file, and may be huge.
 pub(crate) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
     let ends = found.chain([count]);
     let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));

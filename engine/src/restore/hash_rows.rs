@@ -27,7 +27,7 @@ pub(crate) struct HashRows {
 }
 
 /// Hashes of some blocks of a run, by the numbers of the blocks in the portion.
-pub(super) struct Hashes {
+pub(super) struct BlockHashes {
     pub(super) blocks: Range<u64>,
     pub(super) hashes: Checked,
 }
@@ -50,13 +50,18 @@ impl HashRows {
     }
 
     /// Reads the rows of the runs of these indices that were not read yet: rows of many runs lie side by side.
-    pub(super) fn first(&mut self, portion: &Portion, runs: &[Run], indices: &[usize]) -> Result<Vec<(usize, Hashes)>> {
+    pub(super) fn first(
+        &mut self,
+        portion: &Portion,
+        runs: &[Run],
+        indices: &[usize],
+    ) -> Result<Vec<(usize, BlockHashes)>> {
         let unread: Vec<usize> = indices.iter().copied().filter(|index| self.parts[*index].is_none()).collect();
         let rows = rows_of(portion, &unread.iter().map(|index| runs[*index]).collect::<Vec<_>>())?;
         let first = unread.into_iter().zip(rows).map(|(index, row)| {
             let run = runs[index];
             self.parts[index] = Some(row.chunks(PART_BYTES as usize).map(hash).collect());
-            (index, Hashes { blocks: run.first_block..run.first_block + run.blocks, hashes: row })
+            (index, BlockHashes { blocks: run.first_block..run.first_block + run.blocks, hashes: row })
         });
         Ok(first.collect())
     }
@@ -68,7 +73,7 @@ impl HashRows {
         index: usize,
         run: &Run,
         wanted: &[Range<u64>],
-    ) -> Result<Vec<Hashes>> {
+    ) -> Result<Vec<BlockHashes>> {
         let end = run.first_block + run.blocks;
         let part_of = |block: u64| (block - run.first_block) / PART_BLOCKS;
         let mut parts: Vec<u64> =
@@ -77,7 +82,7 @@ impl HashRows {
         let read = |part: u64| {
             let first = run.first_block + part * PART_BLOCKS;
             let blocks = first..(first + PART_BLOCKS).min(end);
-            Ok(Hashes { blocks, hashes: self.part(portion, index, run, part)? })
+            Ok(BlockHashes { blocks, hashes: self.part(portion, index, run, part)? })
         };
         parts.into_iter().map(read).collect()
     }
@@ -106,7 +111,7 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
             let run = &runs[*index];
             portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))
         };
-        // What lies between the rows may be unreadable, and is not needed: each row is read alone.
+        // The bytes between the rows may be unreadable, and are not needed: each row is read alone.
         let read = read.or_else(|_| together.iter().map(alone).collect::<Result<Vec<_>>>())?;
         together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
         rest = others;
@@ -129,7 +134,7 @@ mod tests {
     use crate::{
         error::Error,
         restore::{
-            in_memory::{self, AT, Memory},
+            in_memory::{self, AT, MemoryFile},
             pour::pour_blocks,
         },
         space::format::{BLOCK_BYTES, Manifest},
@@ -141,7 +146,7 @@ mod tests {
     };
 
     /// The blocks of `wanted`, verified.
-    fn poured(memory: &Arc<Memory>, runs: &[Run], rows: &mut HashRows, wanted: &[Range<u64>]) -> Result<Vec<u8>> {
+    fn poured(memory: &Arc<MemoryFile>, runs: &[Run], rows: &mut HashRows, wanted: &[Range<u64>]) -> Result<Vec<u8>> {
         let found = Mutex::new(vec![0; memory.bytes.len()]);
         let manifest = Manifest { runs: runs.to_vec(), ..Manifest::default() };
         pour_blocks(&in_memory::portion(memory), &manifest, rows, wanted, &|at, bytes| {
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_wanted_is_poured_and_the_second_time_few_hashes_are_read() {
         let mut random = fastrand::Rng::with_seed(8);
-        let (memory, runs) = Memory::of(&[1, 2 * PART_BLOCKS + 5, PART_BLOCKS, 7], &mut random);
+        let (memory, runs) = MemoryFile::of(&[1, 2 * PART_BLOCKS + 5, PART_BLOCKS, 7], &mut random);
         let (memory, mut rows) = (Arc::new(memory), HashRows::new(runs.len()));
         let firsts: Vec<Range<u64>> = runs.iter().map(|run| run.first_block..run.first_block + 1).collect();
         poured(&memory, &runs, &mut rows, &firsts).unwrap();
@@ -191,10 +196,10 @@ mod tests {
     /// Damage is found also where the row was whole when it was first read.
     #[test]
     fn a_row_that_changed_is_refused() {
-        let (whole, runs) = Memory::of(&[3 * PART_BLOCKS], &mut fastrand::Rng::with_seed(9));
+        let (whole, runs) = MemoryFile::of(&[3 * PART_BLOCKS], &mut fastrand::Rng::with_seed(9));
         let mut bytes = whole.bytes.clone();
         bytes[(AT + runs[0].hashes_at + PART_BYTES + 5) as usize] ^= 1;
-        let (whole, changed) = (Arc::new(whole), Arc::new(Memory { bytes, ..Memory::default() }));
+        let (whole, changed) = (Arc::new(whole), Arc::new(MemoryFile { bytes, ..MemoryFile::default() }));
         let first = runs[0].first_block;
         let (in_first, in_second) = (first..first + 1, first + PART_BLOCKS..first + PART_BLOCKS + 1);
         let (in_first, in_second) = (slice::from_ref(&in_first), slice::from_ref(&in_second));

@@ -1,4 +1,4 @@
-//! Tests: a portion of a file in memory.
+//! For tests: a portion in a file that lies in memory.
 
 use crate::{
     device::File,
@@ -17,12 +17,12 @@ use std::{
 
 /// Counts the bytes that are read from it.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct MemoryFile {
     pub(super) bytes: Vec<u8>,
     pub(super) read: AtomicU64,
 }
 
-impl File for Memory {
+impl File for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let from = &self.bytes[(offset as usize).min(self.bytes.len())..];
         let bytes = from.len().min(buffer.len());
@@ -48,10 +48,10 @@ const SLOT_STRIDE: u64 = 64 << 10;
 /// Where the portion begins in its file.
 pub(super) const AT: u64 = 5 * BLOCK_BYTES;
 
-impl Memory {
+impl MemoryFile {
     /// A portion of runs of so many blocks, random bytes all over, each run's row of hashes behind all data
     /// and on no block's border.
-    pub(super) fn of(blocks: &[u64], random: &mut fastrand::Rng) -> (Memory, Vec<Run>) {
+    pub(super) fn of(blocks: &[u64], random: &mut fastrand::Rng) -> (MemoryFile, Vec<Run>) {
         let mut first_block = data_from(SLOT_STRIDE) / BLOCK_BYTES;
         let all: u64 = blocks.iter().sum();
         let end = (first_block + all + blocks.len() as u64) * BLOCK_BYTES;
@@ -70,11 +70,11 @@ impl Memory {
             first_block += blocks;
         }
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
-        (Memory { bytes, ..Memory::default() }, runs)
+        (MemoryFile { bytes, ..MemoryFile::default() }, runs)
     }
 }
 
-pub(super) fn portion(memory: &Arc<Memory>) -> Portion {
+pub(super) fn portion(memory: &Arc<MemoryFile>) -> Portion {
     let place = PortionPlace { rank: 0, at: AT, bytes: memory.bytes.len() as u64 - AT };
     let header = Header {
         layout_id: [7; 16],
@@ -82,6 +82,7 @@ pub(super) fn portion(memory: &Arc<Memory>) -> Portion {
         ranks: 1,
         created_unix_ns: 0,
         space_id: [0; 16],
+        is_sized: false,
         slot_stride: SLOT_STRIDE,
         file_bytes: memory.bytes.len() as u64,
         holds_at: 0,

@@ -20,7 +20,7 @@ pub(crate) use blocks::BlockReader;
 pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
 pub(crate) use hash_rows::{HashRows, rows_of};
 pub(crate) use pour::{pour, pour_blocks};
-pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};
+pub(crate) use redistribute::{SavedShard, Sharing, box_of, share_of};
 pub(crate) use regions::{Targets, has_moved, match_regions};
 pub(crate) use scatter::Scatter;
 pub(crate) use stored::Stored;

@@ -1,7 +1,7 @@
 //! Reads all runs of a manifest, verifies each block, and pours what is verified into a sink.
 //! Verifying and handing back are one pass.
 
-use super::hash_rows::{HashRows, Hashes};
+use super::hash_rows::{BlockHashes, HashRows};
 use crate::{
     error::{Error, Result},
     ground::spawn_scoped,
@@ -25,11 +25,11 @@ const POUR_BYTES: usize = 256 << 10;
 
 /// How many reads are under way at once, each into a buffer of its own.
 const THREADS: usize = 3;
-/// The same, where they are short: a device has then to be asked for several at once to give what it can.
+/// How many reads are under way at once where reads are short: a device gives what it can only if it is asked for several.
 const THREADS_OF_SHORT: usize = 8;
 /// How many bytes are read at once: a huge page, which is enough for a device, and little beside the program's memory.
 const READ_BYTES: u64 = 2 << 20;
-/// Of so many bytes on average, or less, reads are short.
+/// Reads of this many bytes on average, or fewer, count as short.
 const SHORT_BYTES: u64 = READ_BYTES / 4;
 
 /// Runs that are no farther apart are read together, with what lies between them. A revision of a state of which a
@@ -100,7 +100,7 @@ pub(crate) fn pour_blocks(
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
-    for (inside, Hashes { blocks, hashes }) in
+    for (inside, BlockHashes { blocks, hashes }) in
         read.iter().flat_map(|(inside, all)| all.iter().map(move |one| (inside, one)))
     {
         for range in inside {
@@ -144,7 +144,7 @@ pub(crate) fn pour_blocks(
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Frames are short reads, too.
+/// A shard that is stored in frames is read as one whose reads are short.
 fn threads_for(parts: &[Part<'_>], frames: &[Frame]) -> usize {
     let bytes: u64 = parts.iter().map(|part| part.bytes as u64).sum();
     if bytes / parts.len() as u64 <= SHORT_BYTES || !frames.is_empty() { THREADS_OF_SHORT } else { THREADS }
@@ -159,7 +159,7 @@ fn read_part(
 ) -> Result<()> {
     let bytes = &mut buffer[..part.bytes];
     if let Err(error) = reader.read(portion, frames, part.at, bytes) {
-        // What lies between the runs may be unreadable, and is not needed: each run is read alone.
+        // The bytes between the runs may be unreadable, and are not needed: each run is read alone.
         if part.stretches.len() == 1 {
             return Err(error);
         }

@@ -89,7 +89,7 @@ impl<'a> Targets<'a> {
         });
     }
 
-    /// Puts the bytes of the portion from offset `at` on where they belong.
+    /// Copies `bytes`, which lie from offset `at` on in the portion, to where they belong.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         self.0.fill(at, bytes, |region, offset, part| region.copy_in(offset, part));
     }

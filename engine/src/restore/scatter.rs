@@ -2,7 +2,7 @@
 
 use crate::space::format::Item;
 
-/// What zeros are given as, at most so many at once.
+/// The block of zeros from which zeros are handed out, at most this many bytes at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Extents, ascending. They may overlap: items may share bytes.

@@ -46,8 +46,8 @@ impl Stored {
         Ok(bytes)
     }
 
-    /// Where the block of the portion begins that holds the bytes from `offset` on and no others; `None` if none does, as
-    /// with zeros.
+    /// Where the block of the portion begins that holds exactly the item's bytes from `offset` on; `None` if there is no such
+    /// block, as for zeros.
     pub(crate) fn block_at(&self, offset: u64) -> Option<u64> {
         let index = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
         let (begins, extent) = self.extents.get(index)?;

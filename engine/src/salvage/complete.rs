@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// What became of a sealed shard that was owed to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Completion {
+pub(crate) enum SalvageOutcome {
     Completed,
     /// The shard had been published before.
     WasComplete,
@@ -32,26 +32,26 @@ pub(crate) enum Completion {
 /// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as the shard's own
 /// process would have done, and notes that in the shard's record. The caller holds the lock of the portion. After an
 /// error nothing is published, and the shard can be tried again.
-pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
+pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<SalvageOutcome> {
     let outcome = publish(device, owed, chunks)?;
-    if matches!(outcome, Completion::Completed | Completion::WasComplete) {
+    if matches!(outcome, SalvageOutcome::Completed | SalvageOutcome::WasComplete) {
         // The pool may stay for another target until the job has let go of the revision here.
         owed.end();
     }
     Ok(outcome)
 }
 
-fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
+fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<SalvageOutcome> {
     let Claim { mut ledger, portion, allocation, contents } = match examine(device, owed, Access::Write)? {
-        Standing::Elsewhere => return Ok(Completion::Elsewhere),
+        Standing::Elsewhere => return Ok(SalvageOutcome::Elsewhere),
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),
-        Standing::Published => return Ok(Completion::WasComplete),
-        Standing::Over(why) => return Ok(Completion::Lost(why)),
+        Standing::Published => return Ok(SalvageOutcome::WasComplete),
+        Standing::Over(why) => return Ok(SalvageOutcome::Lost(why)),
         Standing::Open(claim) => *claim,
     };
     // Looked for before a root lets go of anything: a shard that cannot be completed leaves the space as it is.
     if let Some(why) = lacks(owed, &contents, chunks)? {
-        return Ok(Completion::Lost(why));
+        return Ok(SalvageOutcome::Lost(why));
     }
     let (sealed, retained) = (owed.shard, &owed.target.retained);
     let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
@@ -92,7 +92,7 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
     let mut described = publication.describe(&rows, &portion)?;
     described.write(&portion)?;
     described.publish(&mut ledger)?;
-    Ok(Completion::Completed)
+    Ok(SalvageOutcome::Completed)
 }
 
 /// The stretches of a log of so many blocks that its own process has written, ascending.
@@ -114,13 +114,15 @@ fn done(owed: Owed<'_>, blocks: u64) -> Vec<Range<u64>> {
 }
 
 /// What `complete` would return now, `Completed` included. Changes nothing.
-pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
+pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<SalvageOutcome> {
     Ok(match examine(device, owed, Access::Read)? {
-        Standing::Elsewhere => Completion::Elsewhere,
+        Standing::Elsewhere => SalvageOutcome::Elsewhere,
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),
-        Standing::Published => Completion::WasComplete,
-        Standing::Over(why) => Completion::Lost(why),
-        Standing::Open(claim) => lacks(owed, &claim.contents, chunks)?.map_or(Completion::Completed, Completion::Lost),
+        Standing::Published => SalvageOutcome::WasComplete,
+        Standing::Over(why) => SalvageOutcome::Lost(why),
+        Standing::Open(claim) => {
+            lacks(owed, &claim.contents, chunks)?.map_or(SalvageOutcome::Completed, SalvageOutcome::Lost)
+        }
     })
 }
 

@@ -1,7 +1,7 @@
 //! What the opening of a space does with the pools of jobs that were killed.
 
 use super::{
-    Completion,
+    SalvageOutcome,
     claim::{Standing, examine, is_gone},
     complete,
     waiting::{IN_POOL, open_dead},
@@ -27,7 +27,7 @@ pub(crate) struct Left {
 }
 
 /// What is to become of a pool.
-enum Fate {
+enum RecordFate {
     /// All shards in the pool are complete, or nobody's.
     Done,
     /// Some shards in the pool are lost, and the rest is nobody's.
@@ -48,7 +48,7 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         let has_ours = || locked && pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
         let fate = match open_dead(directory, found.id, has_ours) {
             Ok(Some(dead)) => settle(device, &dead, locked, &mut left.lost).inspect(|fate| {
-                if let Fate::Done = fate {
+                if let RecordFate::Done = fate {
                     let _ = dead.remove();
                 }
             }),
@@ -56,23 +56,23 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
                 if has_ours() {
                     left.taken.push(found.id);
                 }
-                Ok(Fate::Stays)
+                Ok(RecordFate::Stays)
             }
             // Records without their pool, and a pool that is damaged, can be completed by nobody.
             Ok(None) => Ok(unusable(device, directory, found.id, "its pool is gone", &mut left.lost)),
             Err(error @ Error::PoolRefused { .. }) if may_be_mended(directory, found.id) => match locked {
                 true => left_to_mend(device, directory, found.id, error, &mut left.lost),
-                false => Ok(Fate::Stays),
+                false => Ok(RecordFate::Stays),
             },
             Err(error @ Error::PoolRefused { .. }) => {
                 Ok(unusable(device, directory, found.id, &error.to_string(), &mut left.lost))
             }
             Err(error) if error.is_of_process() || has_ours() => Err(error),
-            Err(_) => Ok(Fate::Stays),
+            Err(_) => Ok(RecordFate::Stays),
         };
         match fate {
-            Ok(Fate::Over) => left.over.push(found.id),
-            Ok(Fate::Done | Fate::Stays) => {}
+            Ok(RecordFate::Over) => left.over.push(found.id),
+            Ok(RecordFate::Done | RecordFate::Stays) => {}
             Err(error) => done = done.and(Err(error)),
         }
     }
@@ -125,7 +125,7 @@ fn left_to_mend(
     id: [u8; 16],
     error: Error,
     lost: &mut Vec<String>,
-) -> Result<Fate> {
+) -> Result<RecordFate> {
     let Error::PoolRefused { why, .. } = &error else { return Err(error) };
     let sealed = pool::sealed_of(directory, id)?;
     if let Some(ours) =
@@ -138,7 +138,7 @@ fn left_to_mend(
     if pool::has_unreadable(directory, id) {
         let is_noted =
             pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(&device.directory(), space)));
-        return if is_noted { Err(error) } else { Ok(Fate::Stays) };
+        return if is_noted { Err(error) } else { Ok(RecordFate::Stays) };
     }
     Ok(unusable(device, directory, id, &error.to_string(), lost))
 }
@@ -151,21 +151,21 @@ pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
 }
 
 /// What becomes of a pool that cannot be used, for `why`. The pool is removed if nobody need be told.
-fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> Fate {
+fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> RecordFate {
     let sealed = pool::sealed_of(directory, id).unwrap_or_default();
     if any_is_ours(device, &sealed) {
         lost.push(format!("what was staged is lost: {why}"));
-        Fate::Over
+        RecordFate::Over
     } else if sealed.iter().flat_map(Sealed::owed).any(is_wanted) {
-        Fate::Stays
+        RecordFate::Stays
     } else {
         let _ = pool::remove(directory, id);
-        Fate::Done
+        RecordFate::Done
     }
 }
 
 /// Completes the shards in a pool.
-fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<Fate> {
+fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<RecordFate> {
     let (mut stays, mut bytes, mut first) = (false, 0, None);
     let staged = dead.staged()?;
     let told = lost.len();
@@ -180,12 +180,12 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             is_lost("it was staged and is lost: this file system has no locks");
         } else {
             match complete(device, owed, dead.contents()) {
-                Ok(Completion::Lost(why)) => is_lost(&why),
-                Ok(Completion::Elsewhere) if is_wanted(owed) => stays = true,
-                Ok(Completion::Elsewhere) => {
+                Ok(SalvageOutcome::Lost(why)) => is_lost(&why),
+                Ok(SalvageOutcome::Elsewhere) if is_wanted(owed) => stays = true,
+                Ok(SalvageOutcome::Elsewhere) => {
                     is_lost("it was staged and is lost: its layout is in this space no longer")
                 }
-                Ok(Completion::Completed | Completion::WasComplete) => {}
+                Ok(SalvageOutcome::Completed | SalvageOutcome::WasComplete) => {}
                 Err(error) => {
                     bytes = u64::saturating_add(bytes, owed.left_bytes());
                     first.get_or_insert((owed, error));
@@ -209,9 +209,9 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         }
     }
     match first {
-        None if stays => Ok(Fate::Stays),
-        None if lost.len() > told => Ok(Fate::Over),
-        None => Ok(Fate::Done),
+        None if stays => Ok(RecordFate::Stays),
+        None if lost.len() > told => Ok(RecordFate::Over),
+        None => Ok(RecordFate::Done),
         Some((owed, error)) => {
             // Whoever frees some space frees enough for all shards.
             let error = error.for_want_of(bytes, || device.available_bytes());

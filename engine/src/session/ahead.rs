@@ -1,7 +1,7 @@
 //! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
 //! memory that nobody has touched yet, which takes many times as long as the copy.
 
-use super::{copies::swap_sizes, entry::Entry, inner::Inner, room::Sizes};
+use super::{copying::swap_sizes, inner::Inner, ranks::Entry, room::ShardSizes};
 use crate::{
     capture::{Size, size_elsewhere},
     error::Result,
@@ -26,7 +26,7 @@ impl Inner {
             return Ok(());
         }
         let family = self.levels.families().swap_remove(0);
-        self.levels.nearest_mut().have_room(&self.epoch, entry, Sizes::of_owner(&size))?;
+        self.levels.nearest_mut().have_room(&self.epoch, entry, ShardSizes::of_owner(&size))?;
         // As the checkpoint counts copies: else it would make larger portions at once.
         let size = if self.means.changing.is_some() { size_elsewhere(&size, None) } else { size };
         // Between two ranks, sizes would stand behind what is on its way.
@@ -35,7 +35,7 @@ impl Inner {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
             if !level.is_former() {
                 let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, &size, entry)?;
-                level.have_room(epoch, entry, Sizes::of_writer(&size, &told))?;
+                level.have_room(epoch, entry, ShardSizes::of_writer(&size, &told))?;
             }
         }
         Ok(())

@@ -5,18 +5,19 @@
 //! read the same revision, or none.
 
 use super::{
-    choice::Choices,
-    entry::{Call, Entry},
+    choice::{Choices, ask_for_one},
+    entry::Call,
     flaws::Attempted,
     inner::Inner,
     level::Level,
+    ranks::Entry,
     restore::pour_together,
 };
 use crate::{
     capture::Region,
     commit::Complete,
     error::{Error, Result, named},
-    group::{Group, agree, gather},
+    group::{Group, agree},
     restore::Targets,
     space::format::{Item, Manifest},
 };
@@ -154,15 +155,6 @@ impl Level {
         let poured = pour_together(group, &portion, &manifest, targets.as_ref())?;
         Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
     }
-}
-
-/// An error on all ranks unless all have asked for the same revision. Collective.
-pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
-    let asked = gather(group, &revision)?;
-    let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
-    let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
-    let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
-    Err(Error::argument("revision", why))
 }
 
 fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Result<&'a Item> {

@@ -5,12 +5,12 @@
 //! anything is in doubt all is saved.
 
 use super::{
+    attempt::Attempt,
     early::{After, Early, Way, hindrance},
     level::{Level, LevelKind},
-    settle::Attempt,
 };
 use crate::{
-    capture::{Base, Changes, Hashes, Lies, Plan, Region, Size, Written, audit},
+    capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit},
     commit::{Allocation, Complete, Need, RevisionKey},
     config::{Config, Predictor, Track},
     error::Result,
@@ -64,13 +64,13 @@ pub(super) struct Changing {
 }
 
 /// A plan, and where it holds.
-pub(super) struct Planned {
+pub(super) struct PlannedShard {
     pub(super) base: Arc<Base>,
     pub(super) plan: Plan,
     /// The blocks of the portion that were saved early, and what leads to them.
     pub(super) early: Vec<Blocks>,
     /// What is to be done if there is no room beside these.
-    pub(super) without: Option<Box<Planned>>,
+    pub(super) without: Option<Box<PlannedShard>>,
     /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
     of: Option<(RevisionKey, [u8; 16])>,
 }
@@ -82,7 +82,7 @@ impl Changing {
             return None;
         }
         let way: Box<dyn Changes> = match config.track {
-            Track::Hashes => Box::<Hashes>::default(),
+            Track::Hashes => Box::<ByHashes>::default(),
             track => match written(config) {
                 Ok(written) => Box::new(written),
                 Err(why) => {
@@ -92,7 +92,7 @@ impl Changing {
                             &format!("what changed is found by hashes, as written pages are not told here: {why}"),
                         );
                     }
-                    Box::<Hashes>::default()
+                    Box::<ByHashes>::default()
                 }
             },
         };
@@ -157,18 +157,18 @@ impl Changing {
         regions: &[Region],
         whole: &Size,
         small_below: u64,
-    ) -> Result<Option<Planned>> {
+    ) -> Result<Option<PlannedShard>> {
         let (since, stopped) = (self.since.take(), self.stopped.take());
         self.whole = Need::of(whole, RUNS);
         let before = level.saving.as_ref().and_then(Attempt::key);
-        let complete = level.complete_with(before, ranks).first().copied();
+        let complete = level.complete_with(before, ranks).first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
         let Some((Complete { key, layout, .. }, base)) = base else {
             // From here on it is told what is written: what is zero then is so now.
             lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
-            return Ok(plan.map(|plan| Planned { base, plan, early: Vec::new(), without: None, of: None }));
+            return Ok(plan.map(|plan| PlannedShard { base, plan, early: Vec::new(), without: None, of: None }));
         };
         let (clean, early) = {
             let mut way = lock(&self.way);
@@ -183,7 +183,7 @@ impl Changing {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
                 let of = (!plan.shared.is_empty()).then_some((key, layout));
-                Planned { base, plan, early: Vec::new(), without: None, of }
+                PlannedShard { base, plan, early: Vec::new(), without: None, of }
             })
         };
         let Some(early) = early else {
@@ -200,19 +200,19 @@ impl Changing {
         let with = planned(wide, all).and_then(|with| {
             let led = early.led_to_beside(&base, &with.plan.shared)?;
             let blocks = early.blocks_of(&with.plan.shared);
-            (!blocks.is_empty()).then_some(Planned { base: Arc::new(led), early: blocks, ..with })
+            (!blocks.is_empty()).then_some(PlannedShard { base: Arc::new(led), early: blocks, ..with })
         });
         let without = planned(base, clean);
         Ok(match with {
-            Some(with) => Some(Planned { without: without.map(Box::new), ..with }),
+            Some(with) => Some(PlannedShard { without: without.map(Box::new), ..with }),
             None => without,
         })
     }
 
     /// What a shard that is begun on `level` is compared with as it comes: at t1, once it is known which revisions stay until it
-    /// is complete.
+    /// is complete. What is damaged there is compared with nothing.
     pub(super) fn compared(&mut self, level: &Level) -> Compared {
-        let complete = level.complete.first().copied();
+        let complete = level.complete.first().copied().filter(|_| !level.is_doubted());
         let base = complete.and_then(|complete| Some((complete.key, self.base(level, complete.key, complete.layout)?)));
         base.map_or_else(Compared::default, |(key, base)| Compared { key: Some(key), base })
     }
@@ -282,9 +282,9 @@ impl Changing {
     }
 }
 
-impl Planned {
+impl PlannedShard {
     /// The plan for which this room was found; `None`: all is saved.
-    pub(super) fn for_room(self, allocation: &Allocation) -> Option<Planned> {
+    pub(super) fn for_room(self, allocation: &Allocation) -> Option<PlannedShard> {
         let planned = match self.without {
             Some(without) if allocation.early.is_empty() => *without,
             _ => self,

@@ -2,16 +2,17 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
-    changed::{Changed, Changing, Compared, Planned},
-    copies::{Copying, swap_sizes},
-    due::same_steps,
+    attempt::Attempt,
+    begun::Begun,
+    changed::{Changed, Changing, PlannedShard},
+    copying::swap_sizes,
     entry::Call,
     flag::Alike,
     inner::Inner,
-    level::Level,
+    level::{Level, lost_layout},
     reading::Reading,
-    room::{Look, Sizes},
-    settle::Attempt,
+    room::{RoomSought, ShardSizes},
+    stepping::same_steps,
 };
 use crate::{
     capture::{Size, size_elsewhere, size_to_lead},
@@ -22,31 +23,9 @@ use crate::{
     group::agree,
     place::{Intent, Shard, Site},
     space::format::PhaseRecord,
-    stage::{Order, Staging},
+    stage::{Staging, TouchOrder},
 };
 use std::sync::Arc;
-
-/// A revision between t1 and t2.
-pub(super) struct Begun {
-    number: u64,
-    /// The shard as it is staged, or why nothing can be saved on this rank.
-    pub(super) staging: Result<Staging>,
-    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the sites
-    /// there, with how large the shards are.
-    feeds: Vec<(usize, Vec<(Site, Size)>)>,
-    /// What its bytes are compared with as they come.
-    compared: Option<Compared>,
-}
-
-impl Begun {
-    /// Why the checkpoint cannot become a revision any more; `None` while it can.
-    pub(super) fn failure(&self) -> Option<Error> {
-        match &self.staging {
-            Ok(staging) => staging.shard().failure().cloned(),
-            Err(error) => Some(error.clone()),
-        }
-    }
-}
 
 impl Inner {
     /// t1 of the checkpoint that `call` begins, with its only communication. Collective.
@@ -92,8 +71,9 @@ impl Inner {
             }
             None => size.clone(),
         };
-        let nearest = Sizes { planned: planned.as_ref(), to_lead: to_lead.as_ref(), ..Sizes::of_owner(&size) };
-        let sizes = Sizes::of_owner(&whole);
+        let nearest =
+            ShardSizes { planned: planned.as_ref(), to_lead: to_lead.as_ref(), ..ShardSizes::of_owner(&size) };
+        let sizes = ShardSizes::of_owner(&whole);
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
@@ -102,7 +82,7 @@ impl Inner {
             let has_turn = index == 0 || !level.is_copy() && level.takes(number, to_all);
             let looks = read.is_ok() && has_turn;
             let sizes = if index == 0 { nearest } else { sizes };
-            let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { Look::NoTurn };
+            let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { RoomSought::NoTurn };
             let look = if index == 0 { look.with(&pool) } else { look };
             levels[index] = look.facts();
             rooms.push(look);
@@ -147,11 +127,11 @@ impl Inner {
         if let Err(error) = &found {
             level.failing.again(&Err(error.clone()));
         }
-        let (mut found, files) = found?;
-        let allocation = found.swap_remove(0);
-        if let Some(files) = files {
+        let allocation = found?.swap_remove(0);
+        if let Some(files) = &level.unopened {
             let group = self.epoch.group.with(&entry);
             self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
+            level.unopened = None;
         }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
@@ -165,7 +145,7 @@ impl Inner {
             let (found, sizes) = if level.is_copy() {
                 let group = self.epoch.group.with(&entry);
                 let told = swap_sizes(group, &mut self.epoch.post, level, &whole, &entry)?;
-                (level.have_room_or_note(&self.epoch, &entry, Sizes::of_writer(&whole, &told))?, told)
+                (level.have_room_or_note(&self.epoch, &entry, ShardSizes::of_writer(&whole, &told))?, told)
             } else {
                 (level.take_turn(&self.epoch, &entry, room, facts, sizes)?, vec![whole.clone()])
             };
@@ -187,7 +167,7 @@ impl Inner {
         // Where no room was found for what changed alone, there is some for all.
         let planned = planned.and_then(|planned| planned.for_room(&allocation));
         let leads_to_early = planned.as_ref().is_some_and(|planned| !planned.early.is_empty());
-        let (base, plan) = planned.map(|Planned { base, plan, .. }| (base, plan)).unzip();
+        let (base, plan) = planned.map(|PlannedShard { base, plan, .. }| (base, plan)).unzip();
         let size = to_lead.filter(|size| allocation.is_for(size, &[])).map_or((size, false), |size| (size, true));
         let (size, is_late) = size;
         let changing = self.means.changing.as_mut().filter(|_| is_late);
@@ -254,7 +234,7 @@ impl Inner {
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.
-        self.means.touch(&self.levels, Order::EndFirst);
+        self.means.touch(&self.levels, TouchOrder::EndFirst);
         // As far as it goes without waiting.
         let moved = self.progress().map(drop);
         let told = told.and(moved);
@@ -272,7 +252,7 @@ impl Inner {
                     let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
                     let wards = level.writers.shards_of(rank).into_iter().zip(sites);
                     let sites = wards.map(|(ward, (site, size))| (ward, site, size)).collect();
-                    Attempt::Copying(Copying::begin(post, (level, index), rank, key, source, sites))
+                    Attempt::Copying(level.begin_copying(post, (index, rank), key, source, sites))
                 }
                 None => {
                     let (site, size) = sites.swap_remove(0);
@@ -334,8 +314,4 @@ impl Inner {
             self.feed(Err(given_up), copies);
         }
     }
-}
-
-pub(super) fn lost_layout() -> Error {
-    Error::Internal { what: "a layout was made and is not there".to_owned() }
 }

@@ -1,10 +1,14 @@
-//! Which revision is read, and from which level: the newest revision that can be read whole, from the nearest level
-//! that has it.
+//! Which revision is read, and from which levels: the newest revision that can be read whole, each of its shards from the
+//! nearest level that has it.
+//!
+//! What must hold: shards of one revision alone are read together (lineage, id, number), whatever level they are on.
 
 use super::{
-    copies::{Post, Search},
+    copies::Post,
+    fetch::Search,
     flaws::{Attempted, Flaws},
-    level::{Level, LevelKind, Levels},
+    level::{Level, LevelKind},
+    levels::Levels,
 };
 use crate::{
     commit::{Complete, RevisionKey},
@@ -12,12 +16,23 @@ use crate::{
     group::{Group, gather},
     restore::{Found, Sight, find},
 };
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
-/// A complete revision on one level.
-#[derive(Debug, Clone, Copy)]
+/// A complete revision, and where its shards lie.
+#[derive(Debug, Clone)]
 pub(super) struct Chosen {
+    /// The nearest level that has a shard of it, alone or on a copy.
     pub(super) level: usize,
     pub(super) complete: Complete,
+    /// The levels and copies on which its shards are looked for.
+    pub(super) on: Vec<usize>,
+    /// Each shard is looked for by itself, as not all ranks may see it on the level. Otherwise that is all there is.
+    pub(super) is_searched: bool,
+    /// Levels and copies where a shard of it was read in vain.
+    pub(super) vain: Vec<usize>,
 }
 
 /// A revision that came back whole from a level, and what the program has found damaged in it.
@@ -29,44 +44,108 @@ pub(super) struct Choices {
     found: Vec<Found>,
     /// All that may be read: the newest revision first, and of one revision the nearest level first.
     pub(super) all: Vec<Chosen>,
+    /// Where the shards of each revision lie, where they may come from several levels.
+    spread: Option<Spread>,
+}
+
+/// Which shards of which revisions lie on which levels and copies.
+struct Spread {
+    /// By revision and its count of shards, and by level.
+    lying: BTreeMap<(RevisionKey, u32), BTreeMap<usize, BTreeSet<u32>>>,
+    families: Vec<Range<usize>>,
+    /// By level: whether all ranks see the same files there.
+    is_shared: Vec<bool>,
+}
+
+impl Spread {
+    fn add(&mut self, level: usize, sights: &[Sight]) {
+        for seen in sights.iter().flat_map(|sight| &sight.shards).filter(|seen| seen.shard < seen.shards) {
+            let by_level = self.lying.entry((seen.key, seen.shards)).or_default();
+            by_level.entry(level).or_default().insert(seen.shard);
+        }
+    }
+
+    /// The revisions that are complete over all levels, but for those `without` which are read no more.
+    fn complete(&self, found: &[Found], without: &[(Range<usize>, RevisionKey)]) -> Vec<Chosen> {
+        let chosen = |((key, shards), by_level): (&(RevisionKey, u32), &BTreeMap<usize, BTreeSet<u32>>)| {
+            let is_out = |level: usize| without.iter().any(|(family, of)| of == key && family.contains(&level));
+            let by_level = || by_level.iter().filter(|(level, _)| !is_out(**level));
+            let have: BTreeSet<u32> = by_level().flat_map(|(_, shards)| shards.iter().copied()).collect();
+            if have.len() as u64 != u64::from(*shards) {
+                return None;
+            }
+            let on: Vec<usize> = by_level().map(|(level, _)| *level).collect();
+            let family = self.families.iter().find(|family| on.first().is_some_and(|level| family.contains(level)))?;
+            let whole = on.iter().flat_map(|level| &found[*level].complete).find(|complete| complete.key == *key);
+            let complete = whole.copied().unwrap_or(Complete { key: *key, shards: *shards, layout: [0; 16] });
+            let is_searched = on != [family.start] || !self.is_shared[family.start];
+            Some(Chosen { level: family.start, complete, on, is_searched, vain: Vec::new() })
+        };
+        self.lying.iter().filter_map(chosen).collect()
+    }
 }
 
 impl Levels {
     /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage. Collective.
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
-        let (mut found, mut all) = (Vec::new(), Vec::new());
-        for family in self.families() {
+        let (mut found, mut all, families) = (Vec::new(), Vec::new(), self.families());
+        let mut spread = Spread { lying: BTreeMap::new(), is_shared: Vec::new(), families: families.clone() };
+        for family in families.clone() {
             let level = family.start;
             let (path, mut sights) = (self.at(level).device.path(), Vec::new());
             for index in family.clone() {
-                let told = gather(group, &self.at(index).sight())?;
+                let told = gather(group, &(self.at(index).sight(), self.at(index).domain.leader()))?;
+                spread.is_shared.push(told.iter().all(|(_, leader)| *leader == told[0].1));
+                let told: Vec<Sight> = told.into_iter().map(|(sight, _)| sight).collect();
                 found.push(find(&told, &self.at(index).device.path())?);
+                spread.add(index, &told);
                 sights.extend(told);
             }
             let mut complete = found[level].complete.clone();
             if family.len() > 1 {
                 complete = joint(sights, &complete, &path)?;
             }
-            all.extend(complete.into_iter().map(|complete| Chosen { level, complete }));
+            let (on, is_searched): (Vec<usize>, bool) = (family.clone().collect(), family.len() > 1);
+            let vain: Vec<usize> = (0..level).collect();
+            let chosen = |complete| Chosen { level, complete, on: Vec::clone(&on), is_searched, vain: vain.clone() };
+            all.extend(complete.into_iter().map(chosen));
         }
-        all.sort_by(|a, b| b.complete.key.cmp(&a.complete.key).then(a.level.cmp(&b.level)));
-        let damage: Vec<String> = found.iter().flat_map(|found| found.damage.iter().cloned()).collect();
-        if all.is_empty() && !damage.is_empty() {
+        let spread = Some(spread).filter(|_| families.len() > 1);
+        let spread = if spread.is_some() && self.can_exchange(group)? { spread } else { None };
+        if let Some(spread) = &spread {
+            all = spread.complete(&found, &[]);
+        }
+        let mut choices = Choices { found, all, spread };
+        choices.sort();
+        let damage: Vec<String> = choices.found.iter().flat_map(|found| found.damage.iter().cloned()).collect();
+        if choices.all.is_empty() && !damage.is_empty() {
             return Err(Error::Damaged { what: damage });
         }
-        Ok(Choices { found, all })
+        Ok(choices)
     }
 
     /// Takes out of `found` what the program has found damaged where it came from, and returns what that was. An error if
     /// nothing else is left. The same on all ranks.
     pub(super) fn pass_over(&self, found: &mut Choices, damaged: &[PassedOver]) -> Result<Flaws> {
         let (mut flaws, before) = (Flaws::default(), found.all.len());
+        let mut without: Vec<(Range<usize>, RevisionKey)> = Vec::new();
         for ((level, key), what) in damaged {
             let is_it = |chosen: &Chosen| self.at(chosen.level).kind == *level && chosen.complete.key == *key;
             if found.all.iter().any(is_it) {
                 flaws.pass_over(key.number, Flaws::found(what.clone()));
             }
+            let was_there = found.all.iter().any(|chosen| chosen.complete.key == *key);
             found.all.retain(|chosen| !is_it(chosen));
+            if let Some(spread) = found.spread.as_ref().filter(|_| was_there) {
+                // The other levels may have it as the program wants it.
+                let family = self.families().into_iter().filter(|family| self.at(family.start).kind == *level);
+                without.extend(family.map(|family| (family, *key)));
+                let again = spread.complete(&found.found, &without);
+                let is_new = |chosen: &Chosen| chosen.complete.key == *key;
+                found.all.retain(|chosen| !is_new(chosen));
+                found.all.extend(again.into_iter().filter(is_new));
+                found.sort();
+            }
         }
         if before > 0 && found.all.is_empty() {
             return Err(flaws.nothing_left(self.farthest().device.path()));
@@ -91,7 +170,10 @@ impl Levels {
         for chosen in &found.all {
             let number = chosen.complete.key.number;
             match self.try_all_spots(group, post, chosen, &mut skipped, &mut read) {
-                Ok(Ok(came)) => return Ok((Some((*chosen, came)), skipped)),
+                Ok(Ok((vain, came))) => {
+                    let chosen = Chosen { vain, ..chosen.clone() };
+                    return Ok((Some((chosen, came)), skipped));
+                }
                 Ok(Err(flaws)) => skipped.pass_over(number, flaws),
                 Err(error) => {
                     // Ranks that run on other nodes than before may have it, or an older one, on another level.
@@ -114,8 +196,8 @@ impl Levels {
         }
     }
 
-    /// Tries a revision: from the level itself, and with what is damaged or not in sight there from its copies. What was
-    /// read from a copy instead is added to `told`. Collective.
+    /// Tries a revision: each shard from the nearest place, and what is damaged or not in sight there from the next. What
+    /// was read elsewhere instead is added to `told`. Returns where shards were read in vain, too. Collective.
     fn try_all_spots<T>(
         &mut self,
         group: &dyn Group,
@@ -123,13 +205,13 @@ impl Levels {
         chosen: &Chosen,
         told: &mut Flaws,
         read: &mut impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
-    ) -> Result<Attempted<T>> {
+    ) -> Result<Attempted<(Vec<usize>, T)>> {
         self.iter_mut().for_each(Level::forget_fetched);
-        let family = self.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
-        if family.len() < 2 {
-            return read(self.at(chosen.level), &chosen.complete);
+        if !chosen.is_searched {
+            let came = read(self.at(chosen.level), &chosen.complete)?;
+            return Ok(came.map(|came| (chosen.vain.clone(), came)));
         }
-        let mut search = Search::begin(group, self, family, &chosen.complete)?;
+        let mut search = Search::begin(group, self, chosen)?;
         let mut flaws = Flaws::default();
         let mut brings = true;
         loop {
@@ -144,7 +226,7 @@ impl Levels {
                 }
                 Ok(came) => {
                     told.add(flaws);
-                    return Ok(Ok(came));
+                    return Ok(Ok((search.levels_in_vain(), came)));
                 }
                 Err(found) => {
                     if !search.blame(group, self, &mut flaws)? {
@@ -155,23 +237,48 @@ impl Levels {
         }
     }
 
-    /// From now on `chosen` and older revisions are kept; those that were tried in vain are not.
+    /// From now on `chosen` and older revisions are kept; those that were tried in vain are not. What has shards of the
+    /// chosen one and is not known to have it whole keeps them until something newer is complete there.
     pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
+        let key = chosen.complete.key;
         for ((index, level), found) in self.iter_mut().enumerate().zip(&found.found) {
-            let stays = |complete: &&Complete| match index < chosen.level {
-                true => complete.key < chosen.complete.key,
-                false => complete.key <= chosen.complete.key,
-            };
+            let is_in_vain = chosen.vain.contains(&index);
+            let stays = |complete: &&Complete| complete.key < key || complete.key == key && !is_in_vain;
             let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
             level.go_back_to(&complete);
-            level.joint.retain(|joint| *joint < chosen.complete.key);
+            level.joint.retain(|joint| *joint < key);
+            level.doubted = Some(key).filter(|_| is_in_vain && chosen.is_searched);
         }
-        let family = self.families().into_iter().find(|family| family.start == chosen.level && family.len() > 1);
-        for index in family.into_iter().flatten() {
-            self.at_mut(index).joint.push(chosen.complete.key);
+        for family in self.families() {
+            let has_shards = chosen.is_searched && chosen.on.iter().any(|level| family.contains(level));
+            let stays = has_shards && (family.len() > 1 || !self.at(family.start).has(key));
+            family.filter(|_| stays).for_each(|index| self.at_mut(index).joint.push(key));
         }
         self.iter().for_each(Level::hold_known);
     }
+}
+
+/// An error on all ranks unless all have asked for the same revision. Collective.
+pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()> {
+    let asked = gather(group, &revision)?;
+    let Some(rank) = asked.iter().position(|other| *other != asked[0]) else { return Ok(()) };
+    let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
+    let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
+    Err(Error::argument("revision", why))
+}
+
+impl Choices {
+    fn sort(&mut self) {
+        self.all.sort_by(|a, b| b.complete.key.cmp(&a.complete.key).then(a.level.cmp(&b.level)));
+    }
+}
+
+/// The newest revision that is complete over all these levels, whose `sights` are those of all ranks.
+pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Option<RevisionKey> {
+    let mut spread = Spread { lying: BTreeMap::new(), families: vec![0..1], is_shared: vec![true] };
+    sights.for_each(|sight| spread.add(0, std::slice::from_ref(sight)));
+    let found = [Found::default()];
+    spread.complete(&found, &[]).into_iter().map(|chosen| chosen.complete.key).max()
 }
 
 /// The revisions that are complete on a level and its copies together, the newest first: those that are `complete` on

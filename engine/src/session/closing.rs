@@ -3,7 +3,7 @@
 //! What must hold: where all ranks have agreed on the end, a job that goes on when ranks fail is told to have ended as long as
 //! one of its ranks is left.
 
-use super::{entry::Entry, inner::Inner, report::Report};
+use super::{inner::Inner, ranks::Entry, report::Report};
 use crate::{config::Recovery, group::agree, status};
 use std::path::PathBuf;
 

@@ -3,16 +3,14 @@
 //! What must hold: a checkpoint of a session with one level costs its file system nothing but the checkpoint. Such a session
 //! keeps its notes in memory, and has them written once something has failed and when it ends.
 
-use super::{
-    level::{Level, LevelKind},
-    telling::shortened,
-};
+use super::level::{Level, LevelKind};
 use crate::{
     commit::RevisionKey,
     ground::unix_ns,
     group::host_name,
+    printable::shortened,
     space::format::SavedEarly,
-    status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, Writer},
+    status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, StatusWriter},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +28,7 @@ pub(super) struct Diary {
     /// Something is noted that is not to wait for the end.
     is_urgent: bool,
     /// Of a session with one level, once there was something to write.
-    writer: Option<Writer>,
+    writer: Option<StatusWriter>,
     /// Of revisions that may become complete.
     begun: BTreeMap<RevisionKey, BegunAt>,
     levels: Vec<Noted>,
@@ -177,7 +175,7 @@ impl Diary {
     }
 
     /// Has written what is noted; of a session with one level (`writer`: none) only what is not to wait.
-    pub(super) fn hand_over(&mut self, writer: Option<&Writer>) {
+    pub(super) fn hand_over(&mut self, writer: Option<&StatusWriter>) {
         if let Some(writer) = writer {
             if !self.entries.is_empty() {
                 writer.note(mem::take(&mut self.entries));
@@ -190,7 +188,7 @@ impl Diary {
     fn write(&mut self) {
         if self.writer.is_none() {
             // Without a thread there is no journal, and nothing else is lost.
-            self.writer = Writer::start(vec![self.directory.clone()], Job::default()).ok();
+            self.writer = StatusWriter::start(vec![self.directory.clone()], Job::default()).ok();
         }
         if let Some(writer) = &self.writer {
             writer.note(mem::take(&mut self.entries));

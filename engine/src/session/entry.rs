@@ -2,27 +2,23 @@
 //! under way with the ranks that write for others. Then the ranks *enter*: the first all-reduce of the call, of one
 //! shape whatever the call is, tells all of them whether they make the same call and what became of the last revision.
 //!
-//! What must hold: only an [`Entry`] gives access to the other ranks, and only `enter` hands one out; ranks that make
-//! different calls wait for each other in that all-reduce and nowhere before it.
+//! What must hold: ranks that make different calls wait for each other in that all-reduce and nowhere before it.
 
 use super::{
     agreement::{Agreement, LevelFacts},
+    attempt::Attempt,
     changed::Changing,
-    copies::Post,
     flag::Alike,
     inner::Inner,
     level::{Level, LevelKind},
-    settle::{Attempt, same_revision},
+    ranks::Entry,
 };
 use crate::{
-    error::{Error, ErrorKind, Result, numbered},
+    error::{Error, Result, numbered},
     ground::Instant,
-    group::{Divided, Group, agree, gather},
+    group::{Group, agree},
 };
 use std::{iter, ops::Range};
-
-/// The ranks of the session. Who they are is known to all; talking to them takes an [`Entry`].
-pub(super) struct Ranks(Box<dyn Group>);
 
 /// A call that has settled the last revision, and has still to meet the other ranks.
 #[must_use]
@@ -31,9 +27,6 @@ pub(super) struct Arrival {
     /// What became of this rank's part of the last revision, if the call settles it.
     previous: Result<()>,
 }
-
-/// Proof that all ranks are in the same call.
-pub(super) struct Entry(());
 
 /// What the ranks have told each other.
 pub(super) struct Told {
@@ -99,59 +92,6 @@ impl Call {
     }
 }
 
-impl Ranks {
-    pub(super) fn new(group: Box<dyn Group>) -> Ranks {
-        Ranks(group)
-    }
-
-    pub(super) fn rank(&self) -> usize {
-        self.0.rank()
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.0.size()
-    }
-
-    /// The ranks that go on: collective among those that have not failed, wherever each of them is.
-    pub(super) fn going_on(&self, divided: Divided) -> Result<Box<dyn Group>> {
-        self.0.shrink(divided)
-    }
-
-    /// Ends the messages of ranks that go on as another group.
-    pub(super) fn end(&self, post: Post) {
-        post.end(&*self.0);
-    }
-
-    /// The ranks of which this one knows that they have failed.
-    pub(super) fn failed(&self) -> Vec<usize> {
-        self.0.failed().unwrap_or_default()
-    }
-
-    /// An error if ranks have failed as far as this one knows.
-    pub(super) fn check(&self) -> Result<()> {
-        match self.0.failed() {
-            // Such a group never goes on without them.
-            Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
-            Ok(failed) if failed.is_empty() => Ok(()),
-            Ok(failed) => {
-                let failed: Vec<Range<u32>> = failed.into_iter().map(|rank| rank as u32..rank as u32 + 1).collect();
-                Err(Error::GroupFailed { what: format!("{} failed", numbered("rank", &failed)) })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// All ranks, for collectives.
-    pub(super) fn with(&self, _: &Entry) -> &dyn Group {
-        &*self.0
-    }
-
-    /// The ranks for messages between one and the one that writes for it; never for a collective.
-    pub(super) fn between_two(&self) -> &dyn Group {
-        &*self.0
-    }
-}
-
 impl Inner {
     /// Gives up a checkpoint that was begun and not finished, and waits for the revision under way if `call` settles
     /// it. An error is this rank's alone: the session is over.
@@ -182,16 +122,16 @@ impl Inner {
         }
         // The level's facts lack a failure of the rank that writes this one's shard; `previous` has it.
         mine.levels[0].failed = previous.is_err().into();
-        let told = mine.reach(&*self.epoch.group.0);
-        let entry = Entry(());
-        if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
+        let met = match self.epoch.group.meet(mine) {
             // The revision stays under way: the next call that all ranks make together tells what became of it.
-            return Err(self.tell_apart(call));
-        }
+            Ok((_, None)) => return Err(self.tell_apart(call)),
+            Ok((all, Some(entry))) => Ok((all, entry)),
+            Err(error) => Err(error),
+        };
         let (rank, ranks) = (self.epoch.group.rank(), self.epoch.group.size());
         let (nearest, farther) = self.levels.split();
         let ended = if call.settles() { nearest.saving.take() } else { None };
-        let all = told?;
+        let (all, entry) = met?;
         for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
             level.settle_farther(facts, ranks);
         }
@@ -226,8 +166,8 @@ impl Inner {
     /// the same call. Collective.
     pub(super) fn meet(&mut self, call: Call) -> Result<Entry> {
         let mine = Agreement { call: Alike::of(call as u64), ..Agreement::default() };
-        let told = mine.reach(&*self.epoch.group.0)?;
-        if told.call.is_so() { Ok(Entry(())) } else { Err(self.tell_apart(call)) }
+        let (_, entry) = self.epoch.group.meet(mine)?;
+        entry.ok_or_else(|| self.tell_apart(call))
     }
 
     /// Waits for all levels, arrives and enters, for calls that have nothing to tell but whether this rank is `ready`:
@@ -270,7 +210,7 @@ impl Inner {
     /// Tells all ranks, which know that they have made different calls, which calls those were. If one of them was
     /// `close`, the session is over on all ranks. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {
-        let names = match gather(&*self.epoch.group.0, &call.name().to_owned()) {
+        let names = match self.epoch.group.names_of_calls(call.name()) {
             Ok(names) => names,
             Err(error) => return error,
         };
@@ -281,6 +221,16 @@ impl Inner {
         self.epoch.over = is_over.then(|| error.clone());
         error
     }
+}
+
+/// Refuses ranks that have different revisions under way: they would let go of the only complete one.
+fn same_revision(under_way: Alike) -> Result<()> {
+    if under_way.is_so() {
+        return Ok(());
+    }
+    let why = "the ranks have different revisions under way, or some have none; begin, end and give up each checkpoint on all \
+               ranks";
+    Err(Error::argument("checkpoint", why))
 }
 
 /// Refuses ranks that wait for different levels: some of them would be told that one is complete which is not.

@@ -2,7 +2,7 @@
 
 use super::{
     copies::Post,
-    entry::{Entry, Ranks},
+    ranks::{Entry, Ranks},
     road::Road,
 };
 use crate::{

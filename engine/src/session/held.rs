@@ -5,99 +5,21 @@
 //! revision stays in every root; no hold is acknowledged before the newest root of every rank leads to the revision:
 //! until then the next root overwrites the only one that does, and may tear.
 
-use super::{epoch::Epoch, level::Level, room::Sizes};
+use super::{
+    epoch::Epoch,
+    holds::{Asked, asked},
+    level::Level,
+    room::ShardSizes,
+};
 use crate::{
-    commit::{Complete, RevisionKey},
     error::{Error, Result},
     ground::lock,
-    group::{Group, agree, gather},
+    group::{Group, gather},
     space::{
         LayoutFile,
-        format::{HOLDS, Hold, HoldAnswer, HoldAnswers, Lineage},
-        holds_in,
+        format::{HOLDS, HoldAnswer, HoldAnswers, Lineage},
     },
 };
-use serde::{Deserialize, Serialize};
-
-/// A hold as rank 0 tells it to the other ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Asked {
-    id: [u8; 16],
-    key: RevisionKey,
-}
-
-/// What all ranks know of the holds.
-#[derive(Debug, Default)]
-pub(super) struct Holds {
-    answers: Vec<(Asked, HoldAnswer)>,
-    /// The revisions that stay for the holds, in whichever layout.
-    held: Vec<Complete>,
-    /// Once a revision of this number or a higher one is complete, all newest roots lead to the held revisions.
-    in_newest_roots_with: u64,
-    /// On rank 0: the acknowledgement says what is known now.
-    acknowledged: bool,
-}
-
-impl Holds {
-    /// After a change of lineage an acknowledgement of the older lineage says nothing.
-    pub(super) fn forget_acknowledgement(&mut self) {
-        self.acknowledged = self.answers.is_empty();
-    }
-
-    /// Finds the holds of a space that is being opened; those of `holdable` revisions count. Collective.
-    pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
-        // Holds that cannot be read are an error: the first root could let go of a held revision.
-        let newest = layouts.last().map(|layout| layout.header.layout_id);
-        let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
-        let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
-        let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
-        let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
-        holds.answer(asked.clone(), holdable);
-        // A hold that the job before had no room for still has none, unless the next revision goes to another layout.
-        let takes_room =
-            |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
-        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
-            holds.set(asked, HoldAnswer::NoRoom, holdable);
-        }
-        Ok(holds)
-    }
-
-    pub(super) fn keys(&self) -> Vec<RevisionKey> {
-        self.held.iter().map(|complete| complete.key).collect()
-    }
-
-    pub(super) fn held(&self) -> &[Complete] {
-        &self.held
-    }
-
-    fn answer(&mut self, asked: Vec<Asked>, holdable: &[Complete]) {
-        let is_there = |asked: &Asked| holdable.iter().any(|there| there.key == asked.key);
-        let answer = |asked| (asked, if is_there(&asked) { HoldAnswer::Counts } else { HoldAnswer::Gone });
-        self.answers = asked.into_iter().map(answer).collect();
-        self.settle(holdable);
-    }
-
-    /// The holds that count and are not among `before`.
-    fn new_since(&self, before: &[Asked]) -> Vec<Asked> {
-        self.counting().into_iter().filter(|asked| !before.contains(asked)).collect()
-    }
-
-    fn set(&mut self, asked: Asked, to: HoldAnswer, holdable: &[Complete]) {
-        self.answers.iter_mut().filter(|(other, _)| *other == asked).for_each(|(_, answer)| *answer = to);
-        self.settle(holdable);
-    }
-
-    fn settle(&mut self, there: &[Complete]) {
-        let counts = self.counting();
-        let held = there.iter().filter(|there| counts.iter().any(|asked| asked.key == there.key));
-        self.held = held.copied().collect();
-    }
-
-    fn counting(&self) -> Vec<Asked> {
-        let counts = self.answers.iter().filter(|(_, answer)| *answer == HoldAnswer::Counts);
-        counts.map(|(asked, _)| *asked).collect()
-    }
-}
 
 impl Level {
     /// On rank 0, at t1: the holds, if they differ from those known. If they cannot be read, those known go on: nothing
@@ -122,7 +44,7 @@ impl Level {
         group: &dyn Group,
         next: u64,
         asked: Option<Vec<Asked>>,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<()> {
         let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
         let holdable = self.find(group)?.holdable();
@@ -174,22 +96,6 @@ impl Level {
             self.current_ledgers().for_each(|ledger| lock(ledger).doubt(error.clone()));
         }
     }
-}
-
-fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
-    let asked = |(id, hold): ([u8; 16], Hold)| Asked { id, key: RevisionKey::new(hold.lineage, hold.number) };
-    Ok(holds_in(layouts)?.into_iter().map(asked).collect())
-}
-
-/// The ids of the holds that a job refused for want of room.
-fn refused(layouts: &[LayoutFile]) -> Result<Vec<[u8; 16]>> {
-    let mut refused = Vec::new();
-    for layout in layouts {
-        let answers = layout.read_holds()?.answers;
-        let list = answers.iter().flat_map(|answers| &answers.list);
-        refused.extend(list.filter(|(_, answer)| *answer == HoldAnswer::NoRoom).map(|(id, _)| *id));
-    }
-    Ok(refused)
 }
 
 /// Writes the acknowledgement of a file's holds into that file, if it has or had any.

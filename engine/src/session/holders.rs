@@ -5,10 +5,11 @@
 
 use super::{
     copies,
-    entry::{Call, Entry},
+    entry::Call,
     inner::Inner,
     level::{Level, Writers},
     looked::Looked,
+    ranks::Entry,
 };
 use crate::{
     error::{ErrorKind, Result},
@@ -68,7 +69,7 @@ impl Inner {
             }
         }
         if has_changed {
-            self.levels.tell_holders();
+            self.outward.tell_holders(&self.levels);
         }
         Ok(handed)
     }

@@ -1,8 +1,8 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
 use super::{
-    changed::Changing, entry::Entry, epoch::Epoch, later::Later, level::Levels, means::Means, open::Whence,
-    program::Program, report::Report,
+    changed::Changing, epoch::Epoch, later::Later, levels::Levels, means::Means, outward::Outward, plan::Whence,
+    program::Program, ranks::Entry, report::Report,
 };
 use crate::{
     capture::{Allocated, OwnMemory, Region, check_name},
@@ -10,6 +10,7 @@ use crate::{
     ground::lock,
     group::agree,
     pool::Pool,
+    remark::remark,
     space::format::{PoolBound, Profile},
     stage::PoolInMaking,
     status::Recovery,
@@ -20,6 +21,8 @@ pub(super) struct Inner {
     pub(super) program: Program,
     pub(super) means: Means,
     pub(super) epoch: Epoch,
+    /// What is told is written before the locks of the levels are let go.
+    pub(super) outward: Outward,
     pub(super) levels: Levels,
     /// The levels that are not open yet.
     pub(super) later: Option<Later>,
@@ -50,10 +53,13 @@ impl Inner {
 
     pub(super) fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         check_name(name)?;
-        let allocated = &mut self.program.not_begun("alloc")?.allocated;
+        let Program { regions, allocated, .. } = self.program.not_begun("alloc")?;
         if allocated.contains_key(name) {
             let why = "it has memory already; free that first, or take another name";
             return Err(Error::argument(format!("region {name:?}"), why));
+        }
+        if regions.all().iter().any(|region| region.description.name == name) {
+            return Err(Error::DuplicateName { name: name.to_owned() });
         }
         let memory = OwnMemory::new(name, bytes, how)?;
         allocated.insert(name.to_owned(), memory.clone());
@@ -134,5 +140,18 @@ impl Inner {
             level.current_ledgers().try_for_each(|ledger| lock(ledger).begin(lineage))
         });
         agree(self.epoch.group.with(entry), noted.and(begun))
+    }
+
+    /// Tells those who look from outside how the session stands, and the user where saving keeps failing. Local.
+    pub(super) fn tell(&mut self) {
+        self.outward.tell(&self.levels, self.epoch.lineage.number, None);
+        // With one level, the call that saves says it each time.
+        let is_told = self.levels.iter().nth(1).is_none();
+        for level in self.levels.iter_mut().filter(|_| !is_told) {
+            let newest = level.complete.first().map(|complete| complete.key.number);
+            if let Some(shout) = level.failing.shout(level.kind, newest) {
+                remark(self.epoch.group.rank(), &shout);
+            }
+        }
     }
 }

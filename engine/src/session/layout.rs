@@ -1,12 +1,12 @@
 //! Making the layout of a space, and letting old ones go.
 
 use super::{
-    changed::Planned,
-    entry::Entry,
+    changed::PlannedShard,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
     places,
-    room::Sizes,
+    ranks::Entry,
+    room::ShardSizes,
 };
 use crate::{
     capture::{OWN_RUNS_MAX, Size},
@@ -26,9 +26,8 @@ use std::sync::{Arc, Mutex};
 
 impl Level {
     /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
-    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Returns the file of each shard.
-    /// Collective.
-    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Collective.
+    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
         let written = self.writers.shards_of(group.rank());
@@ -37,7 +36,7 @@ impl Level {
         if let Some(Mends { layout_number, layout_id }) = self.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
         }
-        let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
+        let Arrangement { layout_id, layout_number, is_sized, .. } = arrangement;
         let takes_holds = group.rank() == self.domain.leader()
             && !self.layouts.iter().any(|layout| layout.header.layout_id == layout_id && layout.header.holds_bytes > 0);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
@@ -86,13 +85,14 @@ impl Level {
             self.made = Some(layout_id);
         }
         // What this rank has of a layout that was mended is as it was.
-        self.current.get_or_insert(Current { layout_id, ledgers });
+        self.current.get_or_insert(Current { layout_id, is_sized, ledgers });
         self.layouts.extend(layout);
-        Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
+        self.unopened = Some(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect());
+        Ok(())
     }
 
     /// The same; a layout that cannot be mended is left for a new one. Collective.
-    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
         match self.make_layout(epoch, entry, own) {
             Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
                 self.leave_layout(epoch, entry, Ok(None))?;
@@ -144,15 +144,16 @@ impl Level {
             Ok(0)
         };
         let number = self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
-        let mut numbers = [number, agree(group, stripe)?];
+        let mut numbers = [number, agree(group, stripe)?, u64::from(self.config.portion_bytes != 0)];
         group.all_max(&mut numbers)?;
         let blocks = match self.config.portion_bytes {
             0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
             configured => blocks_in(configured),
         };
         let layout_id = same_id(group)?;
-        let [layout_number, stripe_bytes] = numbers;
-        Ok(Arrangement { layout_id, layout_number, stripe_bytes, blocks: gather(group, &blocks)? })
+        let [layout_number, stripe_bytes, sized] = numbers;
+        let blocks = gather(group, &blocks)?;
+        Ok(Arrangement { layout_id, layout_number, stripe_bytes, is_sized: sized != 0, blocks })
     }
 
     fn stripes(&self) -> Stripes {
@@ -206,7 +207,7 @@ impl Level {
     }
 
     /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.
-    pub(super) fn allocate(&self, sizes: Sizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
+    pub(super) fn allocate(&self, sizes: ShardSizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         if let (Some(planned), [ledger]) = (sizes.planned, &current.ledgers[..])
@@ -218,19 +219,23 @@ impl Level {
                 return Ok(Some(vec![allocation]));
             }
         }
+        let leaves = self.leaves_layout(complete);
         if let (Some(size), [ledger]) = (sizes.to_lead, &current.ledgers[..])
-            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained)
+            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained, leaves)
         {
             return Ok(Some(vec![allocation]));
         }
         let each = current.ledgers.iter().zip(sizes.written);
-        each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained)).collect::<Result<_>>().map(Some)
+        each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained, leaves))
+            .collect::<Result<_>>()
+            .map(Some)
     }
 
-    fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey]) -> Result<Allocation> {
+    /// `leaves`: a shard whose like would find no room after it goes to a new layout.
+    fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey], leaves: bool) -> Result<Allocation> {
         ledger.check()?;
         let (mut runs, keep) = (RUNS, self.keep());
-        if self.leaves_layout() {
+        if leaves {
             ledger.check_lasting(Need::of(size, runs), retained, keep)?;
         }
         loop {
@@ -249,7 +254,7 @@ impl Level {
     fn allocate_sharing(
         &self,
         ledger: &Ledger,
-        Planned { plan, early, .. }: &Planned,
+        PlannedShard { plan, early, .. }: &PlannedShard,
         whole: &Size,
         retained: &[RevisionKey],
     ) -> Option<Allocation> {
@@ -282,7 +287,7 @@ impl Level {
     }
 
     /// Whether shards of these `sizes` go on finding room here beside the held revisions.
-    pub(super) fn lasts_beside_held(&self, sizes: Sizes<'_>) -> bool {
+    pub(super) fn lasts_beside_held(&self, sizes: ShardSizes<'_>) -> bool {
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         let lasts = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
             lock(ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
@@ -298,10 +303,13 @@ impl Level {
         self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds
     }
 
-    /// Whether a checkpoint that finds no room goes to a new layout: after a restore to other boxes, for which the
-    /// portions were not made; or on a level that grows with the state. The same on all ranks.
-    pub(super) fn leaves_layout(&self) -> bool {
-        let leaves = self.has_other_boxes || self.grows;
+    /// Whether a checkpoint that finds no room beside the `complete` revisions goes to a new layout: after a restore to other
+    /// boxes or ranks, for which the portions were not made; where none of those lies in the layout, and the checkpoint that
+    /// sized it has come to nothing; or on a level that grows with the state. The same on all ranks.
+    pub(super) fn leaves_layout(&self, complete: &[Complete]) -> bool {
+        let holds_none = |current: &Current| complete.iter().all(|complete| complete.layout != current.layout_id);
+        let is_unproven = self.current.as_ref().is_some_and(|current| !current.is_sized && holds_none(current));
+        let leaves = self.was_shared_out || is_unproven || self.grows;
         let has_one = self.current.is_some() || self.mends.is_some();
         leaves && has_one && self.config.portion_bytes == 0
     }

@@ -4,15 +4,8 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts,
-    diary::Diary,
-    domain::Domain,
-    flag::Alike,
-    held::Holds,
-    places::Note,
+    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::Alike, holds::Holds,
     record::Record,
-    settle::Attempt,
-    telling::{Failing, Telling},
 };
 pub use crate::space::LevelKind;
 use crate::{
@@ -31,32 +24,8 @@ use crate::{
 use std::{
     cmp::Reverse,
     collections::BTreeSet,
-    ops::Range,
     sync::{Arc, Mutex},
 };
-
-/// A level that a session is to have.
-#[derive(Debug, Clone)]
-pub struct LevelPlan {
-    pub kind: LevelKind,
-    pub device: Arc<dyn Device>,
-    /// Revisions whose number is a multiple of this go to the level; 0: none does.
-    pub every: u32,
-    /// How many complete revisions are kept on the level, at least 1.
-    pub keep: u32,
-    /// Where this rank keeps the copies of other ranks' shards, one device for each copy beside the one of the shard's own
-    /// rank: each a place on this rank's node.
-    pub copies: Vec<Arc<dyn Device>>,
-    /// Where copies of earlier jobs lie, and none are made any more: they are read, and go once there is something newer.
-    pub former: Vec<Arc<dyn Device>>,
-}
-
-impl LevelPlan {
-    /// How many places it has, its copies included.
-    pub(super) fn places(&self) -> usize {
-        1 + self.copies.len() + self.former.len()
-    }
-}
 
 /// Of the revisions that passed a level over, so many are known.
 const LACKS_MAX: usize = 100;
@@ -70,8 +39,11 @@ pub(super) struct Level {
     pub(super) mends: Option<Mends>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
-    /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
-    pub(super) has_other_boxes: bool,
+    /// The file of each shard in that layout, until the ranks that write for others have opened theirs: the checkpoint that it
+    /// was made for may fail before. The same on all ranks.
+    pub(super) unopened: Option<Vec<String>>,
+    /// The last restore shared a revision out, to other boxes or ranks, so that new shards may need portions of other sizes.
+    pub(super) was_shared_out: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
@@ -100,7 +72,7 @@ pub(super) struct Level {
     /// The revisions that it lacks because of that, the newest last: the same on all ranks. Of many, the newest alone.
     pub(super) lacks: Vec<RevisionKey>,
     /// Revisions that were not saved here, in a row.
-    pub(super) failing: Failing,
+    pub(super) failing: FailureStreak,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
     /// one.
     pub(super) unsaved: Option<Result<()>>,
@@ -110,9 +82,13 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
-    /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
-    /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
+    /// Of a level with copies: the newest revision that is complete on this level and on each of its copies, and one that is
+    /// complete on all of them together, which stay on each of them until the next is complete on all. Of any level: one
+    /// of which it has a part, and other levels the rest, which stays until a newer one is complete here.
     pub(super) joint: Vec<RevisionKey>,
+    /// A revision of which a shard was read here in vain: what is older may be as damaged, so that nothing newer shares
+    /// blocks with it.
+    pub(super) doubted: Option<RevisionKey>,
     /// Of a copy: the revision that this rank's holder was sent last, and what that has, if blocks of it are not to be sent
     /// once more.
     pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
@@ -120,6 +96,8 @@ pub(super) struct Level {
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards of which this rank tells the others, where they are looked for on a level and its copies.
     pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
+    /// Those of which other ranks tell, and whose portions this rank sees as well.
+    pub(super) in_sight: Vec<(u32, Portion)>,
     /// Shards that this rank has to read and did not get so far.
     pub(super) wanted: Mutex<BTreeSet<u32>>,
     /// That shard on its way to this level again.
@@ -133,6 +111,8 @@ pub(super) struct Level {
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
+    /// A user has said how large its portions are: the same on all ranks.
+    pub(super) is_sized: bool,
     /// Of the portions that this rank writes, in the order of their shards.
     pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
 }
@@ -170,124 +150,6 @@ impl Writers {
             Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => (0..holders.len()).filter(|shard| holders[*shard] == rank).collect(),
         }
-    }
-}
-
-/// The levels of a session, the nearest first; never none.
-pub(super) struct Levels {
-    // Fields are dropped in this order: what is told is written before the locks are let go.
-    /// On rank 0, where the farthest has a note.
-    pub(super) telling: Option<Telling>,
-    /// On rank 0, where the farthest is a directory.
-    pub(super) diary: Option<Diary>,
-    levels: Vec<Level>,
-    /// Others are opened later: nothing is told meanwhile.
-    pub(super) is_partial: bool,
-    /// What the farthest says of the others, where that is a directory.
-    pub(super) note: Option<Note>,
-}
-
-impl Levels {
-    /// Of at least one.
-    pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
-        assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, diary: None, levels, is_partial: false, note }
-    }
-
-    /// The level that a checkpoint waits for, and that is read first.
-    pub(super) fn nearest(&self) -> &Level {
-        &self.levels[0]
-    }
-
-    pub(super) fn nearest_mut(&mut self) -> &mut Level {
-        &mut self.levels[0]
-    }
-
-    pub(super) fn at(&self, index: usize) -> &Level {
-        &self.levels[index]
-    }
-
-    pub(super) fn at_mut(&mut self, index: usize) -> &mut Level {
-        &mut self.levels[index]
-    }
-
-    /// The level that outlives the others; the session was opened by its path.
-    pub(super) fn farthest(&self) -> &Level {
-        &self.levels[self.levels.len() - 1]
-    }
-
-    /// Who tells of the levels, and who notes what happens, with them all.
-    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, Option<&mut Diary>, &[Level]) {
-        (self.telling.as_mut(), self.diary.as_mut(), &self.levels)
-    }
-
-    /// The nearest level, and the farther ones.
-    pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
-        let (nearest, farther) = self.levels.split_at_mut(1);
-        (&mut nearest[0], farther)
-    }
-
-    /// The ranges of levels that are one level and its copies.
-    pub(super) fn families(&self) -> Vec<Range<usize>> {
-        let begins = (0..self.levels.len()).filter(|index| !self.levels[*index].is_copy());
-        let begins: Vec<usize> = begins.chain([self.levels.len()]).collect();
-        begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
-    }
-
-    /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
-    /// is complete on the copies of the nearest level was complete there before, as they are made of it.
-    pub(super) fn note_joint(&mut self, rank: usize) {
-        for family in self.families().into_iter().filter(|family| family.len() > 1) {
-            let asked = usize::from(family.start == 0);
-            let levels = &mut self.levels[family];
-            let has_copies = matches!(levels[1].writers, Writers::Holders(_));
-            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
-            let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
-            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
-            for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
-                if level.is_former() && level.newest() < newest {
-                    level.drop_all(rank);
-                }
-                level.joint.retain(|joint| Some(*joint) > newest);
-                level.joint.extend(newest);
-                level.hold_known();
-            }
-        }
-    }
-
-    /// Refuses a kind of which there is none.
-    pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
-        if self.iter().any(|level| level.kind == kind) {
-            return Ok(());
-        }
-        let names: Vec<&str> = self.iter().filter(|level| !level.is_copy()).map(|level| level.kind.name()).collect();
-        let why = format!("the session has no level {}; it has {}", kind.name(), names.join(" and "));
-        Err(Error::argument("level", why))
-    }
-
-    /// Puts what `open` makes of the level of this index in its place. After an error there is none.
-    pub(super) fn replace(&mut self, index: usize, open: impl FnOnce(Level) -> Result<Level>) -> Result<()> {
-        let opened = open(self.levels.remove(index))?;
-        self.levels.insert(index, opened);
-        Ok(())
-    }
-
-    /// Adds farther levels.
-    pub(super) fn extend(&mut self, levels: Vec<Level>) {
-        self.levels.extend(levels);
-    }
-
-    /// The levels themselves, where they end.
-    pub(super) fn into_levels(self) -> Vec<Level> {
-        self.levels
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
-        self.levels.iter()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
-        self.levels.iter_mut()
     }
 }
 
@@ -363,6 +225,11 @@ impl Level {
         self.complete.iter().any(|complete| complete.key == key)
     }
 
+    /// Whether what is here is damaged, as far as is known, and nothing newer was saved since.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.is_some() && self.complete.first().map(|complete| complete.key) <= self.doubted
+    }
+
     /// The level is busy at its turn: `key` passes it over.
     pub(super) fn pass_over(&mut self, key: RevisionKey) {
         self.passed_over += 1;
@@ -388,7 +255,7 @@ impl Level {
     }
 
     /// The newest revision of which something is known to lie here, whole or with the other copies.
-    fn newest(&self) -> Option<RevisionKey> {
+    pub(super) fn newest(&self) -> Option<RevisionKey> {
         self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied()).max()
     }
 
@@ -419,7 +286,7 @@ impl Level {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         let site = |ledger: &Arc<Mutex<Ledger>>| {
             let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
-            if self.config.capture.is_incremental() { site.sharing(self.keep()) } else { site }
+            if self.config.capture.is_incremental() && !self.is_doubted() { site.sharing(self.keep()) } else { site }
         };
         self.current.as_ref()?.ledgers.get(written).map(site)
     }
@@ -445,7 +312,14 @@ impl Level {
 
     /// Forgets what was brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
-        (self.fetched, self.told_of, self.wanted) = (Vec::new(), None, Mutex::default());
+        (self.fetched, self.told_of, self.in_sight) = (Vec::new(), None, Vec::new());
+        self.wanted = Mutex::default();
+    }
+
+    /// The portion of the shard in the layout, if this rank sees that.
+    pub(super) fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
+        let layouts = self.layouts.iter().filter(|file| file.header.layout_id == layout);
+        layouts.flat_map(|file| file.portions()).find(|portion| portion.rank() == shard)
     }
 
     /// Where the shard of `rank` in `candidate` lies, if it is in sight.
@@ -477,4 +351,8 @@ impl Level {
     pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
         self.current.iter().flat_map(|current| &current.ledgers)
     }
+}
+
+pub(super) fn lost_layout() -> Error {
+    Error::Internal { what: "a layout was made and is not there".to_owned() }
 }

@@ -7,9 +7,8 @@ use super::domain::Domain;
 use crate::{
     device::Device,
     error::Result,
-    group::{Group, agree, gather},
-    space::Locks,
-    status::with_holder,
+    group::{Group, agree, gather, host_name},
+    space::{Locks, note_opener, with_opener},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -19,11 +18,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The locks that this rank has from before a failure, and those that it takes after it: should an opening fail, the next one
 /// goes on with them.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Kept(Vec<Arc<Locks>>);
+pub(super) struct KeptLocks(Vec<Arc<Locks>>);
 
-impl Kept {
-    pub(super) fn new(locks: impl Iterator<Item = Arc<Locks>>) -> Kept {
-        Kept(locks.collect())
+impl KeptLocks {
+    pub(super) fn new(locks: impl Iterator<Item = Arc<Locks>>) -> KeptLocks {
+        KeptLocks(locks.collect())
     }
 
     pub(super) fn into_all(self) -> Vec<Arc<Locks>> {
@@ -48,7 +47,7 @@ pub(super) fn take(
     group: &dyn Group,
     device: &dyn Device,
     domain: &Domain,
-    kept: Option<&mut Kept>,
+    kept: Option<&mut KeptLocks>,
 ) -> Result<(Arc<Locks>, bool)> {
     let (rank, goes_on) = (group.rank() as u64, kept.is_some());
     let opened = kept.map_or_else(|| Locks::open(device).map(Arc::new), |kept| kept.of(device));
@@ -57,14 +56,17 @@ pub(super) fn take(
     let ours = held.iter().enumerate().filter(|(rank, _)| domain.contains(*rank)).flat_map(|(_, held)| held);
     let ours: BTreeSet<u64> = ours.copied().collect();
     let others = if group.rank() == domain.leader() { locks.wait_for_others(GRACE, &ours) } else { Ok(()) };
-    agree(group, others.map_err(with_holder))?;
+    agree(group, others.map_err(|error| with_opener(error, device)))?;
     let is_own = |(rank, held): (usize, &Vec<u64>)| held.is_empty() || *held == [rank as u64];
     let is_moved = !held.iter().enumerate().all(is_own);
     if is_moved {
         // Before one takes the number of another, that one has let go of it.
         agree(group, locks.step_aside(rank))?;
     }
-    let locked = agree(group, locks.lock_rank(rank).map_err(with_holder))?;
+    let locked = agree(group, locks.lock_rank(rank).map_err(|error| with_opener(error, device)))?;
+    if rank == 0 {
+        note_opener(device, host_name());
+    }
     if is_moved {
         agree(group, locks.keep_only(rank))?;
     }

@@ -2,14 +2,15 @@
 //! fits together.
 
 use super::{
-    choice::joint,
+    choice::{joint, newest_of_all},
     copies,
     domain::Domain,
     epoch::same_id,
-    held::Holds,
-    level::{Current, Level, LevelKind, LevelPlan, Mends, Writers},
-    locking::{self, Kept},
-    telling::Failing,
+    failing::FailureStreak,
+    holds::Holds,
+    level::{Current, Level, LevelKind, Mends, Writers},
+    locking::{self, KeptLocks},
+    plan::LevelPlan,
 };
 use crate::{
     commit::{Complete, Ledger, Opened, RevisionKey},
@@ -36,6 +37,8 @@ struct Newest {
     layout_id: [u8; 16],
     /// This rank may go on writing into the layout.
     writable: bool,
+    /// A user has said how large its portions are.
+    is_sized: bool,
     /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
     seen: Vec<u32>,
 }
@@ -131,7 +134,7 @@ impl Looked {
         which: Range<usize>,
         config: &Config,
         holds: bool,
-        mut kept: Option<&mut Kept>,
+        mut kept: Option<&mut KeptLocks>,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
         // What has to be kept for them until they have it.
@@ -182,9 +185,19 @@ impl Looked {
     }
 
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
-    pub(super) fn check_all(looked: &mut [Looked], config: &Config, known: Option<RevisionKey>) -> Result<()> {
+    /// Collective.
+    pub(super) fn check_all(
+        group: &dyn Group,
+        looked: &mut [Looked],
+        config: &Config,
+        known: Option<RevisionKey>,
+    ) -> Result<()> {
         one_history(looked)?;
-        check_sight(looked, known)?;
+        let spread = spread_newest(group, looked)?;
+        check_sight(looked, known.max(spread))?;
+        let has =
+            |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
+        looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
         // Nothing that was staged refuses the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         Ok(())
@@ -198,7 +211,7 @@ impl Looked {
 
     /// The newest revision that is whole here, with the copies of the level or without.
     pub(super) fn newest(&self) -> Option<RevisionKey> {
-        self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
+        self.found.complete.first().map(|complete| complete.key).max(self.joint.iter().copied().max())
     }
 
     /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
@@ -223,6 +236,8 @@ impl Looked {
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         let told = gather(group, &scan.newest)?;
+        // The same on all ranks, whatever the files say.
+        scan.newest.is_sized = told.iter().any(|newest| newest.is_of(&scan.newest) && newest.is_sized);
         let mut goes_on = Newest::is_shared(&told, writers);
         let mut mends = None;
         if !goes_on
@@ -264,7 +279,7 @@ impl Looked {
         }
         agree(group, begun)?;
         ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
-        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, is_sized: newest.is_sized, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
         Ok(Level {
@@ -272,7 +287,8 @@ impl Looked {
             current,
             mends,
             made: None,
-            has_other_boxes: false,
+            unopened: None,
+            was_shared_out: false,
             others,
             layouts,
             complete,
@@ -289,16 +305,18 @@ impl Looked {
             under_feed: None,
             passed_over: 0,
             lacks: Vec::new(),
-            failing: Failing::default(),
+            failing: FailureStreak::default(),
             unsaved: None,
             remarked: None,
             config,
             domain,
             device,
             joint,
+            doubted: None,
             sent: None,
             fetched: Vec::new(),
             told_of: None,
+            in_sight: Vec::new(),
             wanted: Mutex::default(),
             mending: None,
             locks_work,
@@ -361,6 +379,15 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
     Ok(())
 }
 
+/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
+/// is to stay on each. Collective.
+fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
+    let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
+    let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
+    let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
+    Ok(newest.filter(|_| comes_back))
+}
+
 /// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
 /// other went on.
 fn one_history(looked: &[Looked]) -> Result<()> {
@@ -399,7 +426,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
             let (layout_number, layout_id) = (header.layout_number, header.layout_id);
-            newest = Newest { layout_number, layout_id, ..Newest::default() };
+            newest = Newest { layout_number, layout_id, is_sized: header.is_sized, ..Newest::default() };
             writable = 0;
         }
         if rank == domain.leader() {

@@ -3,7 +3,8 @@
 
 use super::{
     changed::{Changed, Changing},
-    level::{Level, LevelKind, Levels},
+    level::{Level, LevelKind},
+    levels::Levels,
 };
 use crate::{
     capture::{Late, Region, Regions, Size},
@@ -14,7 +15,7 @@ use crate::{
     pool::RankRecord,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
-    stage::{Hands, Here, IN_PORTION_BYTES, Order, Policy, PoolInMaking, Snapshots, Staging, Touching},
+    stage::{Hands, Here, IN_PORTION_BYTES, Policy, PoolInMaking, Snapshots, Staging, TouchOrder, Touching},
 };
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +85,7 @@ impl Means {
 
     /// Has the portions that this rank writes in memory touched in the background, in this order, if the program's bytes are copied there.
     /// What cannot be mapped is told when it is used.
-    pub(super) fn touch(&mut self, levels: &Levels, order: Order) {
+    pub(super) fn touch(&mut self, levels: &Levels, order: TouchOrder) {
         if !self.policy.is_in_portion() {
             return;
         }

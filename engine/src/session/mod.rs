@@ -4,14 +4,20 @@
 //! What must hold: every rank calls the same collective methods in the same order (`entry` tells them if they do not),
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
+mod again;
 mod agreement;
 mod ahead;
+mod attempt;
+mod begun;
+mod bringing;
 mod buffer;
+mod catching_up;
 mod changed;
 mod checkpoint;
 mod choice;
 mod closing;
 mod copies;
+mod copying;
 mod diary;
 mod domain;
 mod due;
@@ -19,26 +25,34 @@ mod earlier;
 mod early;
 mod entry;
 mod epoch;
+mod failing;
+mod fetch;
 mod flag;
 mod flaws;
 mod held;
 mod holders;
+mod holds;
 mod inner;
 mod later;
 mod layout;
 mod level;
+mod levels;
 mod locking;
 mod looked;
 mod means;
 mod node;
 mod open;
+mod outward;
 mod places;
+mod plan;
 mod program;
 mod progress;
+mod ranks;
 mod reading;
 mod record;
 mod recover;
 mod redistribute;
+mod remains;
 mod report;
 mod requests;
 mod restore;
@@ -48,13 +62,16 @@ mod run;
 mod schedule;
 mod settle;
 mod shards;
+mod stepping;
 mod telling;
+mod together;
 mod tracing;
 
 pub use buffer::Got;
 pub use early::Speculation;
 pub use holders::Handed;
-pub use level::{LevelKind, LevelPlan};
+pub use level::LevelKind;
+pub use plan::LevelPlan;
 pub use record::Record;
 pub use recover::Recovered;
 pub use restore::Restored;
@@ -72,8 +89,8 @@ use crate::{
 };
 use entry::Call;
 use inner::Inner;
-use open::Whence;
-use recover::Remains;
+use plan::Whence;
+use remains::Remains;
 use std::{path::Path, process, sync::Arc};
 use telling::node_name;
 
@@ -143,7 +160,8 @@ impl Session {
     /// Memory for `bytes` bytes, in pages of 2 MiB where the system has them, of zeros; to be protected under `name`, or in
     /// parts. Local. It stays until `free`, or until the session and all that `OwnMemory` was cloned to are gone. With
     /// snapshots it is copied under write protection, which costs the program far less than a clone, unless `how` says
-    /// otherwise. `InvalidArgument`: the name has memory already, or its address is taken.
+    /// otherwise. `InvalidArgument`: the name has memory already, or its address is taken. `DuplicateName`: a region has the name,
+    /// and stays protected.
     pub fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         self.ours()?.allocate(name, bytes, how)
     }

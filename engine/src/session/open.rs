@@ -6,23 +6,26 @@ use super::{
     copies::Post,
     diary::{BegunAt, Diary},
     due::{Due, SignalFlag},
-    entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
     inner::Inner,
-    later::{Later, whereabouts_of},
-    level::{Level, LevelKind, LevelPlan, Levels},
+    later::Later,
+    level::{Level, LevelKind},
+    levels::Levels,
     looked::Looked,
     means::Means,
     node::Node,
-    places::{self, Note},
+    outward::Outward,
+    places::{self, NoteFile},
+    plan::{LevelPlan, Whence},
     program::Program,
+    ranks::Ranks,
     reading::Reading,
-    recover::{GoingOn, Remains},
+    remains::{GoingOn, Remains},
     report::Report,
     requests::Listener,
     road::Road,
     schedule::Schedule,
-    telling::Telling,
+    telling::{Telling, whereabouts_of},
     tracing::Tracing,
 };
 use crate::{
@@ -44,31 +47,12 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 static PASSED_OVER: Remark = Remark::new();
-
-/// What a session was opened by, and is opened by again when it goes on without ranks that have failed.
-#[derive(Clone)]
-pub(super) enum Whence {
-    /// The directory of the farthest level; the settings say where the others lie.
-    Path(PathBuf),
-    /// The nearest level first.
-    Levels(Vec<LevelPlan>),
-}
-
-impl Whence {
-    /// Where the session was opened by a path.
-    pub(super) fn path(&self) -> Option<&Path> {
-        match self {
-            Whence::Path(path) => Some(path),
-            Whence::Levels(_) => None,
-        }
-    }
-}
 
 /// A session that lacks nothing but its ranks.
 struct Open {
@@ -80,6 +64,7 @@ struct Open {
     lineage: Lineage,
     next_number: u64,
     spares_left: u32,
+    outward: Outward,
     levels: Levels,
     later: Option<Later>,
     report: Option<Report>,
@@ -120,12 +105,11 @@ impl Inner {
         report.iter().for_each(Report::opened);
         open.report = report;
         if group.rank() == 0 {
-            let (telling, _, levels) = open.levels.telling();
-            let nodes = telling.map_or(0, |telling| telling.nodes);
-            let mut diary = Diary::begin(path, levels, open.lineage.number, group.size(), nodes);
+            let nodes = open.outward.telling.as_ref().map_or(0, |telling| telling.nodes);
+            let mut diary = Diary::begin(path, open.levels.all(), open.lineage.number, group.size(), nodes);
             let at = |step: &u64| BegunAt { step: Some(*step), ..BegunAt::default() };
             open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, at(step)));
-            open.levels.diary = Some(diary);
+            open.outward.diary = Some(diary);
         }
         Ok(open)
     }
@@ -133,7 +117,7 @@ impl Inner {
     fn open_levels(
         group: &dyn Group,
         plans: Vec<LevelPlan>,
-        mut note: Option<Note>,
+        mut note: Option<NoteFile>,
         config: Config,
         remains: &mut Remains,
     ) -> Result<Open> {
@@ -155,7 +139,7 @@ impl Inner {
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
-        Looked::check_all(&mut looked, &config, known)?;
+        Looked::check_all(group, &mut looked, &config, known)?;
         let nearest = &looked[0];
         let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
@@ -165,7 +149,7 @@ impl Inner {
         let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
-        let noted = note.as_ref().map_or(0, Note::lineage);
+        let noted = note.as_ref().map_or(0, NoteFile::lineage);
         let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
         let next_number = (highest(|found| found.number_max) + 1).max(going_on.next_number);
         let farthest = plans[plans.len() - 1].device.clone();
@@ -179,10 +163,10 @@ impl Inner {
             (remains.before, remains.kept, remains.holds_none) = (before, kept, holds_none);
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
-        let mut levels = Levels::new(levels, note);
-        levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
-        levels.is_partial = later.is_some();
-        if let (Some(telling), Some(past)) = (&mut levels.telling, remains.past.take()) {
+        let levels = Levels::new(levels, note);
+        let telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
+        let mut outward = Outward { telling, diary: None, waits: later.is_some() };
+        if let (Some(telling), Some(past)) = (&mut outward.telling, remains.past.take()) {
             telling.take_over(past);
         }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
@@ -256,6 +240,7 @@ impl Inner {
             lineage,
             next_number,
             spares_left,
+            outward,
             levels,
             later,
             report,
@@ -269,10 +254,10 @@ impl Inner {
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
         let Open { program, means, road, node, lineage, next_number, spares_left, .. } = self;
-        let Open { levels, later, report, recovering, .. } = self;
+        let Open { outward, levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
         let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
-        let mut session = Inner { program, means, epoch, levels, later, report, whence, recovering };
+        let mut session = Inner { program, means, epoch, outward, levels, later, report, whence, recovering };
         let Inner { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();

@@ -1,10 +1,7 @@
 //! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
 //! which name the other levels belong to it, so that a space that was removed and made anew gets none of the old.
 
-use super::{
-    agreement::LEVELS_MAX,
-    level::{LevelKind, LevelPlan},
-};
+use super::{agreement::LEVELS_MAX, level::LevelKind, plan::LevelPlan};
 use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},
@@ -35,14 +32,14 @@ static UNUSED: Remark = Remark::new();
 
 /// What the file in the space says: which levels belong to it, and how far the lineages have come on all of them.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct NoteFile {
     path: PathBuf,
     said: LevelsNote,
 }
 
 /// The levels that `config` asks for, nearest first, before the space in `path`; and its note, where there are several.
 /// Collective.
-pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(Vec<LevelPlan>, Option<Note>)> {
+pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(Vec<LevelPlan>, Option<NoteFile>)> {
     agree(group, config.check())?;
     check_levels_alike(group, config)?;
     // The numbers of copies, by which directories are made, among them.
@@ -51,7 +48,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     let mut plans = Vec::new();
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
     // A job without levels goes on from what those with levels have left in the space, and counts on from there.
-    let note = if several || has_note(group, path)? { Some(Note::of(group, path)?) } else { None };
+    let note = if several || has_note(group, path)? { Some(NoteFile::of(group, path)?) } else { None };
     if group.rank() == 0 && note.is_some() {
         remark_unused(path, config);
     }
@@ -132,16 +129,16 @@ fn name_of(path: &Path) -> Option<&str> {
     path.file_name().and_then(OsStr::to_str)
 }
 
-impl Note {
+impl NoteFile {
     /// Of the space in `path`; made by rank 0 if there is none. Collective.
-    fn of(group: &dyn Group, path: &Path) -> Result<Note> {
+    fn of(group: &dyn Group, path: &Path) -> Result<NoteFile> {
         let path = path.join(LEVELS_FILE);
         let read = agree(group, (group.rank() == 0).then(|| read_or_make(&path)).transpose())?;
         let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage)).unwrap_or_default();
         let (id, lineage) = gather(group, &mine)?.swap_remove(0);
         // Where levels lie that this job has not, rank 0 alone has to know.
         let within = read.map(|note| note.within).unwrap_or_default();
-        Ok(Note { path, said: LevelsNote { id, lineage, within } })
+        Ok(NoteFile { path, said: LevelsNote { id, lineage, within } })
     }
 
     /// The highest lineage that any of the levels was opened with.

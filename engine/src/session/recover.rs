@@ -5,24 +5,25 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
-    due::SAVED_MAX,
     epoch::Epoch,
     inner::Inner,
     level::Level,
-    locking::Kept,
-    open::{Refused, Whence},
+    locking::KeptLocks,
+    open::Refused,
+    plan::Whence,
     program::Program,
-    telling::{Past, Telling},
+    remains::{Before, Remains},
+    telling::Telling,
 };
 use crate::{
-    commit::RevisionKey,
     config::{self, Config},
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
-    group::{Divided, Group, gather},
-    status::{Parts, Recovery, Way},
+    group::{Divided, Group},
+    printable::shortened,
+    remark::remark,
+    status::Recovery,
 };
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What a recovery has changed.
@@ -34,89 +35,6 @@ pub struct Recovered {
     pub ranks_before: usize,
     /// How many there are now.
     pub ranks: usize,
-}
-
-/// What a rank that goes on brings along from before the failure.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Before {
-    rank: u32,
-    ranks: u32,
-    /// Of the lineage under which it saved.
-    lineage: u64,
-    /// The number that its next revision would have got.
-    next_number: u64,
-    /// The newest revision that it knows to be complete, on any level.
-    newest: Option<RevisionKey>,
-    spares_left: u32,
-    /// The step that the program last told.
-    step: u64,
-    /// At which steps it began the last revisions.
-    saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
-    noticed_unix_ns: u64,
-    regroup_ns: u64,
-    #[serde(skip)]
-    divided: Divided,
-}
-
-/// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
-#[derive(Default)]
-pub(super) struct Remains {
-    pub(super) before: Option<Before>,
-    /// Its locks, of all levels.
-    pub(super) kept: Kept,
-    /// What rank 0 has told.
-    pub(super) past: Option<Past>,
-    /// This rank is to hold no copies of others.
-    pub(super) holds_none: bool,
-}
-
-/// What all ranks know of those that go on; of an opening that is no recovery, nothing.
-#[derive(Debug, Default)]
-pub(super) struct GoingOn {
-    pub(super) recovering: Option<Recovery>,
-    /// The highest of all.
-    pub(super) lineage: u64,
-    pub(super) next_number: u64,
-    pub(super) newest: Option<RevisionKey>,
-    pub(super) spares_left: u32,
-    /// At which steps the last revisions were begun.
-    pub(super) saved_at: Vec<(RevisionKey, u64)>,
-}
-
-impl GoingOn {
-    /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
-    pub(super) fn find(group: &dyn Group, before: Option<Before>, spares: u32) -> Result<GoingOn> {
-        let told: Vec<Option<Before>> = gather(group, &before)?;
-        let before: Vec<Before> = told.iter().flatten().copied().collect();
-        let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
-            return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
-        };
-        let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
-        let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
-        let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
-        let recovering = Recovery {
-            noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
-            failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
-            way: match () {
-                () if ranks < ranks_before => Way::Shrunk,
-                () if new > spares => Way::Spawned,
-                () => Way::Spare,
-            },
-            ranks_before,
-            ranks,
-            parts: Parts { regroup_ns: highest(|before| before.regroup_ns), ..Parts::default() },
-            step: Some(highest(|before| before.step)).filter(|step| *step > 0),
-            ..Recovery::default()
-        };
-        Ok(GoingOn {
-            recovering: Some(recovering),
-            lineage: highest(|before| before.lineage),
-            next_number: highest(|before| before.next_number),
-            newest: before.iter().filter_map(|before| before.newest).max(),
-            spares_left: spares.saturating_sub(new),
-            saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
-        })
-    }
 }
 
 impl Inner {
@@ -146,6 +64,22 @@ impl Inner {
         }
     }
 
+    /// Tells those who look from outside, `mainstay run` and the user that the job has gone on after a failure: called on all
+    /// ranks once the program has its state back. Local.
+    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
+        remark(self.epoch.group.rank(), &recovery.told());
+        self.report.iter().for_each(|report| report.recovered(&recovery));
+        if let Some(telling) = &mut self.outward.telling {
+            telling.recoveries.add(recovery.clone());
+        } else if let Some(later) = &mut self.later {
+            later.remains.past.get_or_insert_default().since.push(recovery.clone());
+        }
+        if let Some(diary) = &mut self.outward.diary {
+            diary.recovered(recovery.shortened(shortened));
+        }
+        self.tell();
+    }
+
     /// The group that the session goes on with. An error leaves the session as it was. Collective among the ranks that
     /// are left.
     pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
@@ -159,7 +93,7 @@ impl Inner {
     /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
     pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(Inner, Recovered)> {
         let begun = Instant::now();
-        let Inner { mut program, means, epoch, mut levels, mut later, whence, .. } = self;
+        let Inner { mut program, means, epoch, mut outward, mut levels, mut later, whence, .. } = self;
         let regroup_ns = regroup.as_nanos() as u64;
         let before = Some(Before {
             rank: epoch.group.rank() as u32,
@@ -180,11 +114,11 @@ impl Inner {
         let Epoch { post, group: failed, .. } = epoch;
         failed.end(post);
         drop((means, failed));
-        let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
+        let (mut past, diary) = (outward.telling.take().map(Telling::end), outward.diary.take());
         past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
         let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
-        let not_open = later.map_or_else(Kept::default, |later| later.remains.kept);
-        let kept = Kept::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
+        let not_open = later.map_or_else(KeptLocks::default, |later| later.remains.kept);
+        let kept = KeptLocks::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
         let mut session = Inner::open(
             group,
             &whence,
@@ -197,7 +131,7 @@ impl Inner {
             listener.renew(lineage);
         }
         session.program.take_over(program);
-        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+        if let (Some(now), Some(before)) = (&mut session.outward.diary, diary) {
             now.take_over(before, unwritten);
         }
         if session.means.pool_is_foreseen {
@@ -216,8 +150,8 @@ impl Inner {
 impl Program {
     /// From now on this is what the program said `before`.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, globals, notes, outputs, due, divided, passed_over, .. } = before;
-        (self.divided, self.passed_over) = (divided, passed_over);
+        let Program { regions, globals, notes, allocated, outputs, due, divided, passed_over, .. } = before;
+        (self.divided, self.passed_over, self.allocated) = (divided, passed_over, allocated);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);

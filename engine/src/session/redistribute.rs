@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
-    restore::{BlockReader, HashRows, Saved, Sharing, share_of},
+    restore::{BlockReader, HashRows, SavedShard, Sharing, share_of},
     space::{
         Portion,
         format::{Entry, Hash, ItemKind, Manifest},
@@ -30,7 +30,7 @@ use std::{
 struct Own {
     portion: Portion,
     manifest: Manifest,
-    saved: Saved,
+    saved: SavedShard,
 }
 
 impl Level {
@@ -43,7 +43,7 @@ impl Level {
     ) -> Result<Attempted<Back>> {
         let (regions, outputs) = (program.regions.all(), &program.outputs);
         let own = agree(group, split_flaws(self.told_shards(candidate)))?;
-        let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
+        let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
             Ok(shards) => shards,
             Err(flaws) => return Ok(Err(flaws)),
@@ -121,7 +121,7 @@ impl Level {
         }
         let read = |(portion, kept): (Portion, Arc<Kept>)| {
             let manifest = portion.read_manifest(&kept.entry)?;
-            let saved = Saved::of(&kept.entry, &manifest);
+            let saved = SavedShard::of(&kept.entry, &manifest);
             Ok(Own { portion, manifest, saved })
         };
         found.into_iter().map(read).collect()
@@ -129,10 +129,14 @@ impl Level {
 
     /// The shards of `candidate` that this rank can read: those that were brought here, or those in all portions of the
     /// layout that it sees.
-    fn seen(&self, candidate: &Complete, shards: &[Saved]) -> BTreeMap<u32, (Portion, Entry)> {
+    fn seen(&self, candidate: &Complete, shards: &[SavedShard]) -> BTreeMap<u32, (Portion, Entry)> {
         if let Some(told_of) = &self.told_of {
             let brought = told_of.iter().chain(&self.fetched);
-            return brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))).collect();
+            let brought = brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone())));
+            let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
+            let in_sight = self.in_sight.iter();
+            let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
+            return in_sight.chain(brought).collect();
         }
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         let portions = layouts.flat_map(|layout| layout.portions());
@@ -143,12 +147,12 @@ impl Level {
 
 /// Hashes of the items that all shards have and that have no place in a global array: those with the same bytes in all
 /// shards may come back on all ranks. Empty if the number of ranks is the one that saved. Collective.
-fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+fn contents(group: &dyn Group, shards: &[SavedShard], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
     if shards.len() == group.size() {
         return Ok(Ok(BTreeMap::new()));
     }
     let is_common = |name: &str, bytes: u64| {
-        let alike = |saved: &Saved| {
+        let alike = |saved: &SavedShard| {
             saved
                 .item(name)
                 .is_some_and(|item| item.kind != ItemKind::Stream && item.place.is_none() && item.bytes == bytes)
@@ -177,14 +181,14 @@ fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
             notes,
             reading: Reading::OfOtherRanks(sharing.shards.len()),
             seen: BTreeMap::new(),
-            has_other_boxes: false,
+            was_shared_out: true,
         };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    Back { notes, reading, seen: BTreeMap::new(), has_other_boxes: true }
+    Back { notes, reading, seen: BTreeMap::new(), was_shared_out: true }
 }
 
 /// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.

@@ -7,7 +7,7 @@ use crate::{
     device::Device,
     group::Group,
     space::{
-        RequestBlocks,
+        LockBlocks,
         format::{CheckpointAnswer, CheckpointRequest, Emptied, Lineage, Ticket},
     },
 };
@@ -17,7 +17,7 @@ const NOBODY: Lineage = Lineage { number: 0, id: [0; 16] };
 
 #[derive(Debug)]
 pub(super) struct Listener {
-    blocks: RequestBlocks,
+    blocks: LockBlocks,
     lineage: Lineage,
     /// The last request that a revision answered.
     answered: Ticket,
@@ -42,7 +42,7 @@ impl Listener {
     }
 
     fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
-        let blocks = RequestBlocks::open(device).ok()?;
+        let blocks = LockBlocks::open(device).ok()?;
         let before = blocks.answer();
         let answered = before.as_ref().map_or([0; 16], |answer| answer.ticket);
         let listener = Listener { blocks, lineage, answered, pending: None, emptied: Emptied::No, announced: false };

@@ -1,13 +1,13 @@
 //! Bringing the program back to the newest complete revision, or to the one that it asks for.
 
 use super::{
-    buffer::ask_for_one,
-    choice::{Choices, Chosen},
-    entry::{Call, Entry},
+    choice::{Choices, Chosen, ask_for_one},
+    entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::Level,
     program::Program,
+    ranks::Entry,
     reading::Reading,
     shards::Shards,
 };
@@ -23,7 +23,7 @@ use crate::{
         Portion,
         format::{self, Manifest, Note},
     },
-    stage::Order,
+    stage::TouchOrder,
     status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -45,8 +45,8 @@ pub(super) struct Back {
     pub(super) reading: Reading,
     /// Shards of a revision that was shared out, which this rank sees or was brought.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
-    /// The revision was saved by as many ranks, but for other boxes.
-    pub(super) has_other_boxes: bool,
+    /// The revision was saved by another number of ranks, or for other boxes.
+    pub(super) was_shared_out: bool,
 }
 
 /// What came of trying the revisions that were found.
@@ -72,7 +72,7 @@ impl Inner {
         self.program.due.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
-        self.means.touch(&self.levels, Order::BeginningFirst);
+        self.means.touch(&self.levels, TouchOrder::BeginningFirst);
         restored
     }
 
@@ -118,7 +118,7 @@ impl Inner {
         // Revisions that were passed over are kept no longer, nor are newer ones than was asked for; the one that was read
         // whole is.
         self.levels.go_back_to(&found, &chosen);
-        self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
+        self.levels.iter_mut().for_each(|level| level.was_shared_out = back.was_shared_out);
         self.program.divided = self.program.regions.divided();
         let level = self.levels.at(chosen.level);
         let mut saved_unix_ns = None;
@@ -147,11 +147,10 @@ impl Inner {
             .collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
-        let (telling, diary, _) = self.levels.telling();
-        if let Some(telling) = telling {
+        if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&skipped);
         }
-        if let Some(diary) = diary {
+        if let Some(diary) = &mut self.outward.diary {
             diary.restored(revision.key, begun.elapsed().as_nanos() as u64, &skipped);
         }
         self.tell();
@@ -190,7 +189,7 @@ impl Inner {
             return;
         }
         let mut why = skipped.into_what();
-        if let (Some(telling), ..) = self.levels.telling() {
+        if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&why);
         }
         if why.is_empty() {
@@ -241,7 +240,7 @@ impl Level {
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
             let reading = Reading::of(candidate.key.number, portion, manifest);
-            Back { notes, reading, seen: BTreeMap::new(), has_other_boxes: false }
+            Back { notes, reading, seen: BTreeMap::new(), was_shared_out: false }
         }))
     }
 

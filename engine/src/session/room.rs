@@ -5,13 +5,13 @@
 
 use super::{
     agreement::LevelFacts,
-    changed::Planned,
-    checkpoint::lost_layout,
-    entry::Entry,
+    attempt::Attempt,
+    changed::PlannedShard,
     epoch::Epoch,
-    held::Asked,
-    level::{Level, Levels},
-    settle::Attempt,
+    holds::Asked,
+    level::{Level, lost_layout},
+    levels::Levels,
+    ranks::Entry,
 };
 use crate::{
     capture::Size,
@@ -25,24 +25,24 @@ use crate::{
 
 /// How large the next shards are: this rank's own, and those whose portions it writes on a level.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes<'a> {
+pub(super) struct ShardSizes<'a> {
     pub(super) own: &'a Size,
     pub(super) written: &'a [Size],
     /// What of its own is to be written, if not all.
-    pub(super) planned: Option<&'a Planned>,
+    pub(super) planned: Option<&'a PlannedShard>,
     /// Its own, with room to turn out to lead to older revisions while it is staged; if there is that much.
     pub(super) to_lead: Option<&'a Size>,
 }
 
-impl<'a> Sizes<'a> {
+impl<'a> ShardSizes<'a> {
     /// On a level on which each rank writes its own portion.
-    pub(super) fn of_owner(own: &'a Size) -> Sizes<'a> {
-        Sizes::of_writer(own, std::slice::from_ref(own))
+    pub(super) fn of_owner(own: &'a Size) -> ShardSizes<'a> {
+        ShardSizes::of_writer(own, std::slice::from_ref(own))
     }
 
     /// On a level on which ranks write portions of others.
-    pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> Sizes<'a> {
-        Sizes { own, written, planned: None, to_lead: None }
+    pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> ShardSizes<'a> {
+        ShardSizes { own, written, planned: None, to_lead: None }
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Room {
 }
 
 /// What a rank has to tell of a level at t1.
-pub(super) enum Look {
+pub(super) enum RoomSought {
     /// The revision does not go there.
     NoTurn,
     /// The one before is still under way there: so it is said, even if it ends in this moment.
@@ -62,24 +62,24 @@ pub(super) enum Look {
     Found(Room),
 }
 
-impl Look {
+impl RoomSought {
     /// The same, if there is a `pool` too.
-    pub(super) fn with(self, pool: &Result<()>) -> Look {
+    pub(super) fn with(self, pool: &Result<()>) -> RoomSought {
         match self {
-            Look::Found(room) => Look::Found(Room { found: pool.clone().and(room.found), ..room }),
+            RoomSought::Found(room) => RoomSought::Found(Room { found: pool.clone().and(room.found), ..room }),
             other => other,
         }
     }
 
     pub(super) fn found(self) -> Option<Room> {
-        if let Look::Found(room) = self { Some(room) } else { None }
+        if let RoomSought::Found(room) = self { Some(room) } else { None }
     }
 
     pub(super) fn facts(&self) -> LevelFacts {
         match self {
-            Look::NoTurn => LevelFacts::default(),
-            Look::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
-            Look::Found(room) => room.facts(),
+            RoomSought::NoTurn => LevelFacts::default(),
+            RoomSought::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
+            RoomSought::Found(room) => room.facts(),
         }
     }
 }
@@ -97,27 +97,26 @@ impl Room {
 
 impl Level {
     /// Room for shards of these `sizes`, if nothing is under way here any more. Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: Sizes<'_>, epoch: &Epoch) -> Look {
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomSought {
         if !is_nearest && self.facts().busy.is_set() {
-            return Look::Busy;
+            return RoomSought::Busy;
         }
         // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        Look::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
+        RoomSought::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
     }
 
-    /// Where the next shard goes, and, if a layout was made for it, the file of each rank. `again`: looks for room once
-    /// more. An error is the same on all ranks. Collective.
+    /// Where the next shards go. `again`: looks for room once more. An error is the same on all ranks. Collective.
     pub(super) fn agree_on_room(
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
         room: Room,
         told: &LevelFacts,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
         again: &dyn Fn(&Level) -> Result<Option<Vec<Allocation>>>,
-    ) -> Result<(Vec<Allocation>, Option<Vec<String>>)> {
+    ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
         let mut no_room = told.no_room.is_set();
@@ -129,7 +128,7 @@ impl Level {
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room && !self.leaves_layout() {
+        if no_room && !self.leaves_layout(&self.complete) {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
@@ -139,26 +138,22 @@ impl Level {
             left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
             found = Ok(None);
         }
-        let made = if no_room || told.no_layout.is_set() {
+        if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files =
-                self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own)).inspect_err(|_| {
-                    // What was left is as good as before, and takes the smaller shards.
-                    if let (true, Some(left)) = (self.current.is_none(), left) {
-                        let of = |portion: &Portion| (portion.layout_id(), portion.rank());
-                        let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
-                        self.others.retain(|other| !own.contains(&of(other.portion())));
-                        self.current = Some(left);
-                    }
-                })?;
+            self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own)).inspect_err(|_| {
+                // What was left is as good as before, and takes the smaller shards.
+                if let (true, Some(left)) = (self.current.is_none(), left) {
+                    let of = |portion: &Portion| (portion.layout_id(), portion.rank());
+                    let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
+                    self.others.retain(|other| !own.contains(&of(other.portion())));
+                    self.current = Some(left);
+                }
+            })?;
             found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
-            Some(files)
-        } else {
-            None
-        };
-        self.has_other_boxes = false;
+        }
+        self.was_shared_out = false;
         self.drop_old_layouts(group.rank());
-        Ok((found?.ok_or_else(lost_layout)?, made))
+        found?.ok_or_else(lost_layout)
     }
 
     /// Like `agree_on_room`, for a farther level: `None` if the revision passes the level over. An error is one of the
@@ -167,9 +162,9 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        look: Look,
+        look: RoomSought,
         told: &LevelFacts,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         if told.busy.is_set() {
             self.pass_over(RevisionKey::new(epoch.lineage, epoch.next_number));
@@ -184,11 +179,11 @@ impl Level {
         let found = match look {
             // Was found beside a revision that is not complete after all.
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
-            Look::Found(room) => {
+            RoomSought::Found(room) => {
                 let again = |level: &Level| level.allocate(sizes, &level.complete);
-                self.agree_on_room(epoch, entry, room, told, sizes, &again).map(|(allocation, _)| allocation)
+                self.agree_on_room(epoch, entry, room, told, sizes, &again)
             }
-            Look::NoTurn | Look::Busy => Err(lost_layout()),
+            RoomSought::NoTurn | RoomSought::Busy => Err(lost_layout()),
         };
         self.or_note(found)
     }
@@ -212,7 +207,7 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        sizes: Sizes<'_>,
+        sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         let found = self.have_room(epoch, entry, sizes);
         self.or_note(found)
@@ -221,7 +216,7 @@ impl Level {
 
 impl Level {
     /// Finds room for shards of these `sizes` outside of a checkpoint. An error is the same on all ranks. Collective.
-    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: Sizes<'_>) -> Result<Vec<Allocation>> {
+    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: ShardSizes<'_>) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let room = Room { found: self.allocate(sizes, &self.complete), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();
@@ -230,7 +225,7 @@ impl Level {
         let told =
             LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
         let again = |level: &Level| level.allocate(sizes, &level.complete);
-        self.agree_on_room(epoch, entry, room, &told, sizes, &again).map(|(allocation, _)| allocation)
+        self.agree_on_room(epoch, entry, room, &told, sizes, &again)
     }
 }
 

@@ -2,18 +2,19 @@
 
 use super::{
     agreement::LevelFacts,
-    checkpoint::lost_layout,
-    copies::Copying,
-    entry::{Call, Entry},
+    attempt::Attempt,
+    entry::Call,
     epoch::Epoch,
     flag::Alike,
     inner::Inner,
-    level::{Level, LevelKind, Levels},
+    level::{Level, LevelKind, lost_layout},
+    levels::Levels,
     means::Means,
     places,
+    ranks::Entry,
     record::Record,
     report::Report,
-    room::Sizes,
+    room::ShardSizes,
     telling::End,
 };
 use crate::{
@@ -23,29 +24,8 @@ use crate::{
     feed::Source,
     ground::lock,
     group::agree,
-    place::Shard,
     remark::remark,
 };
-use std::sync::Arc;
-
-/// A revision that was begun, until all ranks know what became of it.
-pub(super) enum Attempt {
-    Running(Arc<Shard>),
-    /// Copies on their way to the holders.
-    Copying(Copying),
-    /// The revision failed before there was anything to wait for.
-    Failed(Error),
-}
-
-impl Attempt {
-    pub(super) fn key(&self) -> Option<RevisionKey> {
-        match self {
-            Attempt::Running(saving) => Some(saving.key()),
-            Attempt::Copying(copying) => Some(copying.key()),
-            Attempt::Failed(_) => None,
-        }
-    }
-}
 
 impl Inner {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
@@ -168,9 +148,9 @@ impl Inner {
         }
         let ended = ended.and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
-        self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+        self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
         // Written before what lies in memory is removed, as it may lie there.
-        (self.levels.telling, self.levels.diary) = (None, None);
+        self.outward.close();
         self.end_is_told(&entry, memory_goes);
         if memory_goes {
             self.levels.remove_memory(group.rank());
@@ -197,8 +177,8 @@ impl Inner {
             // Another rank of this node may have removed already what does not stay.
             && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));
         if is_safe {
-            self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
-            (self.levels.telling, self.levels.diary) = (None, None);
+            self.outward.tell(&self.levels, self.epoch.lineage.number, Some(End { memory_goes }));
+            self.outward.close();
             self.tell_end_for_lost(memory_goes);
             if memory_goes {
                 self.levels.remove_memory(self.epoch.group.rank());
@@ -219,7 +199,7 @@ impl Inner {
         let holdable = nearest.find(group)?.holdable();
         // What is whole with the copies alone has no layout of its own.
         let joint =
-            nearest.joint.first().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
+            nearest.joint.iter().max().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
@@ -263,7 +243,7 @@ impl Level {
     fn save_now(&mut self, epoch: &Epoch, entry: &Entry, means: &Means, index: usize, source: Source) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
-        let allocation = self.have_room(epoch, entry, Sizes::of_owner(&size))?.swap_remove(0);
+        let allocation = self.have_room(epoch, entry, ShardSizes::of_owner(&size))?.swap_remove(0);
         let site = self.site(0, allocation).ok_or_else(lost_layout)?;
         let fed = means.feed(index, source, size, site);
         agree(group, fed.and_then(|shard| shard.wait()).map(drop))
@@ -353,14 +333,4 @@ impl Level {
             }
         }
     }
-}
-
-/// Refuses ranks that have different revisions under way: they would let go of the only complete one.
-pub(super) fn same_revision(under_way: Alike) -> Result<()> {
-    if under_way.is_so() {
-        return Ok(());
-    }
-    let why = "the ranks have different revisions under way, or some have none; begin, end and give up each checkpoint on all \
-               ranks";
-    Err(Error::argument("checkpoint", why))
 }

@@ -2,29 +2,18 @@
 //!
 //! What must hold: as of streams, nothing is read once a checkpoint has begun.
 
-use super::{
-    choice::Chosen,
-    copies::Search,
-    entry::Call,
-    flaws::{Flaws, split_flaws},
-    inner::Inner,
-    level::{Level, LevelKind, Levels},
-};
+use super::{choice::Chosen, level::LevelKind, levels::Levels};
 use crate::{
     capture::is_note_of_globals,
-    commit::{Complete, RevisionKey},
+    commit::RevisionKey,
     error::{Error, Result, named},
-    group::{Group, agree, gather},
-    restore::{BlockReader, Saved, Stored},
+    restore::{BlockReader, SavedShard, Stored},
     space::{
         Portion,
         format::{Entry, Item, Note},
     },
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose shards of the revision that was restored this rank can read by itself (`Session::shards`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,18 +37,15 @@ pub struct ShardItems {
 /// Where they lie.
 #[derive(Default)]
 pub(super) struct Shards {
-    /// The revision, and the level that it was read from.
-    of: Option<(LevelKind, Complete)>,
-    lying: BTreeMap<u32, (Portion, Entry)>,
+    /// The revision, and the nearest level that it was read from.
+    pub(super) of: Option<(LevelKind, Chosen)>,
+    pub(super) lying: BTreeMap<u32, (Portion, Entry)>,
     /// Those that were brought here, whole.
-    brought: BTreeSet<u32>,
+    pub(super) brought: BTreeSet<u32>,
     /// Of all shards, once the ranks have told each other: the same on all of them.
-    told: BTreeMap<u32, ShardItems>,
+    pub(super) told: BTreeMap<u32, ShardItems>,
     opened: BTreeMap<u32, Opened>,
 }
-
-/// A shard as a rank tells the others of it: where it lies, and what it consists of.
-type Told = (usize, [u8; 16], Saved);
 
 struct Opened {
     items: Vec<Item>,
@@ -68,123 +54,41 @@ struct Opened {
     last: Option<(String, Stored)>,
 }
 
-impl Inner {
-    /// Has this rank read the shards `wanted`, whole, wherever they lie, and all ranks know what each shard consists of.
-    /// Collective, with what each rank wants.
-    pub(super) fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
-        let ready = self.program.ready().and_then(|()| self.program.shards.check(wanted));
-        let entry = self.enter_ready(Call::BringShards, ready)?;
-        let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.shards);
-        let Some((kind, complete)) = shards.of else { return Ok(()) };
-        let families = self.levels.families().into_iter();
-        let family = families.into_iter().find(|family| self.levels.at(family.start).kind == kind).unwrap_or_default();
-        if shards.told.is_empty() {
-            let told = self.levels.tell_shards(group, family.clone(), &complete)?;
-            let is_alone = family.len() == 1;
-            for (level, layout, saved) in told {
-                let shard = saved.entry.shard;
-                if is_alone && let Some(portion) = self.levels.at(level).portion_of(layout, shard) {
-                    shards.lying.entry(shard).or_insert((portion, saved.entry));
-                }
-                shards.told.entry(shard).or_insert_with(|| ShardItems::of(saved.items, saved.notes));
-            }
-        }
-        let is_there = |shard: &u32| match family.len() {
-            // One that is damaged here may be whole in a copy, and is verified before it is called there.
-            2.. => shards.brought.contains(shard),
-            _ => shards.lying.contains_key(shard),
-        };
-        let lacking: BTreeSet<u32> = wanted.iter().copied().filter(|shard| !is_there(shard)).collect();
-        let mut lacks = [lacking.len() as u64];
-        group.all_max(&mut lacks)?;
-        if lacks == [0] {
-            return Ok(());
-        }
-        let mut search = Search::begin(group, &self.levels, family.clone(), &complete)?;
-        match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
-            Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
-            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(family.start).device.path())),
-        }
-        Ok(())
-    }
-}
-
-impl Levels {
-    /// What all shards of `complete` consist of, and where in the levels of `family` ranks see them: each shard at least
-    /// once. Collective.
-    fn tell_shards(&self, group: &dyn Group, family: Range<usize>, complete: &Complete) -> Result<Vec<Told>> {
-        let (mut mine, mut flaws) = (Vec::new(), Flaws::default());
-        let mut failed = Ok(());
-        for index in family.clone() {
-            self.at(index).each_ledger(|ledger| {
-                for kept in ledger.found().into_iter().filter(|kept| kept.key() == complete.key) {
-                    let portion = ledger.portion();
-                    match split_flaws(portion.read_manifest(&kept.entry)) {
-                        Ok(Ok(manifest)) => {
-                            mine.push((index, portion.layout_id(), Saved::of(&kept.entry, &manifest)));
-                        }
-                        Ok(Err(what)) => flaws.add(what.of(&format!("shard {}", kept.entry.shard))),
-                        Err(error) => failed = Err(error),
-                    }
-                }
-            });
-        }
-        agree(group, failed)?;
-        let told: Vec<Told> = gather(group, &mine)?.concat();
-        let flaws = Flaws::united(gather(group, &flaws)?);
-        let is_told = |shard: &u32| told.iter().any(|(.., saved)| saved.entry.shard == *shard);
-        match (0..complete.shards).find(|shard| !is_told(shard)) {
-            None => Ok(told),
-            Some(shard) if flaws.is_empty() => {
-                let path = self.at(family.start).device.path();
-                Err(Error::OutOfSight { path, revision: complete.key.number, shard })
-            }
-            Some(_) => Err(flaws.nothing_left(self.at(family.start).device.path())),
-        }
-    }
-}
-
-impl Level {
-    /// The portion of the shard in the layout, if this rank sees that.
-    fn portion_of(&self, layout: [u8; 16], shard: u32) -> Option<Portion> {
-        let layouts = self.layouts.iter().filter(|file| file.header.layout_id == layout);
-        layouts.flat_map(|file| file.portions()).find(|portion| portion.rank() == shard)
-    }
-}
-
 impl ShardItems {
-    fn of(items: Vec<Item>, notes: Vec<Note>) -> ShardItems {
+    pub(super) fn of(items: Vec<Item>, notes: Vec<Note>) -> ShardItems {
         let notes = notes.into_iter().filter(|note| !is_note_of_globals(note));
         ShardItems { items, notes: notes.map(|note| (note.name, note.value)).collect() }
     }
 }
 
 impl Shards {
-    /// Those of the revision that was `chosen`: of all levels that are one level and its copies, and those `seen` besides.
+    /// Those of the revision that was `chosen`, on all levels on which its shards lie, and those `seen` besides.
     pub(super) fn find(levels: &Levels, chosen: &Chosen, seen: BTreeMap<u32, (Portion, Entry)>) -> Shards {
         let key = chosen.complete.key;
         let mut lying = seen;
-        let family = levels.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
-        for level in family.map(|index| levels.at(index)) {
-            let brought = level.fetched.iter().filter(|(_, kept)| kept.key() == key);
-            lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        // What was brought for the restore counts, and then the nearest.
+        let brought = levels.at(chosen.level).fetched.iter().filter(|(_, kept)| kept.key() == key);
+        lying.extend(brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))));
+        for level in chosen.on.iter().map(|index| levels.at(*index)) {
             level.each_ledger(|ledger| {
-                let kept = ledger.found().into_iter().filter(|kept| kept.key() == key);
-                lying.extend(kept.map(|kept| (kept.entry.shard, (ledger.portion().clone(), kept.entry.clone()))));
+                for kept in ledger.found().into_iter().filter(|kept| kept.key() == key) {
+                    let here = || (ledger.portion().clone(), kept.entry.clone());
+                    lying.entry(kept.entry.shard).or_insert_with(here);
+                }
             });
         }
-        let of = Some((levels.at(chosen.level).kind, chosen.complete));
+        let of = Some((levels.at(chosen.level).kind, chosen.clone()));
         Shards { of, lying, ..Shards::default() }
     }
 
     /// Which revision they are of, and from which level that was read; `None` before a restore and after the next checkpoint
     /// has begun.
     pub(super) fn of(&self) -> Option<(LevelKind, RevisionKey)> {
-        self.of.map(|(kind, complete)| (kind, complete.key))
+        self.of.as_ref().map(|(kind, chosen)| (*kind, chosen.complete.key))
     }
 
     fn count(&self) -> u32 {
-        self.of.map_or(0, |(_, complete)| complete.shards)
+        self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.shards)
     }
 
     pub(super) fn here(&self) -> ShardsHere {
@@ -192,7 +96,7 @@ impl Shards {
     }
 
     /// Refuses shards that are none, or all of them where nothing was restored.
-    fn check(&self, wanted: &[u32]) -> Result<()> {
+    pub(super) fn check(&self, wanted: &[u32]) -> Result<()> {
         if self.of.is_none() {
             let why = "nothing was restored, or a checkpoint has begun since; call it between the two";
             return Err(Error::argument("bring_shards", why));
@@ -208,7 +112,7 @@ impl Shards {
     }
 
     /// From now on these are read where they were brought to.
-    fn take(&mut self, brought: impl Iterator<Item = (Portion, Entry)>) {
+    pub(super) fn take(&mut self, brought: impl Iterator<Item = (Portion, Entry)>) {
         for (portion, entry) in brought {
             let shard = entry.shard;
             self.opened.remove(&shard);
@@ -224,7 +128,7 @@ impl Shards {
         }
         let (portion, entry) = self.lying.get(&shard).ok_or_else(|| not_here(shard))?;
         let manifest = portion.read_manifest(entry)?;
-        let Saved { items, notes, .. } = Saved::of(entry, &manifest);
+        let SavedShard { items, notes, .. } = SavedShard::of(entry, &manifest);
         Ok(ShardItems::of(items, notes))
     }
 
@@ -244,7 +148,7 @@ impl Shards {
             let blocks = BlockReader::new(portion.clone(), &manifest);
             self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
         }
-        let revision = self.of.map_or(0, |(_, complete)| complete.key.number);
+        let revision = self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.key.number);
         let Some(Opened { items, blocks, last }) = self.opened.get_mut(&shard) else { unreachable!("it was opened") };
         let stored = match last.take_if(|(last, _)| last == name) {
             Some(same) => same.1,

@@ -1,22 +1,22 @@
-//! Telling those who look from outside how the session stands, and shouting where saving keeps failing.
+//! Telling those who look from outside how the session stands.
 
 use super::{
     domain::Domain,
-    inner::Inner,
-    level::{Level, LevelKind, Levels},
-    places::Note,
+    level::{Level, LevelKind},
+    levels::Levels,
+    places::NoteFile,
 };
 use crate::{
     commit::RevisionKey,
     device::Device,
-    error::{ErrorKind, Result},
+    error::Result,
     ground::unix_ns,
     group::{Group, agree, gather, host_name},
-    printable::{printable, printable_path},
-    remark::remark,
+    printable::{printable_path, shortened},
+    space::format::Lineage,
     status::{
-        self, CopyStatus, Entry, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status,
-        Told, Writer,
+        self, CopyStatus, Entry, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status, StatusWriter,
+        Told,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -29,21 +29,20 @@ use std::{
     process,
 };
 
-/// Of a text that is told, and of a list of them.
-const TEXT_CHARACTERS_MAX: usize = 2000;
+/// Of a list of texts, so many are told.
 const TEXTS_MAX: usize = 100;
 /// More of a level's directories are not told.
 const DIRECTORIES_MAX: usize = 64;
 
 /// On rank 0: what was told last, and who writes it down.
 pub(super) struct Telling {
-    writer: Writer,
+    pub(super) writer: StatusWriter,
     /// How many there are.
     pub(super) nodes: usize,
     told: Told,
     /// What the last restore could not have.
     lost: Vec<String>,
-    recoveries: Recoveries,
+    pub(super) recoveries: Recoveries,
     /// How often `due` had put a checkpoint off when the last was begun.
     pub(super) put_off: u64,
     /// The t1 of revisions, as far as it was looked up.
@@ -93,7 +92,7 @@ impl Whereabouts {
     }
 
     /// Has `note` say where the levels lie.
-    pub(super) fn note(&self, note: &mut Note) {
+    pub(super) fn note(&self, note: &mut NoteFile) {
         for (index, (level, ..)) in
             self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs)
         {
@@ -160,7 +159,7 @@ impl Whereabouts {
 }
 
 /// Who holds the copies of each level.
-fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
+pub(super) fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
     let of = |family: Range<usize>| {
         let made = family.skip(1).filter(|copy| !levels.at(*copy).is_former());
         made.map(|copy| levels.at(copy).holders()).collect()
@@ -168,13 +167,21 @@ fn holders_of(levels: &Levels) -> Vec<Vec<Vec<u32>>> {
     levels.families().into_iter().map(of).collect()
 }
 
-impl Levels {
-    /// Has it told from now on who holds the copies.
-    pub(super) fn tell_holders(&self) {
-        if let Some(telling) = &self.telling {
-            telling.writer.holders(holders_of(self));
-        }
-    }
+/// Where the levels at `places` lie, which `note` says from now on, with the lineage that begins there; `None` without a
+/// note, or with one level. `node`: the lowest rank of this rank's node. Collective.
+pub(super) fn whereabouts_of<'a>(
+    group: &dyn Group,
+    note: Option<&mut NoteFile>,
+    node: usize,
+    places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
+    lineage: Lineage,
+) -> Result<Option<Whereabouts>> {
+    let Some(note) = note else { return Ok(None) };
+    let whereabouts = Whereabouts::of_all(group, node, places)?;
+    whereabouts.note(note);
+    note.begin(group, lineage.number)?;
+    // With one level, nothing is told of how it stands.
+    Ok(Some(whereabouts).filter(Whereabouts::has_several))
 }
 
 impl Telling {
@@ -189,7 +196,7 @@ impl Telling {
             Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
             None => Recoveries::default(),
         };
-        let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
+        let writer = (group.rank() == 0).then(|| StatusWriter::start(directories, all.job(levels)));
         let begin = |writer| Telling {
             writer,
             nodes: all.nodes().len(),
@@ -220,7 +227,7 @@ impl Telling {
     }
 
     /// Tells how `levels` stand, if that has changed.
-    fn tell(&mut self, levels: &[Level], lineage: u64, end: Option<End>) {
+    pub(super) fn tell(&mut self, levels: &[Level], lineage: u64, end: Option<End>) {
         let mut statuses: Vec<LevelStatus> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
             match statuses.last_mut().filter(|_| level.is_copy()) {
@@ -261,7 +268,7 @@ impl Telling {
             under_way: Some(level.under_way()).filter(|number| *number > 0),
             passed_over: level.passed_over,
             lacks: lacks_of(level),
-            failures: level.failing.failures.clone(),
+            failures: level.failing.failures().clone(),
         }
     }
 }
@@ -283,13 +290,13 @@ pub(super) struct Past {
 
 /// How often the job has gone on after a failure, and the last of these times.
 #[derive(Debug, Clone, Default)]
-struct Recoveries {
+pub(super) struct Recoveries {
     count: u64,
     newest: Vec<Recovery>,
 }
 
 impl Recoveries {
-    fn add(&mut self, recovery: Recovery) {
+    pub(super) fn add(&mut self, recovery: Recovery) {
         self.count += 1;
         if self.newest.len() == RECOVERIES_MAX {
             self.newest.remove(0);
@@ -303,106 +310,4 @@ impl Recoveries {
 pub(super) struct End {
     /// What lies on the nearest level goes with it.
     pub(super) memory_goes: bool,
-}
-
-impl Levels {
-    /// Tells how the session stands under `lineage`, if that has changed; on rank 0 of those that have something to tell.
-    pub(super) fn tell(&mut self, lineage: u64, end: Option<End>) {
-        let is_partial = self.is_partial;
-        let (telling, diary, levels) = self.telling();
-        let mut writer = None;
-        if let Some(telling) = telling {
-            telling.tell(levels, lineage, end);
-            writer = Some(&telling.writer);
-        }
-        if let Some(diary) = diary {
-            diary.look(levels);
-            if end.is_some() {
-                diary.closed();
-            }
-            if !is_partial {
-                diary.hand_over(writer);
-            }
-        }
-    }
-}
-
-impl Inner {
-    /// Tells those who look from outside, `mainstay run` and the user that the job has gone on after a failure: called on all
-    /// ranks once the program has its state back. Local.
-    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
-        remark(self.epoch.group.rank(), &recovery.told());
-        self.report.iter().for_each(|report| report.recovered(&recovery));
-        let (telling, diary, _) = self.levels.telling();
-        if let Some(telling) = telling {
-            telling.recoveries.add(recovery.clone());
-        } else if let Some(later) = &mut self.later {
-            later.remains.past.get_or_insert_default().since.push(recovery.clone());
-        }
-        if let Some(diary) = diary {
-            diary.recovered(recovery.shortened(shortened));
-        }
-        self.tell();
-    }
-
-    /// Tells those who look from outside how the session stands, and the user where saving keeps failing. Local.
-    pub(super) fn tell(&mut self) {
-        self.levels.tell(self.epoch.lineage.number, None);
-        // With one level, the call that saves says it each time.
-        let is_told = self.levels.iter().nth(1).is_none();
-        for level in self.levels.iter_mut().filter(|_| !is_told) {
-            let newest = level.complete.first().map(|complete| complete.key.number);
-            if let Some(shout) = level.failing.shout(level.kind, newest) {
-                remark(self.epoch.group.rank(), &shout);
-            }
-        }
-    }
-}
-
-/// Revisions that a level did not get, since the last one that it got; the same count on all ranks.
-#[derive(Debug, Default)]
-pub(super) struct Failing {
-    failures: Failures,
-    shouted: u64,
-}
-
-impl Failing {
-    /// One more was not saved. `mine`: why, if that is known on this rank. What the program itself gave up is none.
-    pub(super) fn again(&mut self, mine: &Result<()>) {
-        if !matches!(mine, Err(error) if error.kind() == ErrorKind::InvalidArgument) {
-            self.failures = Failures { in_a_row: self.failures.in_a_row + 1, why: String::new() };
-            self.because(mine);
-        }
-    }
-
-    /// All ranks have been told why.
-    pub(super) fn because(&mut self, told: &Result<()>) {
-        if let (Err(error), 1..) = (told, self.failures.in_a_row) {
-            self.failures.why = shortened(&error.to_string());
-        }
-    }
-
-    pub(super) fn failures(&self) -> &Failures {
-        &self.failures
-    }
-
-    /// A revision was saved.
-    pub(super) fn is_over(&mut self) {
-        *self = Failing::default();
-    }
-
-    /// What to say aloud: at the second failure in a row, and each time that there are twice as many.
-    fn shout(&mut self, level: LevelKind, newest: Option<u64>) -> Option<String> {
-        let Failures { in_a_row, why } = &self.failures;
-        let is_due = *in_a_row > 1 && *in_a_row >= 2 * self.shouted && !why.is_empty();
-        is_due.then(|| {
-            self.shouted = *in_a_row;
-            self.failures.told(level, newest)
-        })
-    }
-}
-
-/// The beginning of a text that may be long, as messages have it.
-pub(super) fn shortened(text: &str) -> String {
-    printable(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>()).into_owned()
 }

@@ -7,13 +7,14 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An empty portion for `shard`, one of `shards`, with room for so many blocks.
+/// An empty portion for `shard`, one of `shards`, with room for `blocks` blocks.
 pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64) -> Result<Portion> {
     let mut all = vec![0; shards as usize];
     if let Some(own) = all.get_mut(shard as usize) {
         *own = blocks;
     }
-    let arrangement = Arrangement { layout_id: [0; 16], layout_number: 0, stripe_bytes: 0, blocks: all };
+    let arrangement =
+        Arrangement { layout_id: [0; 16], layout_number: 0, stripe_bytes: 0, is_sized: false, blocks: all };
     let header = arrangement.header(&[shard as usize], false);
     let bytes = header.file_bytes;
     let made = Anonymous::of(bytes);

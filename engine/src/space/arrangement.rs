@@ -20,7 +20,8 @@ const GAP_MIN: u64 = 32 << 10;
 /// Which ranks share a file of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Per {
-    /// What suits the file system: one file for each node where a file makes its writers wait for each other, else one for all.
+    /// As it suits the file system: one file for each node where the writers of one file wait for each other, and else one file
+    /// for all.
     #[default]
     Auto,
     /// One file for the job.
@@ -38,6 +39,8 @@ pub(crate) struct Arrangement {
     pub(crate) layout_number: u64,
     /// Bytes of a stripe; 0: the files have none.
     pub(crate) stripe_bytes: u64,
+    /// Whether a user has said how large the portions are.
+    pub(crate) is_sized: bool,
     /// The number of blocks of each rank's portion, by rank.
     pub(crate) blocks: Vec<u64>,
 }
@@ -71,6 +74,7 @@ impl Arrangement {
             file_bytes: end,
             created_unix_ns: unix_ns(),
             space_id: [0; 16],
+            is_sized: self.is_sized,
             portions,
         }
     }
@@ -125,7 +129,7 @@ mod tests {
     use super::*;
 
     fn arrangement(stripe_bytes: u64) -> Arrangement {
-        Arrangement { layout_id: [7; 16], layout_number: 1, stripe_bytes, blocks: vec![1000, 3, 2000] }
+        Arrangement { layout_id: [7; 16], layout_number: 1, stripe_bytes, is_sized: false, blocks: vec![1000, 3, 2000] }
     }
 
     #[test]

@@ -15,13 +15,13 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 /// One lock byte for each rank of the job that may write.
 pub(crate) const LOCK_FILE: &str = "lock";
-/// In a space that has other levels before it: by which id their memory is found.
+/// The file that says, in a space with other levels before it, by which id those are found.
 pub(crate) const LEVELS_FILE: &str = "levels";
-/// In a space that has other levels before it: how its job stands, for those who look from outside.
+/// The file that says, in a space with other levels before it, how its job stands: for those who look from outside.
 pub(crate) const STATUS_FILE: &str = "status";
 /// The file `status` while it is written.
 pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
-/// What happened in the space, a line for each event.
+/// The file that lists what has happened in the space, one event a line.
 pub(crate) const JOURNAL_FILE: &str = "journal";
 /// The file `journal` while it is made shorter.
 pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
@@ -281,7 +281,7 @@ fn remove_unfinished(device: &dyn Device) -> Result<()> {
     };
     for name in names.iter().filter(is_left) {
         match device.remove(name) {
-            // Named, or removed, by its maker meanwhile.
+            // Its maker has named or removed the file meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|e| Error::io("removing", path_of(device, name), e))?,
         }

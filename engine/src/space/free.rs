@@ -74,7 +74,7 @@ impl FreeMap {
         self.stretches.iter().map(|s| s.count).sum()
     }
 
-    /// Takes `used`, of which some may not be free.
+    /// Takes the blocks `used` out of the map, some of which may be taken already.
     pub(crate) fn cut(&mut self, used: Blocks) {
         let first = self.stretches.partition_point(|stretch| stretch.end() <= used.first);
         let end = self.stretches.partition_point(|stretch| stretch.first < used.end());

@@ -76,7 +76,7 @@ impl LayoutFile {
         self.sync_holds()
     }
 
-    /// Writes the acknowledgement; the caller syncs, for whom a failed sync means more.
+    /// Writes the acknowledgement. The caller syncs it: a failed sync says more to the caller than that this was not written.
     pub(crate) fn write_answers(&self, answers: &HoldAnswers) -> Result<()> {
         self.write_holds_block(HOLDS, &answers.build())
     }

@@ -119,7 +119,8 @@ pub(crate) fn without_copy(name: &str) -> Option<String> {
     Some(name.replacen(&format!("-{COPY}{}", copy_in(name, id)?), "", 1))
 }
 
-/// Which copy the directory `name` holds, 0 for the level itself; `None` if it is none of the space of this `id`.
+/// Which copy of a level the directory `name` holds, 0 for the level itself; `None` if it does not belong to the space of
+/// this `id`.
 pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
     let mut parts = name.strip_prefix(OF_A_SPACE)?.strip_prefix(id)?.split('-');
     if parts.next() != Some("") {

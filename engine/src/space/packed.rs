@@ -8,7 +8,8 @@ use super::{
 };
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Of Zstandard: what keeps up with a device. Higher ones take much longer, and gain little on numbers.
+/// The level at which Zstandard compresses: it keeps up with a device. Higher levels take much longer, and gain little on
+/// numbers.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Compresses one frame after the other.

@@ -139,7 +139,7 @@ impl Portion {
         Ok(manifest)
     }
 
-    /// Checks that what a slot leads to begins on a block, and does not lie over the slots.
+    /// Checks that a stretch that a slot leads to begins on a block, and does not overlap the slots.
     fn check_data(&self, at: u64, of: &str) -> Result<()> {
         if at < data_from(self.slot_stride) || !at.is_multiple_of(BLOCK_BYTES) {
             return Err(self.refuse(Refusal::Damaged(format!("it leads to offset {at}, where no data can be")), of));

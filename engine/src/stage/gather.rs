@@ -1,7 +1,7 @@
 //! Gathers pieces in a buffer until it is full.
 
 use super::{buffer::Buffer, later::Later, source::Source};
-use crate::{capture::Handed, space::format::BLOCK};
+use crate::{capture::HandedOver, space::format::BLOCK};
 
 /// A buffer, and what it holds so far. The bytes get their place in the log only when the buffer leaves.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Gather {
 /// Bytes of one piece, gathered in the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gathered {
-    pub(super) handed: Handed,
+    pub(super) handed: HandedOver,
     /// How far behind the beginning of the piece these bytes begin.
     pub(super) from: u64,
     pub(super) bytes: u64,
@@ -27,7 +27,7 @@ impl Gather {
     /// With `later` a snapshot is to copy them, if it can.
     pub(super) fn add(
         &mut self,
-        handed: &Handed,
+        handed: &HandedOver,
         from: usize,
         source: Source<'_>,
         alignment: u64,

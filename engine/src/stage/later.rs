@@ -3,7 +3,7 @@
 
 use super::{buffer::Buffer, source::Source};
 use crate::{
-    capture::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer},
+    capture::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer},
     error::Result,
     ground::Instant,
     place::{Awaited, Load, Shard},
@@ -22,7 +22,7 @@ static UNSUITED: Remark = Remark::new();
 /// What is known of snapshots in a session.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    choice: Choice,
+    choice: SnapshotChoice,
     /// Whether memory that Mainstay allocated may be protected: not while its written pages are tracked, as a page has
     /// one protector.
     protects: bool,
@@ -127,7 +127,7 @@ impl Snapshots {
     /// `from`: from how many bytes on snapshots are taken, if the user says so. `is_tracked`: whether pages that the program
     /// writes are tracked.
     pub(crate) fn new(from: Option<u64>, is_tracked: bool, rank: usize) -> Snapshots {
-        Snapshots { choice: Choice::new(from), protects: !is_tracked, rank }
+        Snapshots { choice: SnapshotChoice::new(from), protects: !is_tracked, rank }
     }
 
     /// Takes a snapshot of what is not copied; `None` if there is none, and what is left is to be copied at once. `name_of`:

@@ -26,4 +26,4 @@ use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
 pub(crate) use staging::{Hands, IN_PORTION_BYTES, Staging};
 pub(crate) use threshold::find_threshold;
-pub(crate) use touching::{Order, Touching};
+pub(crate) use touching::{TouchOrder, Touching};

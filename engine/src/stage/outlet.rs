@@ -5,7 +5,7 @@ use crate::{
     capture::Contents,
     error::Result,
     ground::Instant,
-    place::{IoThreads, Load, Shard, Staged},
+    place::{IoThreads, Load, Shard, StagingTime},
     space::{Aligned, format::BLOCK_BYTES},
 };
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) trait Outlet {
     /// Takes a full buffer; gives it back if it can be filled anew.
     fn take(&mut self, shard: &Arc<Shard>, full: Full) -> Result<Option<Aligned>>;
     /// t2 of a shard whose bytes have all been taken, unless it has failed.
-    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged);
+    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime);
     /// The shard has failed, and is not going to be whole.
     fn give_up(&mut self, shard: &Arc<Shard>);
 }
@@ -79,7 +79,7 @@ impl Outlet for Here<'_> {
     }
 
     /// Seals the shard, and has it published.
-    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged) {
+    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime) {
         let staged_at = Instant::now();
         if !shard.has_failed() {
             shard.seal(&contents, staged);

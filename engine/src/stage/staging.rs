@@ -11,10 +11,10 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Contents, Handed, Late, Log, Part, PartPlace, Plan, Region, Snapshot},
+    capture::{Contents, HandedOver, Late, Log, Part, PartPlace, Plan, Region, Snapshot},
     error::{Error, Result},
     ground::{Instant, lock},
-    place::{Following, Load, Shard, Staged},
+    place::{Following, Load, Shard, StagingTime},
     pool::Pool,
     space::{
         Aligned,
@@ -66,7 +66,7 @@ pub(crate) struct Staging {
     is_own: bool,
     /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
     end: u64,
-    staged: Staged,
+    staged: StagingTime,
     pieces: Histogram,
     /// Whether staging was finished, or given up in order.
     ended: bool,
@@ -335,7 +335,7 @@ impl Staging {
         Ok(())
     }
 
-    fn put(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
+    fn put(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
         self.timed(source.len() as u64, |own| own.stage_bytes(hands, handed, source))
     }
 
@@ -349,7 +349,7 @@ impl Staging {
         Ok(())
     }
 
-    fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
+    fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
             // The shard has failed: what is left would not be written.
             return Err(error.clone());
@@ -377,7 +377,7 @@ impl Staging {
     }
 
     /// Writes whole blocks from the program's memory. Bytes that share a block with others are gathered instead.
-    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
@@ -388,7 +388,7 @@ impl Staging {
     }
 
     /// Gathers `source` from `from` on.
-    fn gather(&mut self, hands: &mut Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
+    fn gather(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, from: usize, source: Source<'_>) -> Result<()> {
         if source.len() == 0 {
             self.log.lay(handed, 0, 0, self.end);
             return Ok(());

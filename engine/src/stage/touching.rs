@@ -23,7 +23,7 @@ const COLLAPSE_MAX: Duration = Duration::from_millis(8);
 
 /// Which pages are touched first: those that are used next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum TouchOrder {
     /// Nothing has been saved there yet.
     BeginningFirst,
     /// What lies at the beginning was met by the first revision.
@@ -38,14 +38,14 @@ pub(crate) struct Touching {
 
 #[derive(Debug)]
 struct Running {
-    queue: Sender<(Mapped, Order)>,
+    queue: Sender<(Mapped, TouchOrder)>,
     thread: JoinHandle<()>,
     over: Arc<AtomicBool>,
 }
 
 impl Touching {
     /// Has `mapped` touched in this order. If no thread can be started, its pages are met when they are used.
-    pub(crate) fn begin(&mut self, mapped: Mapped, order: Order) {
+    pub(crate) fn begin(&mut self, mapped: Mapped, order: TouchOrder) {
         if self.running.is_none() {
             self.running = Running::start();
         }
@@ -75,12 +75,12 @@ impl Drop for Touching {
     }
 }
 
-fn run(work: &Receiver<(Mapped, Order)>, is_over: &AtomicBool) {
+fn run(work: &Receiver<(Mapped, TouchOrder)>, is_over: &AtomicBool) {
     let mut collapses = true;
     for (mapped, order) in work {
         let bytes = mapped.as_ref().len();
         let mut parts: Vec<usize> = (0..bytes).step_by(PART_BYTES).collect();
-        if order == Order::EndFirst {
+        if order == TouchOrder::EndFirst {
             parts.reverse();
         }
         for from in parts {

@@ -5,9 +5,9 @@
 //! read is believed before it was checked.
 
 mod bounds;
+mod closed;
 mod document;
 mod ended;
-mod holder;
 mod journal;
 mod outlook;
 mod recovery;
@@ -16,14 +16,14 @@ mod seen;
 mod standing;
 mod writer;
 
+pub use closed::{last_lineage, was_closed};
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
 pub(crate) use ended::tell_end;
-pub(crate) use holder::with_holder;
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Entry, Event, Journal, Opening};
 pub use outlook::{Loss, Survivor};
 pub use recovery::{Parts, Recovery, Way};
 pub use saved::Saved;
 pub use standing::{LevelStanding, Standing};
-pub(crate) use writer::Writer;
+pub(crate) use writer::StatusWriter;

@@ -27,7 +27,7 @@ pub struct Survivor {
 
 /// The complete revisions of a level and of each of its copies, as far as they are there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldRevisions {
     pub(super) own: Vec<Saved>,
     pub(super) copies: Vec<Vec<Saved>>,
 }
@@ -50,9 +50,9 @@ enum Bound {
 
 impl Outlook {
     /// `held`: level by level, as in `job.places`.
-    pub(super) fn of(job: &Job, held: &[Held]) -> Outlook {
+    pub(super) fn of(job: &Job, held: &[HeldRevisions]) -> Outlook {
         let nodes = node_of_ranks(job);
-        let of_level = |(place, held): (&PlaceOfLevel, &Held)| {
+        let of_level = |(place, held): (&PlaceOfLevel, &HeldRevisions)| {
             let mut all: Vec<Saved> = held.own.iter().chain(held.copies.iter().flatten()).copied().collect();
             all.sort_by_key(|saved| Reverse(saved.key()));
             all.dedup_by_key(|saved| saved.key());
@@ -79,7 +79,7 @@ impl Outlook {
     }
 }
 
-fn bound(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &Held, saved: &Saved) -> Bound {
+fn bound(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &HeldRevisions, saved: &Saved) -> Bound {
     let has = |list: &[Saved]| list.iter().any(|other| other.key() == saved.key());
     if place.outlives_nodes {
         return Bound::Free;
@@ -123,8 +123,8 @@ mod tests {
         revisions.iter().map(|revision| saved(*revision)).collect()
     }
 
-    fn held(own: &[u64], copies: &[&[u64]]) -> Held {
-        Held { own: all(own), copies: copies.iter().map(|copy| all(copy)).collect() }
+    fn held(own: &[u64], copies: &[&[u64]]) -> HeldRevisions {
+        HeldRevisions { own: all(own), copies: copies.iter().map(|copy| all(copy)).collect() }
     }
 
     /// Four ranks on two nodes, with memory and the space; of memory the first copy lies with these holders.
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    fn left(job: &Job, held: &[Held]) -> Vec<Option<(u64, LevelKind)>> {
+    fn left(job: &Job, held: &[HeldRevisions]) -> Vec<Option<(u64, LevelKind)>> {
         let losses = [Loss::Processes, Loss::Node(0), Loss::Node(1), Loss::AllNodes];
         let outlook = Outlook::of(job, held);
         let left = losses.map(|loss| outlook.after(loss));

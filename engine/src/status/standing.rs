@@ -4,8 +4,9 @@
 
 use super::{
     Saved,
+    closed::was_closed,
     document::{Failures, Job, Node, Status},
-    outlook::{Held, Loss, Outlook, Survivor},
+    outlook::{HeldRevisions, Loss, Outlook, Survivor},
     seen::{Seen, newest_told, seen_of},
 };
 use crate::{
@@ -69,7 +70,8 @@ impl Standing {
     /// Of the space in the directory `space`. Errors are those of a survey of it; what is wrong with other levels is told in
     /// `unseen`.
     pub fn of(space: &Path) -> Result<Standing> {
-        let survey = SpaceSurvey::open(space)?;
+        let mut survey = SpaceSurvey::open(space)?;
+        survey.clean = was_closed(space, &survey);
         let Places { all, mut unseen } = Places::of(space);
         let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
         // A job with one level came after the one that told it.
@@ -212,7 +214,7 @@ fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
 }
 
 fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> {
-    let held = |level: &LevelStanding| Held { own: level.complete.clone(), copies: level.copies.clone() };
+    let held = |level: &LevelStanding| HeldRevisions { own: level.complete.clone(), copies: level.copies.clone() };
     let outlook = Outlook::of(job, &levels.iter().map(held).collect::<Vec<_>>());
     let nodes = (0..job.nodes.len()).map(Loss::Node);
     [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()

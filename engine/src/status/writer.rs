@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Dropping it waits until what was told last is written.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct StatusWriter {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,13 +53,13 @@ impl Waiting {
     }
 }
 
-impl Writer {
+impl StatusWriter {
     /// What is told of `job` goes to the first of `directories` that takes it. An error if the system has no thread.
-    pub(crate) fn start(directories: Vec<PathBuf>, job: Job) -> Result<Writer> {
+    pub(crate) fn start(directories: Vec<PathBuf>, job: Job) -> Result<StatusWriter> {
         let desk = Arc::new(Desk::default());
         let of_thread = desk.clone();
         let thread = spawn("mainstay-status".to_owned(), move || of_thread.write_all(&directories, job))?;
-        Ok(Writer { desk, thread: Some(thread) })
+        Ok(StatusWriter { desk, thread: Some(thread) })
     }
 
     /// Has `told` written soon, in place of what was told before.
@@ -92,7 +92,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for StatusWriter {
     fn drop(&mut self) {
         lock(&self.desk.waiting).over = true;
         self.desk.changed.notify_all();
@@ -163,7 +163,7 @@ mod tests {
     fn what_was_told_last_is_there_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         for rounds in [1, 2, 100] {
-            let writer = Writer::start(vec![folder.path().to_owned()], Job::default()).unwrap();
+            let writer = StatusWriter::start(vec![folder.path().to_owned()], Job::default()).unwrap();
             (1..=rounds).for_each(|round| writer.tell(told(round)));
             drop(writer);
             assert_eq!(read(folder.path())["told_unix_ns"], rounds);
@@ -171,7 +171,7 @@ mod tests {
         }
         // Nothing told, nothing written.
         let other = tempfile::tempdir().unwrap();
-        drop(Writer::start(vec![other.path().to_owned()], Job::default()).unwrap());
+        drop(StatusWriter::start(vec![other.path().to_owned()], Job::default()).unwrap());
         assert_eq!(fs::read_dir(other.path()).unwrap().count(), 0);
     }
 
@@ -179,11 +179,11 @@ mod tests {
     fn where_one_directory_does_not_take_it_the_next_does() {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("gone");
-        let writer = Writer::start(vec![gone.clone(), folder.path().to_owned()], Job::default()).unwrap();
+        let writer = StatusWriter::start(vec![gone.clone(), folder.path().to_owned()], Job::default()).unwrap();
         writer.tell(told(3));
         drop(writer);
         assert_eq!(read(folder.path())["told_unix_ns"], 3);
-        Writer::start(vec![gone], Job::default()).unwrap().tell(told(4));
+        StatusWriter::start(vec![gone], Job::default()).unwrap().tell(told(4));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::{
         format::{Hold, HoldBlock, is_note},
         is_layout, layouts, list,
     },
+    status::was_closed,
     survey::{HoldState, SpaceSurvey},
 };
 use std::{path::Path, time::Duration};
@@ -153,7 +154,7 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
     loop {
         let survey = SpaceSurvey::open_on(device)?;
         let state = survey.holds.iter().find(|other| other.hold.id == hold.id).map(|other| other.state);
-        let at_work = survey.is_at_work() || (!locks_work && !survey.clean);
+        let at_work = survey.is_at_work() || (!locks_work && !was_closed(&device.directory(), &survey));
         match state {
             // The survey asked for locks before it looked for the revision: whoever opens the space after that reads
             // the hold.

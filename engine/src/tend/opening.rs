@@ -4,8 +4,9 @@ use crate::{
     commit::{Ledger, Opened, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
-    space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
-    status::with_holder,
+    group::host_name,
+    space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts, note_opener, with_opener},
+    status::was_closed,
     survey::SpaceSurvey,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -53,22 +54,24 @@ pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) ->
 /// as at any opening.
 pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
-    locks.wait_for_others(Duration::ZERO, &BTreeSet::new()).map_err(with_holder)?;
+    let in_use = |error| with_opener(error, device);
+    locks.wait_for_others(Duration::ZERO, &BTreeSet::new()).map_err(in_use)?;
     let files = layouts(device, Access::Read)?;
     let ranks = files.iter().flat_map(|file| file.header.portions.iter().map(|portion| u64::from(portion.rank)));
     let mut bytes: Vec<u64> = ranks.chain([0]).collect();
     bytes.sort_unstable();
     bytes.dedup();
     for byte in bytes {
-        if locks.lock_rank(byte).map_err(with_holder)? {
+        if locks.lock_rank(byte).map_err(in_use)? {
             continue;
         }
         // Without locks only a job's end in order says that nobody writes.
-        if SpaceSurvey::open_on(device)?.clean {
+        if was_closed(&device.directory(), &SpaceSurvey::open_on(device)?) {
             break;
         }
-        return Err(with_holder(locks.in_use()));
+        return Err(in_use(locks.in_use()));
     }
+    note_opener(device, host_name());
     clear_away(device)?;
     Ok(locks)
 }
@@ -76,7 +79,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
 /// Stands for `lock` where one only looks: an error if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
     match SpaceSurvey::is_in_use(&device.directory())? {
-        Some(true) => Err(with_holder(Error::InUse { path: device.path(), holder: String::new() })),
+        Some(true) => Err(with_opener(Error::InUse { path: device.path(), holder: String::new() }, device)),
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     ground::unix_ns,
     space::{
-        LOCK_FILE, RequestBlocks, draw_id,
+        LOCK_FILE, LockBlocks, draw_id,
         format::{CheckpointAnswer, CheckpointRequest, Lineage, NODE_BYTES_MAX, Ticket},
     },
 };
@@ -14,7 +14,7 @@ use std::{cell::RefCell, io, path::Path};
 /// A request that was sent.
 #[derive(Debug)]
 pub struct Request {
-    blocks: RequestBlocks,
+    blocks: LockBlocks,
     path: String,
     asked: RefCell<CheckpointRequest>,
 }
@@ -39,7 +39,7 @@ impl Request {
     fn of_node(directory: &Path, node: String) -> Result<Request> {
         let device = Disk::existing(directory);
         let path = format!("{}/{LOCK_FILE}", device.path());
-        let blocks = RequestBlocks::open(&device).map_err(|e| match e.kind() {
+        let blocks = LockBlocks::open(&device).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Error::NotASpace { path: device.path(), why: "no job has opened it".to_owned() },
             _ => Error::io("opening", &path, e),
         })?;

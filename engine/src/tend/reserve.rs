@@ -269,7 +269,7 @@ fn planned(device: &dyn Device, wanted: &Reservation, before: &[LayoutFile], emp
 
 fn arrangement(id: [u8; 16], wanted: &Reservation, before: &[LayoutFile], stripe_bytes: u64) -> Arrangement {
     let layout_number = before.last().map_or(0, |file| file.header.layout_number) + 1;
-    Arrangement { layout_id: id, layout_number, stripe_bytes, blocks: wanted.blocks.clone() }
+    Arrangement { layout_id: id, layout_number, stripe_bytes, is_sized: true, blocks: wanted.blocks.clone() }
 }
 
 fn used_bytes(header: &Header) -> u64 {

@@ -11,7 +11,9 @@ use crate::{
     pool::{self, Dead, LostRecord, Owed, Sealed},
     printable::printable_path,
     restore::gaps,
-    salvage::{Completion, IN_POOL, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
+    salvage::{
+        IN_POOL, SalvageOutcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend,
+    },
     space::Locks,
     survey::{Places, SpaceSurvey},
 };
@@ -331,15 +333,15 @@ impl Visit {
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
             Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, owed, dead.contents()) {
-                Ok(outcome @ (Completion::Completed | Completion::WasComplete)) => {
+                Ok(outcome @ (SalvageOutcome::Completed | SalvageOutcome::WasComplete)) => {
                     let plan = &owed.shard.plan;
                     let of_space = self.saved.entry(device.directory()).or_default();
                     let none = Present { shard_count: plan.shards, shards: BTreeSet::new() };
                     of_space.entry(plan.key).or_insert(none).shards.insert(plan.shard);
-                    if outcome == Completion::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
+                    if outcome == SalvageOutcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
                 }
-                Ok(Completion::Lost(why)) => SalvageFate::Lost(why),
-                Ok(Completion::Elsewhere) => SalvageFate::SpaceGone,
+                Ok(SalvageOutcome::Lost(why)) => SalvageFate::Lost(why),
+                Ok(SalvageOutcome::Elsewhere) => SalvageFate::SpaceGone,
                 Err(error) => SalvageFate::Failed(error.to_string()),
             },
         })

@@ -1,10 +1,10 @@
 //! A copy of several revisions: all held from the start on, and taken over one by one, the oldest first.
 
 use super::{
-    plan::{self, Plan, Planned},
+    plan::{self, Planned, TransferPlan},
     room::Rooms,
     shard::{Stopped, take_over},
-    target::Target,
+    target::Destination,
 };
 use crate::{
     device::{Device, Disk},
@@ -47,7 +47,7 @@ pub struct Copied {
 
 /// A copy that is about to be made.
 pub struct Transfer<'a> {
-    plan: Plan,
+    plan: TransferPlan,
     from: &'a Path,
     to: &'a Path,
     /// Whether all revisions are meant, whichever there are.
@@ -111,9 +111,9 @@ impl<'a> Transfer<'a> {
     }
 }
 
-fn planned(from: &Path, to: &Path, numbers: &[u64]) -> Result<Plan> {
+fn planned(from: &Path, to: &Path, numbers: &[u64]) -> Result<TransferPlan> {
     let (survey, there) = (SpaceSurvey::open_all(from)?, plan::survey_of(to)?);
-    Plan::of(&survey, there.as_ref(), numbers)
+    TransferPlan::of(&survey, there.as_ref(), numbers)
 }
 
 /// Copies the complete revisions `numbers`, or all, of the space on `from` to the one on `to`, like a `Transfer`.
@@ -125,7 +125,7 @@ pub fn copy_on(
 ) -> Result<Vec<Copied>> {
     let survey = SpaceSurvey::open_on(&**from)?;
     let there = plan::survey_on(to)?;
-    let plan = Plan::of(&survey, there.as_ref(), numbers)?;
+    let plan = TransferPlan::of(&survey, there.as_ref(), numbers)?;
     carry_out(to, plan, &|number| Reader::open_on(from.clone(), Some(number), NOTE), progress)
 }
 
@@ -135,11 +135,11 @@ fn was_there(revision: Planned) -> Copied {
 
 fn carry_out(
     device: &dyn Device,
-    plan: Plan,
+    plan: TransferPlan,
     open: &dyn Fn(u64) -> Result<Reader>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Copied>> {
-    let mut target = Target::open(device, &plan)?;
+    let mut target = Destination::open(device, &plan)?;
     // All are held from the start on, as far as there is room for that: a job at work lets go of the others meanwhile.
     let mut readers: VecDeque<(Planned, Option<Result<Reader>>)> = VecDeque::new();
     for revision in plan.revisions.into_iter().rev() {
@@ -182,7 +182,7 @@ fn look_again(device: &dyn Device, done: &[Copied]) -> Result<()> {
 
 /// Copies one revision; returns which of its shards were read elsewhere. `later`: those that come after it.
 fn copy_one(
-    target: &mut Target<'_>,
+    target: &mut Destination<'_>,
     revision: &Planned,
     opened: Result<Reader>,
     later: &[&Reader],

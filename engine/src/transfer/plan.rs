@@ -25,7 +25,7 @@ pub struct Planned {
     pub(super) block_bytes: u64,
 }
 
-pub(super) struct Plan {
+pub(super) struct TransferPlan {
     /// The oldest first: later ones share blocks with those.
     pub(super) revisions: Vec<Planned>,
     /// What of the first space could not be read.
@@ -36,9 +36,9 @@ pub(super) struct Plan {
     lineages: BTreeSet<Lineage>,
 }
 
-impl Plan {
+impl TransferPlan {
     /// Of the complete revisions `numbers` of `from`, or of all; `to`: the other space, if it is there.
-    pub(super) fn of(from: &SpaceSurvey, to: Option<&SpaceSurvey>, numbers: &[u64]) -> Result<Plan> {
+    pub(super) fn of(from: &SpaceSurvey, to: Option<&SpaceSurvey>, numbers: &[u64]) -> Result<TransferPlan> {
         let mut wanted: Vec<&RevisionSurvey> = match numbers {
             [] => {
                 // An error where there is none at all.
@@ -60,7 +60,7 @@ impl Plan {
             is_there: to.is_some_and(|to| to.complete(revision.key).is_some()),
             block_bytes: revision.block_bytes(),
         };
-        let plan = Plan {
+        let plan = TransferPlan {
             revisions: wanted.iter().map(planned).collect(),
             damage: from.damage.clone(),
             from: printable(&from.path).into_owned(),

@@ -1,7 +1,7 @@
 //! The space that revisions are copied to: its locks, and the portions that take shards.
 
 use super::{
-    plan::{Plan, Planned},
+    plan::{Planned, TransferPlan},
     room::Rooms,
 };
 use crate::{
@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-pub(super) struct Target<'a> {
+pub(super) struct Destination<'a> {
     pub(super) device: &'a dyn Device,
     _locks: Locks,
     /// Under which all of its roots are written: newer than every one of both spaces.
@@ -40,9 +40,9 @@ pub(super) struct Layout {
     read: Mutex<BTreeMap<u32, RevisionKey>>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Destination<'a> {
     /// Locks the space on `device`, as a job does. Errors: `InUse`; as of `Plan::check`, for what came meanwhile.
-    pub(super) fn open(device: &'a dyn Device, plan: &Plan) -> Result<Target<'a>> {
+    pub(super) fn open(device: &'a dyn Device, plan: &TransferPlan) -> Result<Destination<'a>> {
         let locks = tend::lock(device)?;
         let survey = SpaceSurvey::open_on(device)?;
         plan.check(&survey)?;
@@ -57,7 +57,7 @@ impl<'a> Target<'a> {
         ledgers.iter_mut().for_each(|ledger| ledger.set_held(complete.iter().copied().collect()));
         begin_all(&mut ledgers, lineage)?;
         let layouts = whole(&files, ledgers);
-        Ok(Target { device, _locks: locks, lineage, complete, layouts })
+        Ok(Destination { device, _locks: locks, lineage, complete, layouts })
     }
 
     pub(super) fn has(&self, revision: &Planned) -> bool {

@@ -7,7 +7,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Result, Session, SpaceSurvey, Stage, Start,
-    device::{Device, Disk, File},
+    device::{Access, Device, Disk, File},
     group::Group,
     space::Per,
 };
@@ -174,7 +174,7 @@ struct One {
 }
 
 impl Between for One {
-    fn open(&self, disk: &Disk, name: &str, access: mainstay_engine::device::Access) -> io::Result<Arc<dyn File>> {
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         self.others.fetch_add(1, SeqCst);
         disk.open(name, access)
     }
@@ -449,6 +449,59 @@ fn a_checkpoint_that_is_given_up_is_followed_by_one_that_is_not() {
         });
         restores(3, folder.path(), &aggregating(1), 3);
     }
+}
+
+/// Saves `bytes` bytes of each rank, and nothing else.
+fn put(session: &mut Session, bytes: usize) -> Result<u64> {
+    session.put("state", &vec![7; bytes])
+}
+
+/// A first checkpoint that was too large had made the files of the space. The aggregator had not opened those of its members
+/// then, and every checkpoint that followed in the session failed for that.
+#[test]
+fn a_checkpoint_follows_a_first_one_that_was_too_large() {
+    for per in [Per::App, Per::Rank] {
+        let folder = TempDir::new().unwrap();
+        let config = Config { per, portion_bytes: 1 << 20, ..aggregating(1) };
+        run(3, |_, group| {
+            let device = Arc::new(Disk::make(folder.path()).unwrap());
+            let mut session = Session::open_on(group, device, config.clone()).unwrap();
+            assert_eq!(kind_of(&put(&mut session, 2 << 20)), Some(ErrorKind::PortionTooSmall));
+            assert_eq!(put(&mut session, 100_000).unwrap(), 1);
+            session.close().unwrap();
+        });
+        let survey = SpaceSurvey::open(folder.path()).unwrap();
+        assert_eq!((survey.layouts.len(), survey.revisions.len()), (if per == Per::App { 1 } else { 3 }, 1));
+    }
+}
+
+/// The first layout file that is opened to be written to cannot be opened.
+#[derive(Debug, Default)]
+struct OpenFails(AtomicUsize);
+
+impl Between for OpenFails {
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        if name.starts_with("layout-") && access == Access::Write && self.0.fetch_add(1, SeqCst) == 0 {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        disk.open(name, access)
+    }
+}
+
+/// What an aggregator could not open once, it opens for the next checkpoint.
+#[test]
+fn a_checkpoint_follows_one_whose_files_an_aggregator_could_not_open() {
+    let folder = TempDir::new().unwrap();
+    run(3, |rank, group| {
+        let failing = OpenFails(AtomicUsize::new(usize::from(rank > 0)));
+        let device = Arc::new(Watched::new(Disk::make(folder.path()).unwrap(), failing));
+        let mut session = Session::open_on(group, device.clone(), aggregating(1)).unwrap();
+        let failed = put(&mut session, 100_000);
+        assert_eq!(kind_of(&failed), Some(ErrorKind::Io), "rank {rank}: {failed:?}");
+        assert_eq!(put(&mut session, 100_000).unwrap(), 1);
+        assert!(rank > 0 || device.between.0.load(SeqCst) > 1);
+        session.close().unwrap();
+    });
 }
 
 /// A member that asks in a loop is told, although its aggregator calls nothing meanwhile; and that a shard is not there

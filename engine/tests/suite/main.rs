@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod across;
 mod aggregators;
 mod aggregators_failing;
 mod aggregators_refused;

@@ -11,6 +11,7 @@ use mainstay_engine::{
     Config, Error, ErrorKind, Region, Session, SpaceSurvey,
     device::{Access, Device},
     space::Per,
+    tend::{Reservation, ShardSize, grow},
 };
 use std::{fs, ops::Range, path::Path, sync::Arc};
 use tempfile::TempDir;
@@ -378,6 +379,56 @@ fn larger_boxes_on_as_many_ranks_go_to_a_new_layout() {
             before = now;
         }
     }
+}
+
+/// Saves a revision of a global array, as ranks that have `rows` of it, after what the last job saved has come back.
+fn goes_on(space: &Path, rows: &[Range<u64>], run: u64, gives_up: bool) {
+    job(space, rows.len(), |rank, session| {
+        let mut part = Part::new(&[12, 7000], vec![rows[rank].clone(), 0..7000]);
+        session.protect(part.region("u").unwrap()).unwrap();
+        if let Some(restored) = session.restore().unwrap() {
+            assert!(part.holds(|number| value(Mark { run: run - 1, step: 1 }, number)), "{restored:?}");
+        }
+        part.fill(|number| value(Mark { run, step: 1 }, number));
+        if gives_up {
+            session.begin(0).unwrap();
+            session.abandon().unwrap();
+        } else {
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+    });
+}
+
+fn layouts_in(space: &Path) -> usize {
+    SpaceSurvey::open(space).unwrap().layouts.len()
+}
+
+/// A layout for as many ranks is there, and is too small for what these get of what others have saved: it was
+/// PORTION_TOO_SMALL.
+#[test]
+fn what_other_ranks_saved_goes_on_though_a_layout_has_no_room_for_it() {
+    let folder = TempDir::new().unwrap();
+    goes_on(folder.path(), &[0..4, 4..8, 8..12], 0, false);
+    let tight = Reservation::alike(&ShardSize::of(4096, 0).unwrap(), 2, 1);
+    grow(folder.path(), &tight, &|_| ()).unwrap();
+    for run in 1..4 {
+        goes_on(folder.path(), &[0..6, 6..12], run, false);
+    }
+    assert_eq!(layouts_in(folder.path()), 1);
+}
+
+/// A job had made a layout for its boxes and saved nothing there. One with boxes as they are saved found no room in it.
+#[test]
+fn a_layout_for_other_boxes_that_came_to_nothing_is_in_nobodys_way() {
+    let folder = TempDir::new().unwrap();
+    goes_on(folder.path(), &[0..6, 6..12], 0, false);
+    goes_on(folder.path(), &[0..1, 1..12], 1, true);
+    assert_eq!(layouts_in(folder.path()), 2);
+    for run in 1..4 {
+        goes_on(folder.path(), &[0..6, 6..12], run, false);
+    }
+    assert_eq!(layouts_in(folder.path()), 1);
 }
 
 /// In a shard that is damaged: the next older revision, on all ranks.

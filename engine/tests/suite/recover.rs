@@ -7,7 +7,7 @@ use crate::support::{
     ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
+    Allocated, Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
     device::{Device, Disk, FileSystem},
     group::{Group, ThreadGroup},
     space::format::{ElementType, PlaceInWhole},
@@ -278,6 +278,44 @@ fn ranks_that_were_at_different_steps_save_together_once_they_are_back() {
             let spare = scope.spawn(move || {
                 let (mut session, mut program, _node) = begins(spare.recv().unwrap());
                 goes_on(&mut session, &mut program);
+            });
+            ranks.into_iter().for_each(|rank| rank.join().unwrap());
+            spare.join().unwrap();
+        });
+    });
+}
+
+/// A recovery unmapped memory from `allocate` while its regions stayed protected.
+#[test]
+fn memory_from_mainstay_stays_in_a_recovery() {
+    let cluster = Cluster::new(2, Recovery::Replace);
+    let begins = |group: ThreadGroup| {
+        let node = cluster.node();
+        let mut session = cluster.open(Box::new(group), &node).unwrap();
+        session.allocate("own", 1 << 16, Allocated::default()).unwrap();
+        (session, node)
+    };
+    let goes_on = |mut session: Session| {
+        session.restore().unwrap();
+        session.free("own").unwrap();
+        session.close().unwrap();
+    };
+    let work = |group: ThreadGroup| {
+        let (mut session, _node) = begins(group);
+        session.restore().unwrap();
+        if session.rank() != 2 {
+            session.recover().unwrap();
+            goes_on(session);
+        }
+    };
+    bounded("a job that goes on", || {
+        thread::scope(|scope| {
+            let (groups, mut spares) = ThreadGroup::with_spares(3, 1);
+            let spare = spares.remove(0);
+            let ranks: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| work(group))).collect();
+            let spare = scope.spawn(move || {
+                let (session, _node) = begins(spare.recv().unwrap());
+                goes_on(session);
             });
             ranks.into_iter().for_each(|rank| rank.join().unwrap());
             spare.join().unwrap();

@@ -1,10 +1,12 @@
 //! What no call can refuse is told in a line on standard error: once, by rank 0.
 
+use crate::support::{between::Watched, gate::Gate};
 use mainstay_engine::{
-    Config, LevelPlace, MemoryAfter, Region, Session,
+    Config, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session,
+    device::Disk,
     group::{Solo, ThreadGroup},
 };
-use std::{env, path::PathBuf, process::Command, thread};
+use std::{env, path::PathBuf, process::Command, sync::Arc, thread};
 use tempfile::TempDir;
 
 /// Names the space, in a process that is the job.
@@ -111,4 +113,61 @@ fn a_level_that_is_there_and_not_asked_for_is_told_once() {
     }
     // Another place, where nothing lies, is asked for: what lies there is told by what comes back.
     assert_eq!(told_by("remarks::job_with_memory", &[rule, ("MAINSTAY_MEMORY", "auto")]), [""; 0]);
+}
+
+/// Opens a space with copies in memory twice: all ranks are on this node.
+#[test]
+fn job_with_copies() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let folder = space.parent().unwrap().to_owned();
+    let found = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
+    let (memory, pool_bytes) = (LevelPlace::At(folder.join("memory")), Some(1 << 20));
+    let config = &Config { memory, pool_bytes, pool_directory: folder, ..found };
+    for _ in 0..2 {
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(RANKS) {
+                let space = &space;
+                scope.spawn(move || Session::open(Box::new(group), space, config.clone()).unwrap().close().unwrap());
+            }
+        });
+    }
+}
+
+#[test]
+fn that_copies_share_the_fate_of_one_node_is_told_once() {
+    let rule = ("MAINSTAY_EVERY_STEPS", "100");
+    let told = "mainstay: 2 copies on the level memory, and 1 node: they share its fate";
+    assert_eq!(told_by("remarks::job_with_copies", &[rule]), [told]);
+    assert_eq!(told_by("remarks::job_with_copies", &[rule, ("MAINSTAY_MEMORY_COPIES", "1")]), [""; 0]);
+}
+
+/// Saves in memory, and to a space that takes no write while several revisions come.
+#[test]
+fn job_with_a_level_that_is_busy() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let mut state = [7_u8; 100];
+    let (memory, slow) = (Disk::make(&space.with_file_name("memory")).unwrap(), Disk::make(&space).unwrap());
+    let slow = Watched::new(slow, Gate::new(1));
+    let plan = |kind, device, keep| LevelPlan { kind, device, every: 1, keep, copies: Vec::new(), former: Vec::new() };
+    let plans = vec![plan(LevelKind::Memory, Arc::new(memory), 2), plan(LevelKind::Pfs, Arc::new(slow.clone()), 1)];
+    let config = Config { pool_bytes: Some(1 << 20), ..Config::default() };
+    let mut session = Session::open_levels(Box::new(Solo), plans, config).unwrap();
+    // SAFETY: the state outlives the session.
+    #[expect(unsafe_code, reason = "regions are memory of the program")]
+    session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    slow.between.shut();
+    for revision in 2..=6 {
+        assert_eq!(session.checkpoint().unwrap(), revision);
+    }
+    slow.between.come();
+    session.close().unwrap();
+    slow.between.nobody_waited();
+}
+
+#[test]
+fn that_a_level_is_passed_over_is_told_the_first_time() {
+    let told = "mainstay: the level pfs is busy: revision 3 passes it over, as may others after it";
+    assert_eq!(told_by("remarks::job_with_a_level_that_is_busy", &[]), [told]);
 }

@@ -251,6 +251,63 @@ fn a_space_that_grew_takes_larger_shards() {
     }
 }
 
+/// Makes the layout of a space by a checkpoint that comes to nothing.
+fn gives_up(directory: &TempDir, config: &Config, bytes: u64) {
+    job(&disk(directory), config, &[bytes; 2], |rank| {
+        rank.session.begin(0).unwrap();
+        rank.session.abandon().unwrap();
+    });
+}
+
+/// The first checkpoint had sized the space and come to nothing. The larger shards of the next job were refused for want of
+/// room in a space that held nothing, and whose size nobody had said.
+#[test]
+fn a_layout_that_came_to_nothing_makes_way_for_a_larger_one() {
+    for per in [Per::App, Per::Rank] {
+        let (directory, config) = (TempDir::new().unwrap(), Config { per, ..config() });
+        gives_up(&directory, &config, 100_000);
+        let before = layouts(&directory);
+        job(&disk(&directory), &config, &[MIB; 2], |rank| rank.saves(1..=3));
+        job(&disk(&directory), &config, &[MIB; 2], |rank| rank.restores(3));
+        let now = layouts(&directory);
+        assert!(now.len() == before.len() && now.iter().all(|name| !before.contains(name)), "{before:?}, {now:?}");
+    }
+    // In one session.
+    let directory = TempDir::new().unwrap();
+    job(&disk(&directory), &config(), &[100_000; 2], |rank| {
+        rank.session.begin(0).unwrap();
+        rank.session.abandon().unwrap();
+        rank.session.begin(4 * MIB).unwrap();
+        rank.session.write("piece", 0, &vec![7; 4 << 20]).unwrap();
+        rank.session.checkpoint().unwrap();
+        rank.session.wait().unwrap();
+        // What is complete has sized it.
+        assert_eq!(rank.session.begin(16 * MIB).unwrap_err().kind(), ErrorKind::PortionTooSmall);
+    });
+    assert_eq!(layouts(&directory).len(), 1);
+}
+
+/// Whoever says how large a space is to be is told where it is too small.
+#[test]
+fn a_size_that_a_user_said_stays() {
+    let said = |directory: &TempDir| {
+        job(&disk(directory), &config(), &[MIB; 2], |rank| {
+            assert_eq!(rank.save(1).unwrap_err().kind(), ErrorKind::PortionTooSmall);
+        });
+        assert_eq!(layouts(directory).len(), 1);
+    };
+    let reserved = TempDir::new().unwrap();
+    let wanted = Reservation::for_shards(&shards(&[100_000; 2]), 1);
+    reserve(reserved.path(), &wanted, &nothing).unwrap();
+    said(&reserved);
+    // Also once a job has written there.
+    gives_up(&reserved, &config(), 100_000);
+    said(&reserved);
+    let configured = TempDir::new().unwrap();
+    gives_up(&configured, &Config { portion_bytes: MIB, ..config() }, 100_000);
+    said(&configured);
+}
+
 /// More files than a reader leaves open: it finds those gone that it opens again.
 #[test]
 fn a_layout_that_was_removed_meanwhile_was_let_go() {
@@ -378,8 +435,9 @@ fn what_cannot_be_reserved_is_refused() {
     job(&disk(&directory), &config(), &[MIB; 2], |rank| {
         rank.save(1).unwrap();
         if rank.rank == 0 {
-            refused(reserve(path, &wanted, &nothing), ErrorKind::InUse, &["in use"]);
-            refused(grow(path, &wanted, &nothing), ErrorKind::InUse, &["in use"]);
+            let by = format!("process {}", std::process::id());
+            refused(reserve(path, &wanted, &nothing), ErrorKind::InUse, &["in use", &by]);
+            refused(grow(path, &wanted, &nothing), ErrorKind::InUse, &["in use", &by]);
         }
         rank.save(2).unwrap();
     });

@@ -5,7 +5,7 @@
 use crate::support::{bounded, run};
 use fastrand::Rng;
 use mainstay_engine::{
-    Allocated, Capture, Config, LevelPlace, Region, Session, SpaceSurvey, Stage, Start, group::Group,
+    Allocated, Capture, Config, ErrorKind, LevelPlace, Region, Session, SpaceSurvey, Stage, Start, group::Group,
     space::format::CopiedBy,
 };
 use std::{
@@ -312,6 +312,22 @@ fn memory_of_our_own_comes_back_where_it_was() {
         session.close().unwrap();
     }
     assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+}
+
+/// An allocation that was refused took the region of that name along: the next revision lacked it.
+#[test]
+fn memory_for_a_name_that_a_region_has_is_refused_and_the_region_stays() {
+    let folder = folder();
+    let memory = Memory::filled(MIB, 1);
+    let mut session = open(Box::new(mainstay_engine::group::Solo), folder.path(), &snapshots());
+    session.protect(memory.region("x")).unwrap();
+    let error = session.allocate("x", 8, Allocated::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateName);
+    assert_eq!(session.free("x").unwrap_err().kind(), ErrorKind::RegionMissing);
+    session.checkpoint().unwrap();
+    session.unprotect("x").unwrap();
+    session.close().unwrap();
+    memory.unmap();
 }
 
 /// What a clone is too slow for is copied by the program, if the user says nothing else.

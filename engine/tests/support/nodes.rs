@@ -3,7 +3,7 @@
 
 use super::{
     bounded,
-    faulty::{Durable, Faulty, Journal, Loss, Medium, Operation},
+    faulty::{Durable, Faulty, Gate, Journal, Loss, Medium, Operation},
     program::{Mark, Program},
     recording::{Checked, Count, Trouble, expect},
     ways::{capture_of, compress_of},
@@ -32,11 +32,22 @@ pub struct Shape {
     pub kind: LevelKind,
     pub keep: u32,
     pub exchange: Exchange,
+    /// Nodes that can be lost together, if each rank is told its rack by `on_node`.
+    pub racks: &'static [&'static [usize]],
+    /// Called by each rank, with its node, before it opens the session.
+    pub on_node: fn(usize),
 }
 
 impl Shape {
-    pub const PAIR: Shape =
-        Shape { seats: &[0, 1], copies: 2, kind: LevelKind::Memory, keep: 1, exchange: Exchange::Background };
+    pub const PAIR: Shape = Shape {
+        seats: &[0, 1],
+        copies: 2,
+        kind: LevelKind::Memory,
+        keep: 1,
+        exchange: Exchange::Background,
+        racks: &[],
+        on_node: |_| (),
+    };
 
     fn nodes(self) -> usize {
         self.seats.iter().max().map_or(0, |last| last + 1)
@@ -57,6 +68,7 @@ impl Shape {
 pub enum Lost {
     Nothing,
     Node(usize),
+    Rack(usize),
     AllNodes,
     /// Of what was not synced on whichever disk, as much as the seed says.
     Power(u64),
@@ -72,7 +84,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Two openings: the first ends in order, the second is cut off.
+    /// Two openings: the first ends in order, the second is cut off. On disks, three revisions come last of which the copies get
+    /// nothing: what they have stays where it was saved, too.
     pub fn of(shape: Shape) -> Checked<Recording> {
         let journal = Journal::default();
         let media: Vec<Medium> = (0..=shape.pfs()).map(|index| Medium::noted(&journal, index)).collect();
@@ -95,10 +108,26 @@ impl Recording {
             (1..=4).try_for_each(|step| save(&mut program, &mut session, 1, step))?;
             Ok(session.close()?)
         })?;
-        job(shape, &media, |_, mut program, mut session| {
+        let gate = Arc::new(Gate::new());
+        job_by(shape, &media, Some(&gate), |rank, mut program, mut session| {
             expect(program.restore(&mut session), Mark { run: 1, step: 4 })?;
             (5..=6).try_for_each(|step| save(&mut program, &mut session, 2, step))?;
+            if shape.kind == LevelKind::Disk {
+                end.wait();
+                if rank == 0 {
+                    gate.close();
+                }
+                end.wait();
+                for step in 7..=9 {
+                    program.fill(&mut session, Mark { run: 2, step }, BYTES + 3000 * (step % 3) as usize)?;
+                    session.checkpoint()?;
+                    while !session.poll()? {
+                        thread::yield_now();
+                    }
+                }
+            }
             end.wait();
+            gate.open();
             Ok(())
         })?;
         let mut logs: Vec<_> = media.iter().map(|medium| medium.log().into_iter()).collect();
@@ -123,7 +152,7 @@ impl Recording {
             let turn = (count.points as usize) % losses.len();
             for loss in losses.iter().enumerate().filter(|(nth, _)| all || *nth == turn).map(|(_, loss)| *loss) {
                 // A disk that is not there may come back: a start is refused as long as no revision is whole with the copies.
-                let is_disk = self.shape.kind == LevelKind::Disk && matches!(loss, Lost::Node(_));
+                let is_disk = self.shape.kind == LevelKind::Disk && matches!(loss, Lost::Node(_) | Lost::Rack(_));
                 if is_disk && self.floor(point, loss).is_none() {
                     continue;
                 }
@@ -138,7 +167,8 @@ impl Recording {
 
     fn losses(&self, point: u64) -> Vec<Lost> {
         let nodes = (0..self.shape.nodes()).map(Lost::Node);
-        let mut losses: Vec<Lost> = [Lost::Nothing].into_iter().chain(nodes).collect();
+        let racks = (0..self.shape.racks.len()).map(Lost::Rack);
+        let mut losses: Vec<Lost> = [Lost::Nothing].into_iter().chain(nodes).chain(racks).collect();
         match self.shape.kind {
             LevelKind::Memory => losses.push(Lost::AllNodes),
             _ => losses.push(Lost::Power(point)),
@@ -161,9 +191,10 @@ impl Recording {
         let node_of = |index: usize| (index < self.shape.pfs()).then_some(index / self.shape.copies);
         let medium = |(index, durable): (usize, &Durable)| match (lost, node_of(index)) {
             (Lost::Node(node), Some(of)) if node == of => Medium::new(true),
+            (Lost::Rack(rack), Some(of)) if self.shape.racks[rack].contains(&of) => Medium::new(true),
             (Lost::AllNodes, Some(_)) => Medium::new(true),
             // What the node had in its caches goes with it.
-            (Lost::Node(_) | Lost::AllNodes, None) => {
+            (Lost::Node(_) | Lost::Rack(_) | Lost::AllNodes, None) => {
                 Medium::resume(Durable::of(durable.image(Loss::Everything)), true)
             }
             (Lost::Power(seed), _) => Medium::resume(Durable::of(durable.image(Loss::Seeded(seed))), true),
@@ -220,13 +251,28 @@ fn job(
     media: &[Medium],
     work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
 ) -> Checked<()> {
+    job_by(shape, media, None, work)
+}
+
+/// `gate`: that of the devices of copies.
+fn job_by(
+    shape: Shape,
+    media: &[Medium],
+    gate: Option<&Arc<Gate>>,
+    work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
     let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
         let rank = group.rank();
+        (shape.on_node)(shape.seats[rank]);
         let device = |index: usize| -> Arc<dyn Device> { Arc::new(Faulty(media[index].view())) };
+        let of_copy = |index: usize| -> Arc<dyn Device> {
+            let medium = &media[index];
+            Arc::new(Faulty(gate.map_or_else(|| medium.view(), |gate| medium.gated_view(gate))))
+        };
         let plan =
             |kind, device, every, keep, copies| LevelPlan { kind, device, every, keep, copies, former: Vec::new() };
         let node = shape.seats[rank];
-        let copies = (1..shape.copies).map(|copy| device(shape.medium(node, copy))).collect();
+        let copies = (1..shape.copies).map(|copy| of_copy(shape.medium(node, copy))).collect();
         let plans = vec![
             plan(shape.kind, device(shape.medium(node, 0)), 1, shape.keep, copies),
             plan(LevelKind::Pfs, device(shape.pfs()), PFS_EVERY as u32, 1, Vec::new()),

@@ -85,18 +85,25 @@ impl Program {
 
     /// Restores, whatever the size, and checks that all bytes are those of one mark.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
-        loop {
+        match self.restore_and_tell(session)? {
+            Some((_, skipped)) if skipped.iter().any(|what| !is_harmless(what)) => {
+                Err(Restoring::Wrong(format!("damage was passed over: {skipped:?}")))
+            }
+            came => Ok(came.map(|(mark, _)| mark)),
+        }
+    }
+
+    /// The same where there may be damage; with what was passed over.
+    pub fn restore_and_tell(&mut self, session: &mut Session) -> Result<Option<(Mark, Vec<String>)>, Restoring> {
+        let skipped = loop {
             match session.restore() {
                 Ok(None) => return Ok(None),
-                Ok(Some(restored)) if restored.skipped.iter().any(|what| !is_harmless(what)) => {
-                    return Err(Restoring::Wrong(format!("damage was passed over: {:?}", restored.skipped)));
-                }
-                Ok(Some(_)) => {
+                Ok(Some(restored)) => {
                     if self.in_pieces {
                         self.bulk = vec![0; session.stream_bytes("bulk").map_err(Restoring::Refused)? as usize];
                         session.read("bulk", 0, &mut self.bulk).map_err(Restoring::Refused)?;
                     }
-                    break;
+                    break restored.skipped;
                 }
                 Err(Error::RegionChanged { saved, .. }) => {
                     let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
@@ -107,14 +114,14 @@ impl Program {
                 Err(error) if error.kind() == ErrorKind::RegionChanged => {}
                 Err(error) => return Err(Restoring::Refused(error)),
             }
-        }
+        };
         let mark = Mark { run: self.mark[0], step: self.mark[1] };
         let (mut small, mut bulk) = ([0; 1000], vec![0; self.bulk.len()]);
         contents(self.rank, mark, &mut small, &mut bulk);
         if small != *self.small || bulk != self.bulk {
             return Err(Restoring::Wrong(format!("rank {} got a mixture, in part of {mark:?}", self.rank)));
         }
-        Ok(Some(mark))
+        Ok(Some((mark, skipped)))
     }
 }
 

@@ -3,7 +3,7 @@
 use mainstay_engine::{
     LevelKind, Places, Result, SpaceSurvey,
     space::format::{PhaseRecord, SavedEarly},
-    status::{Completion, Event, Journal, Opening, Recovery},
+    status::{Completion, Event, Journal, Opening, Recovery, was_closed},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -125,7 +125,7 @@ impl History {
             history.take(entry.unix_ns, entry.event, &recovered);
         }
         history.add_survey(&survey);
-        history.end(&survey);
+        history.end(&survey, was_closed(space, &survey));
         Ok(history)
     }
 
@@ -213,9 +213,9 @@ impl History {
         self.rows.iter_mut().for_each(|row| row.checkpoints.sort_by_key(|checkpoint| checkpoint.t1_ns));
     }
 
-    fn end(&mut self, survey: &SpaceSurvey) {
+    fn end(&mut self, survey: &SpaceSurvey, was_closed: bool) {
         if let Some(start) = self.starts.last_mut().filter(|start| start.end == End::Died) {
-            match (survey.in_use, survey.clean) {
+            match (survey.in_use, was_closed) {
                 (Some(true), _) => start.end = End::AtWork,
                 // The journal could not be written any more.
                 (Some(false), true) => start.end = End::Closed,

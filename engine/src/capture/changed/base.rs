@@ -6,24 +6,24 @@ use std::{collections::HashMap, ops::Range, sync::LazyLock};
 /// The hash of a block of zeros.
 static ZERO_HASH: LazyLock<Hash> = LazyLock::new(|| hash(&[0; BLOCK]));
 
-/// By default that of no revision.
+/// What no revision has, by default.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
-    /// Of each item where its whole blocks lie, in order.
+    /// By the name of each item, where its whole blocks lie, in order.
     items: HashMap<String, Vec<Lies>>,
     runs: Vec<Run>,
     /// How many blocks the runs before each have.
     before: Vec<u64>,
-    /// Of all runs, one row behind the other.
+    /// The rows of hashes of all runs, one behind the other.
     rows: Vec<u8>,
 }
 
 /// Whole blocks of an item that lie together in the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lies {
-    /// The first, counted in the item.
+    /// The number of the first of them in the item.
     pub(crate) block: u64,
-    /// The same, in the portion; of zeros `ZEROS` and `block`.
+    /// The number of the first of them in the portion; of blocks of zeros `ZEROS` and `block`.
     pub(crate) at: u64,
     pub(crate) count: u64,
 }
@@ -43,8 +43,8 @@ impl Lies {
 }
 
 impl Base {
-    /// That of a revision with this manifest, whose rows of hashes are `rows`, one behind the other; `None` if they are
-    /// fewer or more.
+    /// What a revision with this manifest has, whose rows of hashes are `rows`, one behind the other; `None` if they are too few
+    /// or too many.
     pub(crate) fn new(manifest: &Manifest, rows: Vec<u8>) -> Option<Base> {
         let (mut end, mut before) = (0, Vec::with_capacity(manifest.runs.len()));
         for run in &manifest.runs {
@@ -56,8 +56,8 @@ impl Base {
         is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows })
     }
 
-    /// The same, with other blocks of the portion besides: ascending runs of which it has none, and their rows of hashes. No
-    /// item lies there.
+    /// This base with further blocks of the portion, in which no item lies: ascending runs, none of which it has, and their rows
+    /// of hashes.
     pub(super) fn with(&self, runs: &[Run], rows: &[u8]) -> Base {
         let mut all: Vec<(Run, &[u8])> = Vec::with_capacity(self.runs.len() + runs.len());
         for (runs, mut rows) in [(&self.runs[..], &self.rows[..]), (runs, rows)] {
@@ -77,7 +77,7 @@ impl Base {
         Base { items: self.items.clone(), runs: all.into_iter().map(|(run, _)| run).collect(), before, rows: joined }
     }
 
-    /// How many blocks it has.
+    /// How many blocks the revision has.
     pub(super) fn blocks(&self) -> u64 {
         (self.rows.len() / HASH_BYTES) as u64
     }
@@ -87,7 +87,7 @@ impl Base {
         self.items.get(name).map(|lies| &lies[..])
     }
 
-    /// The same, of those that have bytes in the portion.
+    /// Where those whole blocks of the item `name` lie, in order, that have bytes in the portion.
     pub(super) fn stored(&self, name: &str) -> Vec<Lies> {
         stored(self.lies(name).unwrap_or_default())
     }
@@ -124,7 +124,7 @@ impl Base {
     }
 }
 
-/// Those of `lies` that are no zeros.
+/// The stretches among `lies` that are not zeros.
 pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
     lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
 }

@@ -13,7 +13,7 @@ use crate::{
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct EarlyBlocks {
     /// By the address that it was saved from, where a block lies in the portion.
     at: HashMap<usize, u64>,
     runs: Vec<Run>,
@@ -21,10 +21,10 @@ pub(crate) struct Early {
     rows: Vec<u8>,
 }
 
-impl Early {
+impl EarlyBlocks {
     /// Blocks that lie in these ascending `runs`, whose hashes are `rows`; `at`: by their addresses, those that count.
-    pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> Early {
-        Early { at, runs, rows }
+    pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> EarlyBlocks {
+        EarlyBlocks { at, runs, rows }
     }
 
     /// How many blocks count.

@@ -1,4 +1,4 @@
-//! Fewer parts: where a shard would fall into too many of them, the shortest clean stretches are staged again.
+//! Keeping a shard from falling into too many parts: its shortest clean stretches are staged again.
 //!
 //! What must hold: nothing becomes clean that was not.
 
@@ -8,7 +8,7 @@ use crate::space::format::BLOCK_BYTES;
 /// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
 const PARTS_MAX: usize = 2500;
 
-/// Has short clean stretches of a region in many parts staged again, so many blocks as `more` allows.
+/// Has short clean stretches of a region that falls into many parts staged again, as many blocks as `more` allows.
 pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
     // Between two clean stretches there is at most one that changed.
     let mut parts = 2 * clean.len() + 1;

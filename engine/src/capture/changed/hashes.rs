@@ -12,12 +12,12 @@ use std::{collections::HashMap, ops::Range};
 const PART_BLOCKS: u64 = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Hashes {
+pub(crate) struct ByHashes {
     /// Which region lay where when it was staged. No more than a hint: the hashes decide.
     lay: HashMap<usize, String>,
 }
 
-impl Changes for Hashes {
+impl Changes for ByHashes {
     fn clean(&mut self, regions: &[Region], base: &Base, _is_since: bool) -> Vec<Vec<Lies>> {
         regions.iter().map(|region| self.clean_of(region, base)).collect()
     }
@@ -52,7 +52,7 @@ pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Res
     Ok(())
 }
 
-impl Hashes {
+impl ByHashes {
     /// Compares each block of `region` with the same block of what was saved under its name, and of what was saved from
     /// its address: programs swap pointers.
     pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {

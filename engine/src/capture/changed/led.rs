@@ -1,5 +1,5 @@
-//! What of a shard is led to where it is saved once more: on a farther level, or by the holder of a copy, which have an older
-//! revision of their own. What is as it was there need not be carried there.
+//! Leading a shard to blocks that are there already, where it is saved once more: on a farther level, or by the holder of a
+//! copy. These have an older revision of their own, and a block that is as it was there need not be carried again.
 //!
 //! What must hold: a block is led to only if its hash is the same; each block of the older revision by one block at most.
 
@@ -17,12 +17,12 @@ use std::ops::Range;
 /// A shard that leads to an older revision of the portion that it is saved in.
 #[derive(Debug)]
 pub(crate) struct Led {
-    /// In a log of what is carried, behind which lies what is shared.
+    /// The contents, in a log of the blocks that are carried, behind which follow those that are shared.
     pub(crate) contents: Contents,
     pub(crate) shared: Vec<Run>,
-    /// Of each block of the whole log its number in that log.
+    /// For each block of the whole log, its number in the log of what is carried.
     places: Vec<u64>,
-    /// The hashes of the shared ones, in their order there.
+    /// The hashes of the shared blocks, in their order in that log.
     rows: Vec<u8>,
 }
 
@@ -235,7 +235,7 @@ mod tests {
                 }
             });
             assert!(found.eq(content.iter().map(|content| hash_of(*content).to_vec())), "seed {seed}");
-            // What is neither carried nor there is noticed.
+            // A block that is neither carried nor there already is noticed.
             if let Some(first) = carried.first().filter(|first| first.contains(&log[0])) {
                 let less: Vec<_> = carried.iter().filter(|range| *range != first).cloned().collect();
                 let less = Led::new(&contents, &less, &old);

@@ -16,8 +16,8 @@ mod plan;
 mod written;
 
 pub(crate) use base::{Base, Lies};
-pub(crate) use early::Early;
-pub(crate) use hashes::{Hashes, audit};
+pub(crate) use early::EarlyBlocks;
+pub(crate) use hashes::{ByHashes, audit};
 pub(crate) use late::Late;
 pub(crate) use led::{Led, differing};
 pub(crate) use pages::PageTracker;

@@ -14,7 +14,7 @@ mod tests;
 use crate::{
     capture::{
         mappings::{Kind, kind_of},
-        userfaultfd::{Found, Pagemap, Protection, Wanted, page_bytes},
+        userfaultfd::{Pagemap, Protection, ScannedPages, WantedPages, page_bytes},
     },
     device::{HUGE_PAGE, forks},
 };
@@ -30,7 +30,7 @@ pub(crate) struct PageTracker {
     page_bytes: usize,
     /// By where they begin, what is watched; they do not overlap.
     watched: BTreeMap<usize, Watched>,
-    found: Vec<Found>,
+    found: Vec<ScannedPages>,
     /// The descriptors are those of one process, whose memory they mean in its children, too.
     forks: u32,
 }
@@ -39,7 +39,7 @@ pub(crate) struct PageTracker {
 struct Watched {
     end: usize,
     kind: Kind,
-    /// Whether all of its pages were protected, and stayed so until they were told of.
+    /// Whether all pages of the range were protected, and stayed so until they were told of.
     is_known: bool,
 }
 
@@ -54,7 +54,7 @@ impl PageTracker {
         })?;
         let pagemap = Pagemap::open().map_err(|e| format!("/proc/self/pagemap: {e}"))?;
         let page_bytes = page_bytes();
-        let found = vec![Found::default(); FOUND_MAX];
+        let found = vec![ScannedPages::default(); FOUND_MAX];
         let mut tracker =
             PageTracker { protection, pagemap, page_bytes, watched: BTreeMap::new(), found, forks: forks() };
         tracker.try_out()?;
@@ -144,9 +144,9 @@ impl PageTracker {
         }
         let (begun, pages) = (out.len(), self.inside(range));
         let watched = self.watched_at(range).ok_or("it is not watched")?;
-        // Only when all of it is protected and told is it known.
+        // The range counts as known only once all of it is protected and told of.
         let was_known = std::mem::replace(&mut watched.is_known, false);
-        let wanted = if watched.kind == Kind::OfFile { Wanted::WrittenOrOfFile } else { Wanted::Written };
+        let wanted = if watched.kind == Kind::OfFile { WantedPages::WrittenOrOfFile } else { WantedPages::Written };
         let told = if pages.is_empty() {
             add(out, begun, range.clone());
             Ok(())
@@ -186,7 +186,7 @@ impl PageTracker {
     fn scan(
         &mut self,
         mut pages: Range<usize>,
-        wanted: Wanted,
+        wanted: WantedPages,
         out: &mut Vec<Range<usize>>,
         begun: usize,
     ) -> io::Result<()> {

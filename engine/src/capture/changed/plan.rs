@@ -19,7 +19,7 @@ use std::ops::Range;
 /// reading slows down.
 const PARTS_FEW: u64 = 4096;
 pub(super) const PARTS_PER_BLOCKS: u64 = 4;
-/// Of what changed, so much more may be written, and of all that is protected besides.
+/// How much more than what changed may be written: this share of what changed, and this share of all that is protected.
 const MORE_OF_CHANGED: u64 = 4;
 const MORE_OF_ALL: u64 = 1024;
 
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) shared: Vec<Run>,
     /// How many blocks the runs before each have.
     before: Vec<u64>,
-    /// Of what is staged.
+    /// The size of what is staged.
     pub(crate) size: Size,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartPlace {
     Staged,
-    /// In blocks of the base, of which the first has this number among all that is shared.
+    /// The bytes are blocks of the base, the first of which has this number among all blocks that are shared.
     Shared(u64),
-    /// Zeros are told, and lie nowhere.
+    /// The bytes are zeros, which are only noted, and lie nowhere.
     Nowhere,
 }
 
@@ -57,7 +57,7 @@ impl Part {
         self.place == PartPlace::Staged
     }
 
-    /// Where it has to begin in the log, if it is staged.
+    /// The alignment at which the part has to begin in the log, if it is staged.
     pub(crate) fn alignment(&self) -> u64 {
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
     }
@@ -169,7 +169,7 @@ fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
     all
 }
 
-/// The same blocks, each of the base once.
+/// The blocks `clean` without those that would lead to a block of the base a second time.
 pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     let mut stretches: Vec<(u64, u64)> =
         clean.iter().flat_map(|clean| stored(clean)).map(|lies| (lies.at, lies.at + lies.count)).collect();

@@ -3,26 +3,26 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, Changes, Hashes, Lies, PageTracker, Told};
+use super::{Base, ByHashes, Changes, Lies, PageTracker, Told};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
 };
 use std::{collections::HashMap, ops::Range};
 
-/// Of smaller regions it costs less to hash them.
+/// Regions with fewer bytes than this are hashed: that costs less than asking for their pages.
 const TRACKED_BYTES_MIN: u64 = 16 * BLOCK_BYTES;
 
 #[derive(Debug)]
 pub(crate) struct Written {
     tracker: PageTracker,
-    hashes: Hashes,
+    hashes: ByHashes,
     /// Which region lay where when it was staged: by its first byte its name, and where it ended.
     lay: HashMap<usize, (usize, String)>,
     watched: Vec<Range<usize>>,
     /// What was found written between two checkpoints, by where what is watched begins; ascending.
     between: HashMap<usize, Vec<Range<usize>>>,
-    /// What nobody was told yet who looks between checkpoints.
+    /// What was found written and has not been told to whoever looks between checkpoints.
     told: Vec<Told>,
 }
 
@@ -89,7 +89,7 @@ impl Changes for Written {
             });
             match (written.flatten(), lay) {
                 (Some(written), Some(name)) if is_since => {
-                    // What was saved from here, under whatever name.
+                    // The base may have saved this memory under another name.
                     let is_same = |lies: &[Lies], block| is_as_saved(region, base, lies, block);
                     let clean = |lies| without(lies, region, &written, |block| is_same(lies, block));
                     base.lies(name).map(clean).unwrap_or_default()
@@ -132,7 +132,7 @@ impl Changes for Written {
     }
 
     fn saved(&mut self, regions: &[Region]) {
-        // Who does not look between checkpoints never asks.
+        // Where nobody looks between checkpoints, nobody ever asks for this.
         self.told.clear();
         self.hashes.saved(regions);
         let lie = regions.iter().filter_map(|region| Some((range_of(region)?, region.description.name.clone())));

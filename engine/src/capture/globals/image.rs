@@ -156,7 +156,7 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
             kind if kind == copy => others.push(at..at + dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?),
             kind if kind == relative => inner.push(at),
             kind if kind == absolute => outer.push(at),
-            // Any other fills an entry of the loader's tables, for what lies in a library.
+            // A relocation of any other type fills an entry of the loader's tables, for something in a library.
             _ => others.push(at..at + WORD),
         }
     }
@@ -222,7 +222,7 @@ impl<'a> Dynamic<'a> {
         found.next().ok_or_else(|| odd(format_args!("{bytes} bytes at {at:#x} are not in it")))
     }
 
-    /// What lies at the address of one entry, as long as another one says.
+    /// The bytes at the address that one entry of the loader's list gives, as many as another entry says.
     fn table<T: object::pod::Pod>(&self, [at, bytes]: [elf::DynamicTag; 2]) -> std::result::Result<&'a [T], String> {
         let (Some(at), Some(bytes)) = (self.value(at), self.value(bytes)) else { return Ok(&[]) };
         slice_from_all_bytes(self.bytes(at, bytes)?).map_err(|()| odd("a table that is cut short"))

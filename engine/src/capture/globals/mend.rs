@@ -1,6 +1,6 @@
 //! Pointers among the variables, after a restore has put back what they were in another run.
 
-use super::{Found, Globals, addresses_of};
+use super::{Globals, OwnVariables, addresses_of};
 use crate::capture::regions::Regions;
 use std::ptr;
 
@@ -8,7 +8,7 @@ const WORD: usize = 8;
 
 /// What is noted before a restore, and is needed once the variables are filled.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptPointers {
     /// The addresses of now.
     now: Vec<u64>,
     /// The variables that hold the session.
@@ -26,10 +26,10 @@ struct Stale {
 
 impl Globals {
     /// Notes what a restore must not lose, before it fills the variables, and once the addresses of now are noted.
-    pub(crate) fn keep(&self, regions: &Regions) -> Kept {
-        let Some(found) = &self.found else { return Kept::default() };
+    pub(crate) fn keep(&self, regions: &Regions) -> KeptPointers {
+        let Some(found) = &self.found else { return KeptPointers::default() };
         let handles = found.addresses.handles();
-        let mut kept = Kept { now: found.addresses.all(), ..Kept::default() };
+        let mut kept = KeptPointers { now: found.addresses.all(), ..KeptPointers::default() };
         found.words(regions, |at, value| {
             if handles.contains(&value) {
                 kept.handles.push((at, value));
@@ -41,7 +41,7 @@ impl Globals {
 
     /// Mends the pointers after a restore, of which `has_filled` says whether it has put all variables back. Returns what to
     /// tell the user.
-    pub(crate) fn mend(&self, regions: &Regions, kept: Kept, has_filled: bool) -> Option<String> {
+    pub(crate) fn mend(&self, regions: &Regions, kept: KeptPointers, has_filled: bool) -> Option<String> {
         let found = self.found.as_ref()?;
         let stale = if has_filled { found.mend(regions, &kept) } else { Stale::default() };
         kept.handles.iter().for_each(|(at, value)| write(*at, *value));
@@ -56,8 +56,8 @@ impl Globals {
     }
 }
 
-impl Found {
-    fn mend(&self, regions: &Regions, kept: &Kept) -> Stale {
+impl OwnVariables {
+    fn mend(&self, regions: &Regions, kept: &KeptPointers) -> Stale {
         let was = self.addresses.all();
         let (old, new) = (was[0], kept.now[0]);
         let length = self.image.loaded.end - self.image.loaded.start;

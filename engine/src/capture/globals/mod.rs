@@ -35,11 +35,11 @@ const NOTE: &str = "globals/program";
 #[derive(Debug, Default)]
 pub(crate) struct Globals {
     left_out: Vec<Range>,
-    found: Option<Found>,
+    found: Option<OwnVariables>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct OwnVariables {
     image: Image,
     addresses: Addresses,
     pieces: Vec<Piece>,
@@ -102,7 +102,7 @@ impl Globals {
             protected.push(unsafe { Region::new(name, range.start as *mut u8, range.end - range.start)? });
         }
         notes.set(NOTE, &image.identity)?;
-        self.found = Some(Found { image, addresses, pieces });
+        self.found = Some(OwnVariables { image, addresses, pieces });
         Ok(protected)
     }
 

@@ -18,8 +18,8 @@ const PLACES_AT: usize = 0x2000_0000_0000;
 const PLACE_BYTES: usize = 4 << 30;
 const PLACES: u64 = 8192;
 
-/// All that only the program's instructions write.
-static PROTECTABLE: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
+/// All memory of Mainstay's that nothing but the program's instructions writes.
+static PROTECTABLE: Mutex<Vec<Weak<OwnMapping>>> = Mutex::new(Vec::new());
 
 /// What the program says of memory that Mainstay allocates for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub struct Allocated {
     pub same_address: bool,
 }
 
-/// Zeros at first; given back when nobody has it any more, and nobody copies it.
+/// Memory that Mainstay has allocated: zeros at first. It is given back once nobody has it any more, and nobody copies it.
 #[derive(Debug, Clone)]
-pub struct OwnMemory(Arc<Allocation>);
+pub struct OwnMemory(Arc<OwnMapping>);
 
 impl OwnMemory {
     /// Memory for `bytes` bytes of the region `name`.
@@ -42,7 +42,7 @@ impl OwnMemory {
         let wanted =
             usize::try_from(bytes).map_err(|_| Error::argument(region(), format!("{bytes} bytes of memory")))?;
         let at = how.same_address.then(|| place_of(name));
-        let allocation = Allocation::new(wanted, at).map_err(|error| match at {
+        let allocation = OwnMapping::new(wanted, at).map_err(|error| match at {
             Some(at) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let why =
                     format!("other memory lies at {at:#x}, the address that belongs to this name; take another name");
@@ -65,7 +65,7 @@ impl OwnMemory {
 }
 
 /// All memory of this process that may be protected from writes.
-pub(super) fn protectable() -> Vec<Arc<Allocation>> {
+pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
     PROTECTABLE.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
 }
 
@@ -77,27 +77,27 @@ fn place_of(name: &str) -> usize {
 }
 
 #[derive(Debug)]
-pub(crate) struct Allocation {
+pub(crate) struct OwnMapping {
     at: *mut u8,
     bytes: usize,
 }
 
 // SAFETY: it is memory like any other; who uses it says how.
 #[allow(unsafe_code)]
-unsafe impl Send for Allocation {}
+unsafe impl Send for OwnMapping {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
-unsafe impl Sync for Allocation {}
+unsafe impl Sync for OwnMapping {}
 
 #[allow(unsafe_code)]
-impl Allocation {
+impl OwnMapping {
     /// At least `bytes` bytes, at an address of a huge page. With `at`, at that address: `AlreadyExists`, if something
     /// is there. Where the system has no huge pages left it is made of others.
-    pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<Allocation> {
+    pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<OwnMapping> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE).ok_or_else(too_large)?;
         let allocation = match at {
-            Some(at) => Allocation { at: map(at as *mut u8, bytes, libc::MAP_FIXED_NOREPLACE)?, bytes },
+            Some(at) => OwnMapping { at: map(at as *mut u8, bytes, libc::MAP_FIXED_NOREPLACE)?, bytes },
             None => {
                 let from = map(ptr::null_mut(), bytes.checked_add(HUGE_PAGE).ok_or_else(too_large)?, 0)?;
                 let before = from.align_offset(HUGE_PAGE);
@@ -107,7 +107,7 @@ impl Allocation {
                         libc::munmap(from.cast(), before);
                     }
                     libc::munmap(from.add(before + bytes).cast(), HUGE_PAGE - before);
-                    Allocation { at: from.add(before), bytes }
+                    OwnMapping { at: from.add(before), bytes }
                 }
             }
         };
@@ -120,7 +120,7 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Its addresses.
+    /// The addresses of the memory.
     pub(crate) fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + self.bytes
     }
@@ -130,7 +130,7 @@ impl Allocation {
     }
 }
 
-impl Drop for Allocation {
+impl Drop for OwnMapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and who had it from us is done with it.
@@ -166,18 +166,18 @@ mod tests {
 
     #[test]
     fn an_allocation_has_a_name_and_comes_back_at_its_address() {
-        let first = Allocation::new(3 << 20, None).unwrap();
+        let first = OwnMapping::new(3 << 20, None).unwrap();
         let range = first.range();
         assert!(range.start.is_multiple_of(HUGE_PAGE) && range.len() == 4 << 20);
         assert_eq!(first.address() as usize, range.start);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.starts_with(&format!("{:x}-", range.start))).unwrap();
         assert!(line.ends_with("[anon:mainstay]") || !line.contains("[anon"), "{line}");
-        assert_eq!(Allocation::new(1, Some(range.start)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert!(Allocation::new(usize::MAX, None).is_err());
+        assert_eq!(OwnMapping::new(1, Some(range.start)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(OwnMapping::new(usize::MAX, None).is_err());
         // Far from where the system puts things, so that no other test has it meanwhile.
         let at = 0x4a00_0000_0000;
-        drop(Allocation::new(1, Some(at)).unwrap());
-        assert_eq!(Allocation::new(1, Some(at)).unwrap().range(), at..at + HUGE_PAGE);
+        drop(OwnMapping::new(1, Some(at)).unwrap());
+        assert_eq!(OwnMapping::new(1, Some(at)).unwrap().range(), at..at + HUGE_PAGE);
     }
 }

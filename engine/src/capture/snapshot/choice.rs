@@ -4,7 +4,7 @@
 
 use std::{fs, time::Duration};
 
-/// A copy of less is over before a clone can be: that takes some hundred microseconds at least.
+/// A copy of fewer bytes is over before a clone can be made, which takes some hundred microseconds at least.
 const BYTES_MIN: u64 = 4 << 20;
 /// What is expected before anything was measured, of a machine that copies 16 GB/s.
 const COPY_NS_PER_BYTE: f64 = 0.06;
@@ -15,17 +15,17 @@ const TABLE_KIB: u64 = 2048;
 const FORGOTTEN: f64 = 0.125;
 
 #[derive(Debug)]
-pub(crate) struct Choice {
+pub(crate) struct SnapshotChoice {
     /// From how many bytes on, if the user says that.
     from: Option<u64>,
     copy_ns_per_byte: f64,
     clone_ns_per_table: f64,
 }
 
-impl Choice {
+impl SnapshotChoice {
     /// `from`: from how many bytes on a snapshot is taken; where it is faster, if `None`.
-    pub(crate) fn new(from: Option<u64>) -> Choice {
-        Choice { from, copy_ns_per_byte: COPY_NS_PER_BYTE, clone_ns_per_table: CLONE_NS_PER_TABLE }
+    pub(crate) fn new(from: Option<u64>) -> SnapshotChoice {
+        SnapshotChoice { from, copy_ns_per_byte: COPY_NS_PER_BYTE, clone_ns_per_table: CLONE_NS_PER_TABLE }
     }
 
     /// Whether a clone is to be made for `bytes` bytes, and how many tables it then has.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn little_memory_of_a_large_program_is_copied_and_much_is_not() {
-        let mut choice = Choice::new(None);
+        let mut choice = SnapshotChoice::new(None);
         assert!(choice.expects_less(512, GIB));
         assert!(!choice.expects_less(64 * 512, GIB));
         assert!(!choice.expects_less(512, GIB / 8));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_was_slow_once_is_tried_again() {
-        let mut choice = Choice::new(None);
+        let mut choice = SnapshotChoice::new(None);
         choice.note_clone(512, Duration::from_secs(1));
         let refused = (0..1000).take_while(|_| !choice.expects_less(512, GIB)).count();
         assert!((1..100).contains(&refused), "{refused}");
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn the_user_says_from_where_on() {
-        assert!(Choice::new(None).of_clone(BYTES_MIN - 1).is_none());
-        let mut always = Choice::new(Some(0));
+        assert!(SnapshotChoice::new(None).of_clone(BYTES_MIN - 1).is_none());
+        let mut always = SnapshotChoice::new(Some(0));
         assert!(always.of_clone(1).is_some_and(|tables| tables > 0) && always.of_clone(0).is_none());
-        assert!(Choice::new(Some(10)).of_clone(9).is_none());
+        assert!(SnapshotChoice::new(Some(10)).of_clone(9).is_none());
     }
 }

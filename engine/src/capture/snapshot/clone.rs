@@ -60,7 +60,7 @@ impl Cloned {
     /// Whether it is copied; an error if it never will be. Some, once it has ended.
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
         let ended = self.process.poll_ended();
-        // The last thing that it does before it ends.
+        // To tell this is the last thing that the child does before it ends.
         let is_over = ended.is_some() || self.words.state() == State::Done;
         is_over.then(|| self.outcome(ended))
     }

@@ -9,8 +9,8 @@ mod clone;
 mod protect;
 
 pub use allocation::{Allocated, OwnMemory};
-use allocation::{Allocation, protectable};
-pub(crate) use choice::Choice;
+use allocation::{OwnMapping, protectable};
+pub(crate) use choice::SnapshotChoice;
 pub(crate) use clone::Cloned;
 pub(crate) use protect::Protected;
 
@@ -62,7 +62,7 @@ impl Transfer {
         self.bytes as u64
     }
 
-    /// Takes on `next` too, if that follows on both sides; says whether it did.
+    /// Takes in `next`, if that follows this transfer on both sides; returns whether it did.
     pub(crate) fn take_on(&mut self, next: &Transfer) -> bool {
         let follows = self.from.wrapping_add(self.bytes) == next.from && self.to.wrapping_add(self.bytes) == next.to;
         if follows {
@@ -85,7 +85,7 @@ impl Transfer {
 
 /// Which memory may be protected from writes, at one moment; it stays as long.
 #[derive(Debug)]
-pub(crate) struct Protectable(Vec<Arc<Allocation>>);
+pub(crate) struct Protectable(Vec<Arc<OwnMapping>>);
 
 impl Protectable {
     pub(crate) fn now() -> Protectable {
@@ -141,7 +141,7 @@ fn pages(range: &Range<usize>) -> Range<usize> {
     range.start / page * page..range.end.next_multiple_of(page)
 }
 
-/// The same ranges, in order, those that touch or overlap as one.
+/// The ranges in ascending order, with those that touch or overlap made one.
 fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut united: Vec<Range<usize>> = Vec::new();

@@ -44,7 +44,7 @@ struct Course {
     copied_bytes: AtomicU64,
 }
 
-/// By granules, what is not copied yet.
+/// For each granule that is not copied yet, what is to be copied of it.
 type Pending = BTreeMap<usize, Vec<Transfer>>;
 
 impl Protected {

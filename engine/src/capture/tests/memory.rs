@@ -9,19 +9,19 @@ use std::{
 
 pub(in crate::capture) const PAGE: usize = 4096;
 
-pub(in crate::capture) struct Memory {
+pub(in crate::capture) struct TestPages {
     at: *mut u8,
     pages: usize,
 }
 
 // SAFETY: tests say themselves which thread writes which byte.
 #[allow(unsafe_code)]
-unsafe impl Sync for Memory {}
+unsafe impl Sync for TestPages {}
 
 #[allow(unsafe_code)]
-impl Memory {
+impl TestPages {
     /// Private memory that was never touched, where huge pages fit.
-    pub(in crate::capture) fn new(pages: usize) -> Memory {
+    pub(in crate::capture) fn new(pages: usize) -> TestPages {
         let align = 512 * PAGE;
         let reserved = pages * PAGE + align;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -36,23 +36,23 @@ impl Memory {
                 libc::munmap(from.cast(), before);
             }
             libc::munmap(at.add(pages * PAGE).cast(), align - before);
-            Memory { at, pages }
+            TestPages { at, pages }
         }
     }
 
     /// As `mmap` makes it, at `at` if that is not null.
-    pub(in crate::capture) fn mapped(at: *mut u8, pages: usize, flags: libc::c_int, fd: libc::c_int) -> Memory {
+    pub(in crate::capture) fn mapped(at: *mut u8, pages: usize, flags: libc::c_int, fd: libc::c_int) -> TestPages {
         let fixed = if at.is_null() { 0 } else { libc::MAP_FIXED };
         // SAFETY: new, or in place of memory that the test gives up.
         let at =
             unsafe { libc::mmap(at.cast(), pages * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags | fixed, fd, 0) };
         assert_ne!(at, libc::MAP_FAILED);
-        Memory { at: at.cast(), pages }
+        TestPages { at: at.cast(), pages }
     }
 
     /// With huge pages, each written to.
-    pub(in crate::capture) fn huge(pages: usize) -> Memory {
-        let memory = Memory::new(pages);
+    pub(in crate::capture) fn huge(pages: usize) -> TestPages {
+        let memory = TestPages::new(pages);
         memory.advise(0..pages, libc::MADV_HUGEPAGE);
         memory.write_each(0..pages);
         memory
@@ -113,7 +113,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for TestPages {
     fn drop(&mut self) {
         self.unmap(0..self.pages);
     }

@@ -5,7 +5,7 @@ use super::{
         RankRecord, Sealed, SealedPlan, SealedTarget, ShardRecord, list,
         record_layout::{CONTROL_AT, Owner, Parts, SegmentFound, ShardFound},
         remove,
-        staged::Staged,
+        staged::StagedShards,
     },
     peer::Peer,
     *,
@@ -456,7 +456,7 @@ fn a_record_that_cannot_be_read_is_missed() {
                 assert!(!is_sealed || (is_survived && says.is_none()), "{says:?}");
                 continue;
             };
-            let Staged { sealed, lost } = dead.staged().unwrap();
+            let StagedShards { sealed, lost } = dead.staged().unwrap();
             let told: Vec<String> = lost.iter().map(ToString::to_string).collect();
             assert_eq!((sealed.len(), told.len()), if says.is_none() { (1, 0) } else { (0, 1) }, "{told:?}");
             assert!(says.is_none_or(|says| told[0].starts_with("revision 8, ") && told[0].contains(says)), "{told:?}");

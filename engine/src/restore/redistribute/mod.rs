@@ -21,9 +21,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Range};
 
-/// A shard as ranks tell each other of it: without its extents, which only those need that read it.
+/// A shard as ranks describe it to each other: without its extents, which only the ranks that read it need.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Saved {
+pub(crate) struct SavedShard {
     pub(crate) entry: Entry,
     pub(crate) items: Vec<Item>,
     pub(crate) notes: Vec<Note>,
@@ -43,11 +43,11 @@ pub(super) struct Move<'a> {
     rows: Rows,
 }
 
-impl Saved {
-    pub(crate) fn of(entry: &Entry, manifest: &Manifest) -> Saved {
+impl SavedShard {
+    pub(crate) fn of(entry: &Entry, manifest: &Manifest) -> SavedShard {
         let items = manifest.items.iter().map(|item| Item { extents: Vec::new(), ..item.clone() }).collect();
         let annex = &manifest.annex;
-        Saved { entry: entry.clone(), items, notes: annex.notes.clone(), outputs: annex.outputs.clone() }
+        SavedShard { entry: entry.clone(), items, notes: annex.notes.clone(), outputs: annex.outputs.clone() }
     }
 
     pub(crate) fn item(&self, name: &str) -> Option<&Item> {

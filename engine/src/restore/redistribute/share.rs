@@ -1,6 +1,6 @@
 //! Which rank gets what of a revision that other ranks have saved.
 
-use super::{Redistribution, Saved};
+use super::{Redistribution, SavedShard};
 use crate::{
     boxes::{Cells, Rows, Uncovered, cover},
     capture::Region,
@@ -21,7 +21,7 @@ pub(crate) struct Sharing<'a> {
     pub(crate) path: &'a str,
     pub(crate) revision: u64,
     /// All shards of the revision, by number.
-    pub(crate) shards: &'a [Saved],
+    pub(crate) shards: &'a [SavedShard],
     /// The shards whose bytes are in this rank's sight.
     pub(crate) in_sight: BTreeSet<u32>,
     /// Hashes of the items without a place, by shard and name; of those that all shards have.
@@ -66,7 +66,7 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
     }
 }
 
-/// What fills the one box `region`, which need not be a rank's.
+/// Which bytes fill the one box `region`, which need not belong to a rank.
 pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Redistribution<'a>> {
     let (items, mut wanted) = (sharing.items(&region.description.name), Redistribution::default());
     sharing.check_alike(region, &items)?;
@@ -87,7 +87,7 @@ impl<'s> Sharing<'s> {
 
     /// The shards that have the item, in their order.
     fn items(&self, name: &str) -> Vec<(u32, &'s Item)> {
-        let of = |shard: &'s Saved| {
+        let of = |shard: &'s SavedShard| {
             let item = shard.item(name).filter(|item| item.kind != ItemKind::Stream)?;
             Some((shard.entry.shard, item))
         };
@@ -168,8 +168,8 @@ impl<'s> Sharing<'s> {
         Error::RegionMissing { name: name.to_owned(), why }
     }
 
-    /// An item without a place: this rank's own, or, of another number of ranks, what all of them had alike, or
-    /// what only rank 0 had.
+    /// The bytes for an item without a place: what this rank had saved; or, where the number of ranks has changed, what all
+    /// ranks had alike, or what only rank 0 had.
     fn whole<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
         let now = &region.description;
         let candidates: Vec<&(u32, &Item)> = if self.same_ranks() {
@@ -209,7 +209,7 @@ impl<'s> Sharing<'s> {
         };
         let [(first, one), others @ ..] = items else { return Ok(()) };
         if self.shards.len() == 1 {
-            // What the only rank of a job had, all of its ranks had.
+            // In a job of one rank, what that rank had is what all ranks had.
             return Ok(());
         }
         if others.is_empty() {
@@ -236,7 +236,7 @@ impl<'s> Sharing<'s> {
     /// The lengths of those of this rank's output files that the revision knows.
     fn outputs(&self, named: &[Vec<u8>]) -> Result<Vec<OutputLength>> {
         let mut lengths: Vec<OutputLength> = Vec::new();
-        let own = |shard: &&Saved| !self.same_ranks() || shard.entry.shard == self.rank;
+        let own = |shard: &&SavedShard| !self.same_ranks() || shard.entry.shard == self.rank;
         for output in self.shards.iter().filter(own).flat_map(|shard| &shard.outputs) {
             match lengths.iter().find(|known| known.name == output.name) {
                 Some(known) if known.bytes != output.bytes && named.contains(&output.name) => {

@@ -2,7 +2,7 @@
 //! publishes it there.
 
 use super::{
-    post::{Memory, Piece},
+    post::{Landing, Piece},
     words::Announced,
 };
 use crate::{
@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex};
 const BLOCKS_MAX: u64 = 1 << 40;
 
 /// A shard that another rank sends: the copy of a ward's shard on one level, or one that this rank is to read.
-pub(super) struct Held {
-    pub(super) from: usize,
+pub(in crate::session) struct HeldShard {
+    pub(in crate::session) from: usize,
     shard: u32,
     state: State,
 }
@@ -54,24 +54,24 @@ struct Coming {
     lacking: usize,
 }
 
-impl Held {
+impl HeldShard {
     /// The shard of a ward, which is to be saved at `site`.
-    pub(super) fn new(ward: usize, site: Site, size: Size) -> Held {
-        Held { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
+    pub(in crate::session) fn new(ward: usize, site: Site, size: Size) -> HeldShard {
+        HeldShard { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
     }
 
     /// A shard of the level on `device` that `from` sends, to be read.
-    pub(super) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> Held {
-        Held { from, shard, state: State::Awaited(Place::Memory(device)) }
+    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> HeldShard {
+        HeldShard { from, shard, state: State::Awaited(Place::Memory(device)) }
     }
 
     /// The ward gives up.
-    pub(super) fn give_up(&mut self, error: Error) {
+    pub(in crate::session) fn give_up(&mut self, error: Error) {
         self.state = State::GivenUp(error);
     }
 
     /// What is to be told: a failure, unless the ward gave up, which tells it.
-    pub(super) fn failure(&self) -> Result<()> {
+    pub(in crate::session) fn failure(&self) -> Result<()> {
         match &self.state {
             State::GivenUp(_) => Ok(()),
             _ => self.poll().unwrap_or(Ok(())),
@@ -79,7 +79,7 @@ impl Held {
     }
 
     /// What the pieces that the ward announces go to.
-    pub(super) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
+    pub(in crate::session) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
         let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;
         let unasked =
             || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
@@ -113,8 +113,8 @@ impl Held {
             let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes).ok());
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
-                Some(mapped) => Memory::Portion(mapped),
-                None => Memory::Own(room_for(bytes)?, bytes),
+                Some(mapped) => Landing::Portion(mapped),
+                None => Landing::Own(room_for(bytes)?, bytes),
             };
             Ok(Piece { level, at, memory })
         };
@@ -125,18 +125,18 @@ impl Held {
     }
 
     /// A piece has come.
-    pub(super) fn take(&mut self, Piece { at, memory, .. }: Piece) {
+    pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece) {
         if let State::Coming(coming) = &mut self.state {
             coming.lacking -= 1;
             match memory {
-                Memory::Portion(mapped) => coming.arrived.in_place(at, mapped),
-                Memory::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
+                Landing::Portion(mapped) => coming.arrived.in_place(at, mapped),
+                Landing::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
             }
         }
     }
 
     /// Has the copy published by `finish` if all of it has come.
-    pub(super) fn finish(&mut self, finish: impl FnOnce(Arc<Shard>, Arrived)) {
+    pub(in crate::session) fn finish(&mut self, finish: impl FnOnce(Arc<Shard>, Arrived)) {
         if !matches!(&self.state, State::Coming(coming) if coming.lacking == 0) {
             return;
         }
@@ -156,12 +156,12 @@ impl Held {
     }
 
     /// Whether all of it has come, or nothing more comes.
-    pub(super) fn is_there(&self) -> bool {
+    pub(in crate::session) fn is_there(&self) -> bool {
         !matches!(self.state, State::Awaited(_) | State::Coming(_))
     }
 
     /// Where the shard lies, once it is published.
-    pub(super) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
+    pub(in crate::session) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
         match &self.state {
             State::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
             State::Failed(error) | State::GivenUp(error) => Err(error.clone()),
@@ -172,7 +172,7 @@ impl Held {
     }
 
     /// What became of the copy, without waiting; `None` while it is under way.
-    pub(super) fn poll(&self) -> Option<Result<()>> {
+    pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Awaited(_) | State::Coming(_) => None,
             State::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),

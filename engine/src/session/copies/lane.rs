@@ -3,7 +3,7 @@
 
 use super::{
     post::Post,
-    words::{Announced, Word},
+    words::{Announced, CopyWord},
 };
 use crate::{
     capture::{Base, Contents, LogPlaces, differing},
@@ -27,19 +27,19 @@ const PIECE_BYTES: u64 = 8 << 20;
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// The way of one shard to one holder.
-pub(super) struct Lane {
+pub(in crate::session) struct CopyLane {
     /// The number of the level that the copy is for.
-    pub(super) level: usize,
-    pub(super) holder: usize,
-    pub(super) state: State,
+    level: usize,
+    holder: usize,
+    state: State,
     /// What the holder has as its newest complete revision, where blocks of that are not sent once more.
-    pub(super) old: Option<(RevisionKey, Arc<Base>)>,
+    old: Option<(RevisionKey, Arc<Base>)>,
     /// What was sent, to be the next `old`; only if `remembers`.
     pub(super) sent: Option<Arc<Base>>,
-    pub(super) remembers: bool,
+    remembers: bool,
 }
 
-pub(super) enum State {
+enum State {
     /// Waits for the source to be published.
     Waiting(Result<Source>),
     Sent,
@@ -50,30 +50,42 @@ pub(super) enum State {
 }
 
 /// Blocks, which stay as they are until they are sent.
-enum Blocks {
+enum SentBlocks {
     Mapped(Mapped),
     Read(Aligned),
 }
 
 /// A part of them.
-pub(super) struct Stretch {
-    of: Arc<Blocks>,
+pub(in crate::session) struct Stretch {
+    of: Arc<SentBlocks>,
     bytes: Range<usize>,
 }
 
 impl AsRef<[u8]> for Stretch {
     fn as_ref(&self) -> &[u8] {
         let all = match &*self.of {
-            Blocks::Mapped(mapped) => mapped.as_ref(),
-            Blocks::Read(read) => read,
+            SentBlocks::Mapped(mapped) => mapped.as_ref(),
+            SentBlocks::Read(read) => read,
         };
         &all[self.bytes.clone()]
     }
 }
 
-impl Lane {
+impl CopyLane {
+    /// The way of `source` to `holder`, for level number `level`. `old`: what the holder has already; `remembers`: what is sent
+    /// is to be that next time.
+    pub(in crate::session) fn new(
+        level: usize,
+        holder: usize,
+        source: Result<Source>,
+        old: Option<(RevisionKey, Arc<Base>)>,
+        remembers: bool,
+    ) -> CopyLane {
+        CopyLane { level, holder, state: State::Waiting(source), old, sent: None, remembers }
+    }
+
     /// Starts to send, if the source is published by now. An error is one of the group.
-    pub(super) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
+    pub(in crate::session) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
         let State::Waiting(source) = &self.state else { return Ok(()) };
         if source.as_ref().is_ok_and(|source| !source.is_ended()) {
             return Ok(());
@@ -85,12 +97,12 @@ impl Lane {
         self.state = match announced {
             Ok((announced, stretches, sent)) => {
                 self.sent = sent.filter(|_| self.remembers).map(Arc::new);
-                post.tell(group, self.holder, &Word::Shard(Box::new(announced)))?;
+                post.tell(group, self.holder, &CopyWord::Shard(Box::new(announced)))?;
                 stretches.into_iter().try_for_each(|stretch| post.send(group, self.holder, Box::new(stretch)))?;
                 State::Sent
             }
             Err(error) => {
-                post.tell(group, self.holder, &Word::GivenUp(self.level, Failure::from(&error)))?;
+                post.tell(group, self.holder, &CopyWord::GivenUp(self.level, Failure::from(&error)))?;
                 if has_source { State::Failed(error) } else { State::GivenUp(error) }
             }
         };
@@ -103,7 +115,7 @@ impl Lane {
     }
 
     /// Whether the lane has come to its end, but for messages under way.
-    pub(super) fn poll(&self) -> Option<Result<()>> {
+    pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Waiting(_) => None,
             State::Sent => Some(Ok(())),
@@ -113,7 +125,7 @@ impl Lane {
 }
 
 /// What is told of a shard, the pieces that follow, and what the holder has then. Blocks that are as in `old` are not sent.
-pub(super) fn announce(
+pub(in crate::session) fn announce(
     source: &Source,
     level: usize,
     key: RevisionKey,
@@ -176,20 +188,20 @@ fn cut(portion: &Portion, frames: &[Frame], blocks: &[Range<u64>]) -> Result<(Ve
             reader.read(portion, frames, range.start * BLOCK_BYTES, now)?;
             into = later;
         }
-        add(Stretch { of: Arc::new(Blocks::Read(read)), bytes: 0..total as usize });
+        add(Stretch { of: Arc::new(SentBlocks::Read(read)), bytes: 0..total as usize });
         rest = others;
     }
     Ok((pieces, stretches))
 }
 
-fn blocks_of(portion: &Portion, frames: &[Frame], blocks: &Range<u64>) -> Result<Blocks> {
+fn blocks_of(portion: &Portion, frames: &[Frame], blocks: &Range<u64>) -> Result<SentBlocks> {
     let count = blocks.end - blocks.start;
     let (at, bytes) = (blocks.start * BLOCK_BYTES, count * BLOCK_BYTES);
     let is_plain = frames_in(frames, free::Blocks { first: blocks.start, count }).is_empty();
     if is_plain && let Ok(mapped) = portion.map(at, bytes) {
-        return Ok(Blocks::Mapped(mapped));
+        return Ok(SentBlocks::Mapped(mapped));
     }
     let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
     FrameReader::default().read(portion, frames, at, &mut read[..bytes as usize])?;
-    Ok(Blocks::Read(read))
+    Ok(SentBlocks::Read(read))
 }

@@ -1,97 +1,52 @@
 //! Copies of shards on other nodes. A level's copy is a level of its own, whose portions the *holders* write, each those
 //! of its *wards*; a shard goes there from the blocks that its owner has published on the nearest level. `lane` is what
-//! a ward does, `held` what a holder does, `post` how messages travel, `words` what they say.
+//! a ward does, `held` what a holder does, `post` how messages travel, `words` what they say. Here nobody asks when: that
+//! is decided where the levels are known (`copying`, `again`, `fetch`).
 //!
 //! What must hold: a portion has one writer, its holder; messages are started and tested in calls of the program alone;
 //! ranks wait for them only where all are in one call; the blocks of the source stay until the last message is through.
 
-mod again;
-mod fetch;
 mod held;
 mod lane;
 mod post;
 mod roles;
 mod words;
 
-pub(super) use fetch::Search;
-pub(super) use post::Post;
+pub(super) use held::HeldShard;
+pub(super) use lane::{CopyLane, announce};
+pub(super) use post::{Letter, Post, room_for, word};
 pub(super) use roles::{can_exchange, holders};
+pub(super) use words::CopyWord;
 
-use super::{
-    agreement::Agreement,
-    entry::{Call, Entry},
-    inner::Inner,
-    level::{Level, LevelKind},
-    means::Means,
-    settle::Attempt,
-};
 use crate::{
-    capture::{Base, Size},
+    capture::Base,
     commit::RevisionKey,
     error::{Error, Result},
-    feed::Source,
-    ground::pause,
-    group::Group,
-    place::Site,
 };
-use held::Held;
-use lane::{Lane, State};
-use post::Letter;
 use std::sync::Arc;
-use words::Word;
-
-/// How far the copies that are under way have come on this rank.
-pub(super) struct Progress {
-    /// All messages are through.
-    messages: bool,
-    /// The copies in memory are there, or have failed.
-    in_memory: bool,
-    /// So are all others.
-    ended: bool,
-}
 
 /// A revision on its way to the holders.
 pub(super) struct Copying {
-    key: RevisionKey,
+    pub(super) key: RevisionKey,
     /// `None` if this rank has no holder on the level.
-    lane: Option<Lane>,
-    held: Vec<Held>,
+    pub(super) lane: Option<CopyLane>,
+    pub(super) held: Vec<HeldShard>,
     /// All messages of this rank are through.
-    is_through: bool,
+    pub(super) is_through: bool,
     /// The revision was complete before, and lies in more than one layout.
-    is_again: bool,
+    pub(super) is_again: bool,
 }
 
 impl Copying {
-    /// Begins to copy `source`, if there is one, to level number `index`, on which shards of wards go to these sites.
-    pub(super) fn begin(
-        post: &mut Post,
-        (level, index): (&Level, usize),
-        rank: usize,
-        key: RevisionKey,
-        source: Option<Result<Source>>,
-        sites: Vec<(usize, Site, Size)>,
-    ) -> Copying {
-        sites.iter().for_each(|(ward, ..)| post.expect(*ward));
-        let held = sites.into_iter().map(|(ward, site, size)| Held::new(ward, site, size)).collect();
-        let holder = level.writers.of(rank);
-        let is_newest = |key: RevisionKey| {
-            let newest = level.complete.first();
-            newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == level.layout_id())
-        };
-        let old = level.sent.clone().filter(|(key, _)| is_newest(*key));
-        let remembers = level.config.capture.is_incremental();
-        let lane = source.map(|source| {
-            let state = State::Waiting(source);
-            Lane { level: index, holder, state, old, sent: None, remembers }
-        });
+    /// The revision `key`, which goes from this rank by `lane`, and to the portions of what is `held` here.
+    pub(super) fn new(key: RevisionKey, lane: Option<CopyLane>, held: Vec<HeldShard>) -> Copying {
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
     /// What is to be told of this rank's part: a failure, unless the shard was given up before, which is told elsewhere.
     pub(super) fn failure(&self) -> Result<()> {
-        let lane = self.lane.iter().map(Lane::failure);
-        lane.chain(self.held.iter().map(Held::failure)).collect()
+        let lane = self.lane.iter().map(CopyLane::failure);
+        lane.chain(self.held.iter().map(HeldShard::failure)).collect()
     }
 
     pub(super) fn is_again(&self) -> bool {
@@ -113,168 +68,13 @@ impl Copying {
         if !self.is_through {
             return None;
         }
-        let lane = self.lane.iter().map(Lane::poll);
-        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(Held::poll)).collect();
+        let lane = self.lane.iter().map(CopyLane::poll);
+        let ended: Option<Vec<Result<()>>> = lane.chain(self.held.iter().map(HeldShard::poll)).collect();
         ended.map(|ended| ended.into_iter().collect())
     }
 }
 
-impl Inner {
-    /// Moves on with the messages between this rank, its holders and its wards. Never waits.
-    pub(super) fn progress(&mut self) -> Result<Progress> {
-        let Inner { means, epoch, levels, .. } = self;
-        let group = epoch.group.between_two();
-        let post = &mut epoch.post;
-        for level in levels.iter_mut() {
-            if let Some(Attempt::Copying(Copying { key, lane: Some(lane), .. })) = &mut level.saving {
-                lane.start(group, post, *key)?;
-            }
-        }
-        let wards: Vec<usize> = post.inboxes.keys().copied().collect();
-        for ward in wards {
-            while let Some(letter) = post.next(group, ward)? {
-                match letter {
-                    Letter::Length(length) => post.receive(group, ward, post::room_for(length, ward)?)?,
-                    Letter::Word(bytes) => match post::word(&bytes)? {
-                        Word::Size(_) => return Err(out_of_turn(ward)),
-                        Word::Shard(announced) => {
-                            let index = announced.level;
-                            let (held, key) = held_in(levels.iter_mut().nth(index), ward)?;
-                            for piece in held.take_on(*announced, key)? {
-                                post.receive(group, ward, Letter::Piece(piece))?;
-                            }
-                            let feeder = means.feeder(index)?;
-                            held.finish(|copy, arrived| feeder.finish(copy, arrived));
-                        }
-                        Word::GivenUp(index, failed) => {
-                            held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
-                        }
-                    },
-                    Letter::Piece(piece) => {
-                        let index = piece.level;
-                        let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
-                        held.take(piece);
-                        let feeder = means.feeder(index)?;
-                        held.finish(|copy, arrived| feeder.finish(copy, arrived));
-                    }
-                }
-            }
-        }
-        let mut are_through = post.is_through(group)?;
-        let (mut in_memory, mut ended) = (true, true);
-        for level in levels.iter_mut() {
-            if let Some(Attempt::Copying(copying)) = &mut level.saving {
-                let has_begun = copying.lane.as_ref().is_none_or(|lane| lane.poll().is_some());
-                copying.is_through = are_through && has_begun;
-                are_through &= has_begun;
-                let is_there = copying.poll().is_some();
-                in_memory &= is_there || level.kind != LevelKind::Memory;
-                ended &= is_there;
-            }
-        }
-        Ok(Progress { messages: are_through, in_memory, ended })
-    }
-
-    /// Brings the copies that are under way to their end, and settles them with all ranks, if there are any. Collective,
-    /// for a call that has arrived.
-    pub(super) fn finish_copies(&mut self, call: Call) -> Result<()> {
-        if !self.levels.iter().any(|level| level.is_copy() && level.under_feed.is_some()) {
-            return Ok(());
-        }
-        let entry = self.meet(call)?;
-        // A checkpoint waits for no disk: its copies are passed over as long as they are busy.
-        let is_enough = |now: &Progress| if call.begins() { now.messages && now.in_memory } else { now.ended };
-        self.drive(is_enough)?;
-        let ranks = self.epoch.group.size();
-        let mut mine = Agreement::default();
-        for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
-            *facts = level.facts();
-        }
-        let all = mine.reach(self.epoch.group.with(&entry))?;
-        for (level, facts) in self.levels.iter_mut().zip(&all.levels).filter(|(level, _)| level.is_copy()) {
-            level.settle_farther(facts, ranks);
-        }
-        self.levels.note_joint(self.epoch.group.rank());
-        Ok(())
-    }
-
-    /// Waits until what is under way on this rank has come as far as that, while the other ranks do the same.
-    fn drive(&mut self, is_enough: impl Fn(&Progress) -> bool) -> Result<()> {
-        let mut tries = 0;
-        while !is_enough(&self.progress()?) {
-            tries += 1;
-            pause(tries);
-        }
-        Ok(())
-    }
-
-    /// Copies the last revision now, as published (paper 002, section 3.1: coordinated and blocking), if that is what
-    /// the setting `exchange` says. Collective.
-    pub(super) fn copy_now(&mut self, call: Call) -> Result<()> {
-        if self.program.config.exchange != crate::config::Exchange::Blocking {
-            return Ok(());
-        }
-        // A shard that failed is told by the call that settles it.
-        drop(self.levels.nearest_mut().settle());
-        self.finish_copies(call)
-    }
-}
-
-/// Tells the holder on `level` how large this rank's next shard is, and hears it from the wards. Collective.
-pub(super) fn swap_sizes(
-    group: &dyn Group,
-    post: &mut Post,
-    level: &Level,
-    mine: &Size,
-    _: &Entry,
-) -> Result<Vec<Size>> {
-    let rank = group.rank();
-    let (holder, wards) = (level.writers.of(rank), level.writers.shards_of(rank));
-    if holder != rank {
-        post.tell(group, holder, &Word::Size(Box::new(mine.clone())))?;
-    }
-    wards.iter().for_each(|ward| post.expect(*ward));
-    let mut told: Vec<Option<Size>> = vec![None; wards.len()];
-    let mut tries = 0;
-    loop {
-        for (ward, told) in wards.iter().zip(&mut told) {
-            while let Some(letter) = post.next(group, *ward)? {
-                match letter {
-                    Letter::Length(length) => post.receive(group, *ward, post::room_for(length, *ward)?)?,
-                    Letter::Word(bytes) => match post::word(&bytes)? {
-                        Word::Size(size) => *told = Some(*size),
-                        _ => return Err(out_of_turn(*ward)),
-                    },
-                    Letter::Piece(_) => return Err(out_of_turn(*ward)),
-                }
-            }
-        }
-        if post.is_through(group)? {
-            break;
-        }
-        tries += 1;
-        pause(tries);
-    }
-    told.into_iter().zip(wards).map(|(size, ward)| size.ok_or_else(|| out_of_turn(ward))).collect()
-}
-
-fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut Held, RevisionKey)> {
-    match level.and_then(|level| level.saving.as_mut()) {
-        Some(Attempt::Copying(Copying { key, held, .. })) => {
-            held.iter_mut().find(|held| held.from == ward).map(|held| (held, *key)).ok_or_else(|| out_of_turn(ward))
-        }
-        _ => Err(out_of_turn(ward)),
-    }
-}
-
-fn out_of_turn(rank: usize) -> Error {
+/// A rank sends what it is not asked for.
+pub(super) fn out_of_turn(rank: usize) -> Error {
     Error::Internal { what: format!("rank {rank} sends what nobody waits for") }
-}
-
-impl Means {
-    /// What publishes on level number `level`.
-    fn feeder(&self, level: usize) -> Result<&crate::feed::Feeder> {
-        let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
-        level.checked_sub(1).and_then(|index| self.feeders.get(index)).ok_or_else(none)
-    }
 }

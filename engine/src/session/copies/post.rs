@@ -1,7 +1,7 @@
 //! Messages between a ward and its holder, which go on while both programs do. What lies between two ranks is one row of
 //! messages, whichever levels they belong to: a word says what the pieces after it are.
 
-use super::words::Word;
+use super::words::CopyWord;
 use crate::{
     device::Mapped,
     error::{Error, Result},
@@ -22,21 +22,21 @@ const END_MAX: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub(in crate::session) struct Post {
     outboxes: BTreeMap<usize, VecDeque<Message>>,
-    pub(super) inboxes: BTreeMap<usize, Inbox>,
+    inboxes: BTreeMap<usize, Inbox>,
     /// The first message that failed: what was to come with it and after it never does.
     failed: Option<Error>,
 }
 
 /// What this rank receives from a ward, in the order in which it is sent.
 #[derive(Default)]
-pub(super) struct Inbox {
+struct Inbox {
     under_way: VecDeque<Message>,
     /// How many words are still to come, each with its pieces.
     words: u32,
 }
 
 /// A message that is expected, with the memory that it fills.
-pub(super) enum Letter {
+pub(in crate::session) enum Letter {
     /// The length of the word that comes next.
     Length([u8; 8]),
     Word(Vec<u8>),
@@ -44,13 +44,13 @@ pub(super) enum Letter {
 }
 
 /// A stretch of a shard's log, of the level with this number.
-pub(super) struct Piece {
-    pub(super) level: usize,
+pub(in crate::session) struct Piece {
+    pub(in crate::session) level: usize,
     pub(super) at: u64,
-    pub(super) memory: Memory,
+    pub(super) memory: Landing,
 }
 
-pub(super) enum Memory {
+pub(in crate::session) enum Landing {
     /// A part of the portion that the piece belongs to.
     Portion(Mapped),
     /// So many bytes of this.
@@ -62,33 +62,38 @@ impl AsMut<[u8]> for Letter {
         match self {
             Letter::Length(bytes) => bytes,
             Letter::Word(bytes) => bytes,
-            Letter::Piece(Piece { memory: Memory::Portion(mapped), .. }) => mapped.as_mut(),
-            Letter::Piece(Piece { memory: Memory::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
+            Letter::Piece(Piece { memory: Landing::Portion(mapped), .. }) => mapped.as_mut(),
+            Letter::Piece(Piece { memory: Landing::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
         }
     }
 }
 
 impl Post {
     /// Starts to send a word to a holder: its length, and then the word.
-    pub(super) fn tell(&mut self, group: &dyn Group, to: usize, word: &Word) -> Result<()> {
+    pub(in crate::session) fn tell(&mut self, group: &dyn Group, to: usize, word: &CopyWord) -> Result<()> {
         let bytes = encode(word)?;
         self.send(group, to, Box::new((bytes.len() as u64).to_le_bytes()))?;
         self.send(group, to, Box::new(bytes))
     }
 
-    pub(super) fn send(&mut self, group: &dyn Group, to: usize, bytes: Outgoing) -> Result<()> {
+    pub(in crate::session) fn send(&mut self, group: &dyn Group, to: usize, bytes: Outgoing) -> Result<()> {
         let message = group.start_send(to, bytes)?;
         self.outboxes.entry(to).or_default().push_back(message);
         Ok(())
     }
 
+    /// The ranks from which this one has expected a word.
+    pub(in crate::session) fn senders(&self) -> Vec<usize> {
+        self.inboxes.keys().copied().collect()
+    }
+
     /// Expects a word more from a ward.
-    pub(super) fn expect(&mut self, from: usize) {
+    pub(in crate::session) fn expect(&mut self, from: usize) {
         self.inboxes.entry(from).or_default().words += 1;
     }
 
     /// The next letter from a ward that has come; `None` if none has. Never waits.
-    pub(super) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
+    pub(in crate::session) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
         self.check()?;
         let next = self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from));
         self.note(next)
@@ -104,12 +109,12 @@ impl Post {
     }
 
     /// Expects a letter from a ward behind those that are expected already.
-    pub(super) fn receive(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
+    pub(in crate::session) fn receive(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
         self.inboxes.entry(from).or_default().expect(group, from, letter)
     }
 
     /// Whether all that was started is through, and all that is expected has come. Never waits.
-    pub(super) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
+    pub(in crate::session) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
         self.check()?;
         let sent = self.are_sent(group);
         let sent = self.note(sent)?;
@@ -169,7 +174,7 @@ impl Inbox {
 }
 
 /// Room for a word whose length has come.
-pub(super) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
+pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
     let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
     let refused = |_| Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
     bytes.try_reserve_exact(length).map_err(refused)?;
@@ -177,6 +182,6 @@ pub(super) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
     Ok(Letter::Word(bytes))
 }
 
-pub(super) fn word(bytes: &[u8]) -> Result<Word> {
+pub(in crate::session) fn word(bytes: &[u8]) -> Result<CopyWord> {
     decode(bytes)
 }

@@ -1,12 +1,13 @@
 //! Who holds the copies of whose shards.
 
-use super::super::{domain::Domain, level::LevelKind};
 use crate::{
     error::{Error, ErrorKind, Result},
     ground::pause,
     group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
     mutant::{self, Mutant},
     remark::Remark,
+    session::domain::Domain,
+    space::LevelKind,
 };
 use std::collections::BTreeSet;
 
@@ -34,7 +35,9 @@ pub(in crate::session) fn holders(
         });
         return Ok(Vec::new());
     }
-    let rack = agree(group, failure_domain(|name| std::env::var_os(name), &host_name()))?;
+    let variable = |name: &str| mutant::told(name).or_else(|| std::env::var_os(name));
+    let rack = agree(group, failure_domain(variable, &host_name()))?;
+    let rack = rack.filter(|_| !mutant::is(Mutant::HolderInDomain));
     let told: Vec<(usize, Option<String>, bool)> = gather(group, &(domain.leader(), rack, holds))?;
     let seats: Vec<Seat> = told
         .iter()

@@ -9,7 +9,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
-pub(super) enum Word {
+pub(in crate::session) enum CopyWord {
     /// How large the ward's next shard is, at most.
     Size(Box<Size>),
     /// The pieces of a shard come next.
@@ -20,9 +20,9 @@ pub(super) enum Word {
 
 /// A shard as it was published at its owner.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Announced {
+pub(in crate::session) struct Announced {
     /// The number of the level that the copy is for.
-    pub(super) level: usize,
+    pub(in crate::session) level: usize,
     pub(super) key: RevisionKey,
     pub(super) shards: u32,
     /// The encoded `Contents`.

@@ -1,4 +1,4 @@
-//! How often it is looked at what was written: so seldom that the program loses at most a twentieth of its time by it.
+//! How often a session looks for what was written: so seldom that the program loses at most a twentieth of its time by it.
 
 use crate::ground::Instant;
 use std::time::Duration;

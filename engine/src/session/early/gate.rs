@@ -1,6 +1,6 @@
 //! Whether saving early goes on: it stops while it wastes more than it saves, and goes on once it would save more.
 
-use crate::predict::{Early, Outcome, Page};
+use crate::predict::{EarlyTally, Outcome, Page};
 
 /// Of what was, what an interval more leaves of it.
 const KEEPS: f64 = 0.5;
@@ -13,7 +13,7 @@ pub(super) struct Gate {
     wasted: f64,
     is_shut: bool,
     /// What saving early would come to, while it is shut.
-    rehearsed: Early,
+    rehearsed: EarlyTally,
 }
 
 impl Gate {

@@ -98,7 +98,7 @@ struct Live {
     /// Whether there was no room in the interval under way, and whether that was told once.
     is_full: bool,
     told_full: bool,
-    /// Whether a checkpoint has been taken since which it is looked what is written.
+    /// Whether a checkpoint has been taken, since which written pages are looked for.
     has_begun: bool,
     /// Nothing is written until the next interval begins.
     is_stopped: bool,
@@ -220,7 +220,7 @@ impl Early {
 
     /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
     /// that is nothing.
-    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::Early> {
+    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
         let mut live = lock(&self.shared.live);
         if !live.has_begun {
             return None;
@@ -229,18 +229,18 @@ impl Early {
         live.predict(!self.says_steps, self.shared.rank);
         let saved = live.blocks.saved();
         let early = part.filter(|_| !saved.is_empty()).and_then(|part| match part.finish() {
-            Ok((runs, rows)) => Some(capture::Early::new(runs, rows, saved)),
+            Ok((runs, rows)) => Some(capture::EarlyBlocks::new(runs, rows, saved)),
             Err(error) => {
                 live.say(self.shared.rank, &error);
                 None
             }
         });
-        let count = early.as_ref().map_or(0, capture::Early::count);
+        let count = early.as_ref().map_or(0, capture::EarlyBlocks::count);
         live.end_interval(count, self.shared.rank);
         early
     }
 
-    /// A revision has been staged: from here on it is looked at what is saved for the next one, once room is found `after` it.
+    /// A revision has been staged: from here on blocks are saved early for the next one, once room is found `after` it.
     pub(super) fn begin_interval(&self, after: Option<After>, regions: &[Region]) {
         let mut live = lock(&self.shared.live);
         if let Err(why) = live.guess.begin(regions) {

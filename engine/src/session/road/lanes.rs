@@ -6,14 +6,14 @@ use crate::{
     error::{Error, Failure, Result},
     ground::Instant,
     group::{Group, hear, tell},
-    place::{IoThreads, Shard, Staged, Writer},
+    place::{IoThreads, Shard, StagingTime, Writer},
     space::Aligned,
     stage::{Full, Outlet},
 };
 use std::sync::Arc;
 
 /// The lanes to all holders of this rank.
-pub(super) struct Lanes {
+pub(in crate::session) struct Lanes {
     lanes: Vec<Lane>,
     /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
@@ -48,19 +48,24 @@ impl Lanes {
     }
 
     /// Notes that each holder has to answer what it is handed now.
-    pub(super) fn await_news(&mut self) {
+    pub(in crate::session) fn await_news(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.waits = true);
     }
 
     /// Tells all holders that there is nothing to save, because of `error`. Collective.
-    pub(super) fn decline(&mut self, group: &dyn Group, error: &Error) -> Result<()> {
+    pub(in crate::session) fn decline(&mut self, group: &dyn Group, error: &Error) -> Result<()> {
         self.close();
         self.lanes.iter_mut().try_for_each(|lane| tell(group, lane.holder, &Word::GivenUp(Failure::from(error))))
     }
 
     /// Hears from the holders whose turn it is what became of `shard`, or of whatever else they were handed.
     /// Collective.
-    pub(super) fn hear_news(&mut self, group: &dyn Group, shard: Option<&Shard>, has_turn: impl Fn(usize) -> bool) {
+    pub(in crate::session) fn hear_news(
+        &mut self,
+        group: &dyn Group,
+        shard: Option<&Shard>,
+        has_turn: impl Fn(usize) -> bool,
+    ) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.waits && has_turn(lane.holder)) {
             lane.waits = !lane.hear_news(group, shard);
         }
@@ -119,10 +124,10 @@ fn pieces_of(blocks: &[u8], piece_bytes: u64) -> impl Iterator<Item = (u64, u64)
 }
 
 /// The way to the targets that this rank writes, and to the holders of the others.
-pub(super) struct Fork<'a> {
-    pub(super) here: &'a mut dyn Outlet,
-    pub(super) group: &'a dyn Group,
-    pub(super) lanes: &'a mut Lanes,
+pub(in crate::session) struct Fork<'a> {
+    pub(in crate::session) here: &'a mut dyn Outlet,
+    pub(in crate::session) group: &'a dyn Group,
+    pub(in crate::session) lanes: &'a mut Lanes,
 }
 
 impl Fork<'_> {
@@ -178,7 +183,7 @@ impl Outlet for Fork<'_> {
         Ok(None)
     }
 
-    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged) {
+    fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime) {
         if self.lanes.lanes.is_empty() {
             return self.here.end(shard, contents, staged);
         }

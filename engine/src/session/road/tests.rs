@@ -41,7 +41,8 @@ struct Space(Medium);
 impl Space {
     fn new(id: [u8; 16]) -> Space {
         let medium = Medium::new(true);
-        let arrangement = Arrangement { layout_id: id, layout_number: 1, stripe_bytes: 0, blocks: vec![100; 2] };
+        let arrangement =
+            Arrangement { layout_id: id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![100; 2] };
         let making = Making { allocate: Allocate::default(), stripes: Stripes::default(), progress: &|_| () };
         let first = |rank| Ledger::first_slot(id, rank, LINEAGE);
         create_layout(&Faulty(medium.view()), arrangement.header(&[0, 1], true), &making, first).unwrap();

@@ -14,7 +14,7 @@ use crate::{
 use std::{io, sync::Arc};
 
 /// All wards of this rank.
-pub(super) struct Wards {
+pub(in crate::session) struct Wards {
     wards: Vec<Ward>,
     /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
@@ -69,7 +69,7 @@ impl Wards {
 
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
     /// end. Collective.
-    pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
+    pub(in crate::session) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
         for Ward { rank, taken, is_awaited, .. } in &mut self.wards {
             let news = match taken.take() {
                 None if !*is_awaited => continue,
@@ -91,7 +91,7 @@ impl Wards {
 
     /// Takes what the wards hand over. An error is one of the group; a failure of a ward's shard is told to the ward.
     /// `started`: t1. Collective.
-    pub(super) fn serve(
+    pub(in crate::session) fn serve(
         &mut self,
         group: &dyn Group,
         device: &dyn Device,
@@ -114,16 +114,16 @@ impl Wards {
 }
 
 /// Memory for a piece.
-enum Memory {
+enum PieceBuffer {
     Own(Aligned),
     Chunk(Chunk),
 }
 
-impl Memory {
+impl PieceBuffer {
     fn first(&mut self, bytes: u64) -> &mut [u8] {
         match self {
-            Memory::Own(own) => &mut own[..bytes as usize],
-            Memory::Chunk(chunk) => &mut chunk.bytes_mut()[..bytes as usize],
+            PieceBuffer::Own(own) => &mut own[..bytes as usize],
+            PieceBuffer::Chunk(chunk) => &mut chunk.bytes_mut()[..bytes as usize],
         }
     }
 }
@@ -215,7 +215,7 @@ impl Desk<'_, '_> {
     }
 
     /// Memory for a piece. A piece that is of no use any more is received all the same.
-    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<Memory> {
+    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<PieceBuffer> {
         let from = ward.rank;
         if bytes > self.piece_bytes {
             return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
@@ -225,12 +225,12 @@ impl Desk<'_, '_> {
             let parts = Error::Internal { what: format!("rank {from} sends parts of blocks") };
             let fits = if is_whole { saving.has_room(at, bytes) } else { Err(parts) };
             match fits.and_then(|()| self.chunk()) {
-                Ok(Some(chunk)) => return Ok(Memory::Chunk(chunk)),
+                Ok(Some(chunk)) => return Ok(PieceBuffer::Chunk(chunk)),
                 Ok(None) => {}
                 Err(error) => saving.fail(error),
             }
         }
-        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(Memory::Own)
+        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(PieceBuffer::Own)
     }
 
     fn chunk(&self) -> Result<Option<Chunk>> {
@@ -238,16 +238,16 @@ impl Desk<'_, '_> {
     }
 
     /// Has a piece written that has come.
-    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: Memory) {
+    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: PieceBuffer) {
         let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).filter(|saving| !saving.has_failed());
         let outlet = &mut self.hands.outlet;
         let taken = match memory {
-            Memory::Own(own) => {
+            PieceBuffer::Own(own) => {
                 let taken = saving.map(|saving| outlet.carry(saving, at, &own[..bytes as usize]));
                 *self.spare = Some(own);
                 taken
             }
-            Memory::Chunk(chunk) => saving.map(|saving| {
+            PieceBuffer::Chunk(chunk) => saving.map(|saving| {
                 let load = Load::new(chunk, saving.clone(), at, bytes)?;
                 outlet.take(saving, Full::Load(Arc::new(load))).map(drop)
             }),

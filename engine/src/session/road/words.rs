@@ -1,9 +1,9 @@
 //! What wards and holders tell each other.
 
 use crate::{
-    commit::Handed,
+    commit::HandedLedger,
     error::Failure,
-    place::{Order, Staged},
+    place::{Order, StagingTime},
     space::format::{PhaseRecord, Run},
 };
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub(super) enum Word {
         contents: Vec<u8>,
         /// Runs of older revisions that the shard leads to, where that was found out while it was staged.
         led: Vec<Run>,
-        staged: Staged,
+        staged: StagingTime,
     },
     GivenUp(Failure),
 }
@@ -37,5 +37,5 @@ pub(super) enum News {
 pub(super) struct Answer {
     pub(super) outcome: Result<PhaseRecord, Failure>,
     /// The ledger of the ward's portion; `None` if no order came with one.
-    pub(super) ledger: Option<Handed>,
+    pub(super) ledger: Option<HandedLedger>,
 }

@@ -47,7 +47,7 @@ pub struct Annex {
     pub outputs: Vec<OutputLength>,
     /// `None` in a revision of a version that kept none.
     pub profile: Option<Profile>,
-    /// `None` where nothing can be saved early. Others who complete the shard do not tell it.
+    /// What saving early came to; `None` where nothing can be saved early, and in a shard that another process completed.
     #[serde(skip)]
     pub saved_early: Option<SavedEarly>,
 }
@@ -88,8 +88,8 @@ impl Annex {
         notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES + SavedEarly::BYTES
     }
 
-    /// What is left in `sections` after the items: so many notes and outputs, and perhaps a profile, and what saving
-    /// early came to.
+    /// Parses what follows the items in `sections`: so many notes and outputs, and perhaps a profile and what saving early
+    /// came to.
     pub(super) fn parse(
         sections: &mut Sections<'_>,
         notes: u32,

@@ -57,18 +57,18 @@ const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueReco
 pub struct PhaseRecord {
     /// t1, nanoseconds since 1970.
     pub t1_unix_ns: u64,
-    /// In the all-reduce at t1.
+    /// The time that the all-reduce at t1 took.
     pub communication_ns: u64,
-    /// Waiting for a chunk of the pool to become free.
+    /// The time that the program waited for chunks of the pool to become free.
     pub buffer_wait_ns: u64,
-    /// Copying into buffers, and the writes for which the program waited meanwhile: of pieces that go straight
-    /// through and of a rank's own buffer; with the stage `direct`, all.
+    /// The time that copying into buffers took, with the writes for which the program waited meanwhile: those of pieces that
+    /// go straight through and of a rank's own buffer; with the stage `direct`, all writes.
     pub copy_ns: u64,
     /// t2 − t1; 0 while unknown.
     pub perceived_ns: u64,
     /// t3 − t1; 0 while unknown.
     pub durable_ns: u64,
-    /// Data and metadata.
+    /// Bytes written to the portion: data and metadata.
     pub written_bytes: u64,
     pub chunks: u64,
     pub writes: u64,
@@ -88,7 +88,7 @@ impl PhaseRecord {
 pub struct Entry {
     pub lineage: Lineage,
     pub number: u64,
-    /// Shards that make the revision complete.
+    /// How many shards make the revision complete.
     pub shards: u32,
     pub shard: u32,
     /// Bytes of all items.

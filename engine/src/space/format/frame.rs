@@ -55,13 +55,13 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Its room: the places of its blocks.
+    /// The frame's room: the places of its blocks.
     pub(crate) fn room(&self) -> Blocks {
         Blocks { first: self.first_block, count: self.blocks }
     }
 }
 
-/// Those of `frames`, ascending and apart, that have blocks of a stretch.
+/// The frames among `frames`, which ascend and do not touch, that have blocks of a stretch.
 pub(crate) fn frames_in(frames: &[Frame], stretch: Blocks) -> &[Frame] {
     let from = frames.partition_point(|frame| frame.room().end() <= stretch.first);
     let count = frames[from..].partition_point(|frame| frame.first_block < stretch.end());

@@ -38,6 +38,11 @@ pub(super) fn seal(block: &mut [u8; BLOCK]) {
     block[BLOCK - HASH_BYTES..].copy_from_slice(&sum);
 }
 
+pub(super) fn sealed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
+    seal(&mut block);
+    block
+}
+
 pub(super) fn is_sealed(block: &[u8; BLOCK]) -> bool {
     hash(&block[..BLOCK - HASH_BYTES]) == block[BLOCK - HASH_BYTES..]
 }

@@ -13,6 +13,8 @@ use zerocopy::{
 const MAGIC: [u8; 8] = *b"MAINSTAY";
 /// More portions than any machine has ranks; bounds what a hostile header can ask for.
 const PORTIONS_MAX: u32 = 1 << 24;
+/// The optional feature of a layout whose portions are as large as a user has said.
+const SIZED: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -67,6 +69,8 @@ pub struct Header {
     /// The space that the level belongs to in whose directory the file lies; zeros in a space itself, and in files that were
     /// made before it was noted.
     pub space_id: [u8; 16],
+    /// A user has said how large the portions are; the first checkpoint of a job did if not, or an older version.
+    pub is_sized: bool,
     /// The portions in this file, ordered by rank.
     pub portions: Vec<PortionPlace>,
 }
@@ -101,7 +105,7 @@ impl Header {
             magic: MAGIC,
             version: VERSION.into(),
             features_required: 0.into(),
-            features_optional: 0.into(),
+            features_optional: (if self.is_sized { SIZED } else { 0 }).into(),
             block_bytes: (BLOCK as u32).into(),
             layout_id: self.layout_id,
             layout_number: self.layout_number.into(),
@@ -145,6 +149,7 @@ impl Header {
             file_bytes: record.file_bytes.get(),
             created_unix_ns: record.created_unix_ns.get(),
             space_id: record.space_id,
+            is_sized: record.features_optional.get() & SIZED != 0,
             portions: records
                 .iter()
                 .map(|p| PortionPlace { rank: p.rank.get(), at: p.at.get(), bytes: p.bytes.get() })

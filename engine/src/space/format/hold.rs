@@ -66,12 +66,12 @@ const _: () = assert!(size_of::<HoldRecord>() == BLOCK && size_of::<AnswersRecor
 /// Someone wants a revision to stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Drawn at random.
+    /// Names the hold; drawn at random.
     pub id: [u8; 16],
     pub lineage: Lineage,
     pub number: u64,
     pub created_unix_ns: u64,
-    /// It counts no more from then on; 0: it counts until it is released.
+    /// When the hold stops counting, in nanoseconds since 1970; 0: it counts until it is released.
     pub expires_unix_ns: u64,
     /// Who holds it, or why; without control characters.
     pub note: String,
@@ -82,7 +82,7 @@ pub struct Hold {
 pub enum HoldBlock {
     Free,
     Hold(Hold),
-    /// Of a later version: it is neither counted nor overwritten.
+    /// A hold of a later version, which is neither counted nor overwritten.
     Newer,
 }
 
@@ -106,7 +106,7 @@ pub struct HoldAnswers {
 }
 
 impl Hold {
-    /// Whether its time is over at `now`, nanoseconds since 1970.
+    /// Whether the hold's time is over at `now`, in nanoseconds since 1970.
     pub fn has_expired(&self, now_unix_ns: u64) -> bool {
         self.expires_unix_ns != 0 && self.expires_unix_ns <= now_unix_ns
     }

@@ -25,7 +25,7 @@ const SAVED_EARLY: u32 = 2;
 const FRAMED: u32 = 4;
 /// The version of a manifest with stretches of zeros; others are of `VERSION`.
 const VERSION_WITH_ZEROS: u32 = 2;
-/// That of one with frames, and the newest that this build reads.
+/// The version of a manifest with frames, which is the newest that this build reads.
 const VERSION_WITH_FRAMES: u32 = 3;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -139,8 +139,8 @@ impl ElementType {
         Self::ALL[self as usize].1
     }
 
-    /// How numpy names it. It has no bfloat16: those are 2 bytes of nothing in particular, as numpy itself writes
-    /// them.
+    /// The name of the type in numpy, which has no bfloat16: those are 2 bytes of nothing in particular, as numpy itself
+    /// writes them.
     pub fn numpy(self) -> &'static str {
         match self {
             Self::Bytes | Self::U8 => "|u1",
@@ -370,7 +370,7 @@ impl Manifest {
         (sum(|frame| frame.blocks), sum(|frame| frame.stored_blocks))
     }
 
-    /// Bytes of blocks that both lead to, in one portion.
+    /// How many bytes of blocks both manifests lead to, in one portion.
     pub fn shared_bytes(&self, other: &Manifest) -> u64 {
         let (mut blocks, mut others) = (0, other.runs.iter().peekable());
         for run in &self.runs {
@@ -513,7 +513,7 @@ impl Item {
             if let Some(why) = place.refusal(element, shape) {
                 return damaged(format!("item {name:?} is placed where it cannot be: {why}"));
             }
-            // It cannot overflow: it is not more than the global array's.
+            // The product cannot overflow: the box is no larger than its global array, which was checked.
             let cells: u64 = shape.iter().product();
             if cells * element.size() != total {
                 return damaged(format!("item {name:?} has {total} bytes in a box of {cells} elements"));

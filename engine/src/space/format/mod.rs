@@ -10,12 +10,14 @@ mod hash;
 mod header;
 mod hold;
 mod manifest;
+mod opener;
 mod pool_bound;
 mod profile;
 mod request;
 mod saved_early;
 mod sections;
 mod slot;
+mod text;
 
 pub use annex::{Annex, Note, OutputLength};
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
@@ -24,6 +26,7 @@ pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
 pub use hold::{HOLDS, Hold, HoldAnswer, HoldAnswers, HoldBlock, NOTE_BYTES_MAX, is_note};
 pub use manifest::{DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, PlaceInWhole, Run};
+pub use opener::Opener;
 pub use pool_bound::PoolBound;
 pub use profile::{CopiedBy, FoundBy, Histogram, Profile, SIZE_CLASSES, SizeClass};
 pub use request::{CheckpointAnswer, CheckpointRequest, Emptied, NODE_BYTES_MAX, Ticket};
@@ -49,7 +52,7 @@ pub enum Refusal {
     Foreign(String),
     /// Written by a later version.
     Newer { found: u32, known: u32, hint: String },
-    /// Was ours, and is not whole.
+    /// Written by Mainstay, and not whole any more.
     Damaged(String),
 }
 

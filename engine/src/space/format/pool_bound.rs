@@ -8,7 +8,7 @@ pub enum PoolBound {
     /// `pool_bytes` says how large it is.
     #[default]
     Set,
-    /// It holds all that the ranks of its node save.
+    /// The pool holds all that the ranks of its node save, and needs no more.
     Needed,
     /// A quarter of the machine's memory that is free.
     Memory,
@@ -22,12 +22,12 @@ impl PoolBound {
     const ALL: [PoolBound; 5] =
         [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
 
-    /// As it stands in a profile.
+    /// The bound as a number, as it stands in a profile.
     pub(crate) fn code(self) -> u8 {
         self as u8
     }
 
-    /// One that a newer build has is none that is known.
+    /// The bound of this number; a number that only a newer build knows counts as no bound.
     pub(crate) fn of_code(code: u8) -> PoolBound {
         Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
     }

@@ -101,10 +101,10 @@ impl Histogram {
     }
 }
 
-/// How it was found out what of the regions changed, where only that was written.
+/// How it was found out what of the regions had changed, where only that was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundBy {
-    /// It was not: all was written.
+    /// Nobody looked for what changed: all was written.
     #[default]
     Nothing,
     Hashes,

@@ -4,7 +4,8 @@
 
 use super::{
     BLOCK, Lineage, NUMBER_MAX, VERSION,
-    hash::{is_sealed, seal},
+    hash::{is_sealed, sealed},
+    text::{text_field, text_of},
 };
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -71,10 +72,10 @@ pub struct CheckpointRequest {
 /// What came of the wish that all objects leave a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Emptied {
-    /// Nobody wished it, or the program has no objects that could.
+    /// Nobody wished that objects leave, or the program has none that could.
     #[default]
     No,
-    /// They have left it.
+    /// All objects have left the node.
     Moved {
         objects: u64,
         /// Copies of shards, which go to other nodes with the revision.
@@ -82,7 +83,7 @@ pub enum Emptied {
         /// Copies that go on there, as the other nodes are too few to hold them.
         copies_stay: u64,
     },
-    /// They stay where they are, for this reason.
+    /// The objects stay where they are, for this reason.
     Refused(String),
 }
 
@@ -169,31 +170,9 @@ impl CheckpointAnswer {
     }
 }
 
-/// A text in a field of so many bytes: its length, and as much of it as there is room for.
-fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
-    let mut field = [0; BYTES];
-    let mut bytes = text.len().min(BYTES);
-    while !text.is_char_boundary(bytes) {
-        bytes -= 1;
-    }
-    field[..bytes].copy_from_slice(&text.as_bytes()[..bytes]);
-    (bytes as u32, field)
-}
-
-/// `None`: it contradicts itself.
-fn text_of(bytes: u32, field: &[u8]) -> Option<String> {
-    let text = field.get(..usize::try_from(bytes).ok()?)?;
-    std::str::from_utf8(text).ok().map(str::to_owned)
-}
-
-fn sealed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
-    seal(&mut block);
-    block
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::hash::seal, *};
 
     #[test]
     fn a_request_and_its_answer_are_read_as_written_and_not_otherwise() {

@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<SavedEarlyRecord>() == 40);
 /// Why nothing was saved early any more when the checkpoint began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EarlyOff {
-    /// It was.
+    /// Saving early went on.
     #[default]
     No,
     InVain,

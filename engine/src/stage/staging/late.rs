@@ -7,7 +7,7 @@
 
 use super::{Hands, Source, Staging};
 use crate::{
-    capture::{Contents, Handed, Late, Part},
+    capture::{Contents, HandedOver, Late, Part},
     error::{Error, Result},
     space::format::{BLOCK, BLOCK_BYTES, Extent},
 };
@@ -27,14 +27,14 @@ pub(super) struct Comparing {
     waiting_bytes: usize,
     aside: Vec<u8>,
     /// What lies in `aside`, one behind the other, with its bytes.
-    held: Vec<(Handed, usize)>,
+    held: Vec<(HandedOver, usize)>,
 }
 
 /// Bytes of a stream that follow one another, and have no whole block among them.
 #[derive(Debug)]
 struct Tail {
     /// Where they begin, as of the piece that came last.
-    handed: Handed,
+    handed: HandedOver,
     bytes: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Staging {
         &mut self,
         hands: &mut Hands<'_>,
         comparing: &mut Comparing,
-        handed: Handed,
+        handed: HandedOver,
         bytes: &[u8],
     ) -> Result<()> {
         let (item, offset) = handed.place();
@@ -124,7 +124,7 @@ impl Staging {
         &mut self,
         hands: &mut Hands<'_>,
         comparing: &mut Comparing,
-        handed: Handed,
+        handed: HandedOver,
         bytes: &[u8],
     ) -> Result<()> {
         let mut done = 0;
@@ -155,7 +155,7 @@ impl Staging {
         &mut self,
         hands: &mut Hands<'_>,
         comparing: &mut Comparing,
-        handed: Handed,
+        handed: HandedOver,
         blocks: &[u8],
     ) -> Result<()> {
         let first = handed.place().1 / BLOCK_BYTES;
@@ -175,7 +175,7 @@ impl Staging {
     }
 
     /// Stages `blocks` from `from` on.
-    fn put_changed(&mut self, hands: &mut Hands<'_>, handed: Handed, blocks: &[u8], from: usize) -> Result<()> {
+    fn put_changed(&mut self, hands: &mut Hands<'_>, handed: HandedOver, blocks: &[u8], from: usize) -> Result<()> {
         if from == blocks.len() {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Staging {
     }
 
     /// Stages zeros that a stream skipped; whole blocks of them lie nowhere.
-    pub(super) fn put_gap(&mut self, hands: &mut Hands<'_>, handed: Handed, bytes: u64) -> Result<()> {
+    pub(super) fn put_gap(&mut self, hands: &mut Hands<'_>, handed: HandedOver, bytes: u64) -> Result<()> {
         let (begins, zeros) = (handed.place().1, [0; BLOCK]);
         let (block, end) = (begins.next_multiple_of(BLOCK_BYTES), (begins + bytes) / BLOCK_BYTES * BLOCK_BYTES);
         let (head, tail) = if block < end && self.log.can_lead(&handed) {

@@ -6,7 +6,7 @@ mod remapped;
 mod written;
 
 use super::PageTracker;
-use crate::capture::tests::memory::{Memory, PAGE};
+use crate::capture::tests::memory::{PAGE, TestPages};
 use std::ops::Range;
 
 fn tracker() -> PageTracker {
@@ -14,7 +14,7 @@ fn tracker() -> PageTracker {
 }
 
 /// A tracker to whom all of `memory` is known.
-fn knowing(memory: &Memory) -> PageTracker {
+fn knowing(memory: &TestPages) -> PageTracker {
     let mut tracker = tracker();
     tracker.watch(memory.range()).unwrap();
     assert_eq!(told(&mut tracker, memory), memory.all());
@@ -22,7 +22,7 @@ fn knowing(memory: &Memory) -> PageTracker {
 }
 
 /// Which pages of `memory` are told.
-fn told(tracker: &mut PageTracker, memory: &Memory) -> Vec<Range<usize>> {
+fn told(tracker: &mut PageTracker, memory: &TestPages) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     tracker.written(memory.range(), &mut out).unwrap();
     let page = |address: usize| (address - memory.range().start) / PAGE;

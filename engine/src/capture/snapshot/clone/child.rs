@@ -1,17 +1,17 @@
-//! What the child does. It has one thread, which may have been cloned in the middle of anything: nothing here
+//! What the child that copies a snapshot does. Its one thread may have been cloned in the middle of anything: nothing here
 //! allocates, takes a lock, panics or prints.
 
 use super::words::{State, Words};
 use crate::capture::{copy, snapshot::Transfer, userfaultfd::page_bytes};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// So often it looks whether the program is still there.
+/// How often the child looks whether the program is still there.
 const STEP_BYTES: usize = 4 << 20;
 
 /// Which signal tells of a descriptor in place of SIGIO; libc has no name for it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whose clone it is.
+/// The process whose clone the child is.
 #[derive(Clone, Copy)]
 pub(super) struct Parent {
     pid: libc::pid_t,

@@ -1,4 +1,4 @@
-//! The child as a process: made, watched, ended.
+//! The child that copies a snapshot, as a process: made, watched, ended.
 
 use super::child::Parent;
 use crate::device::forks;
@@ -16,7 +16,7 @@ pub(super) struct Process {
     ended: Option<Ended>,
     /// The child ends when this is closed.
     _life: PipeWriter,
-    /// It is a child of this process, and none of those that this process forks.
+    /// How often this process had come out of a fork when it made the child, which is a child of none that it forks since.
     forks: u32,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Process {
 pub(super) enum Ended {
     ByItself,
     BySignal(i32),
-    /// Somebody else has asked the kernel how.
+    /// The child has ended, and somebody else has asked the kernel how.
     Unknown,
 }
 

@@ -5,12 +5,12 @@ mod cost;
 mod unnoticed;
 
 use crate::capture::snapshot::{Cloned, NotTaken, Transfer};
-use crate::capture::tests::memory::{Memory, PAGE};
+use crate::capture::tests::memory::{PAGE, TestPages};
 use std::{fs, os::fd::AsRawFd, ptr};
 
 /// Where a snapshot goes.
-fn destination(pages: usize) -> Memory {
-    let memory = Memory::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+fn destination(pages: usize) -> TestPages {
+    let memory = TestPages::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
     memory.advise(0..pages, libc::MADV_DONTFORK);
     memory
 }
@@ -22,7 +22,7 @@ fn transfer(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
 }
 
 /// A snapshot that is copied for as long as a test needs.
-fn endless(from: &Memory, to: &Memory) -> Cloned {
+fn endless(from: &TestPages, to: &TestPages) -> Cloned {
     let whole = || transfer(from.at(0), to.at(0), from.range().len());
     Cloned::take(&(0..100_000).map(|_| whole()).collect::<Vec<_>>()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the child tells the program, in a page that both have.
+//! The words by which the child that copies a snapshot tells the program how far it is, in a page that both have.
 
 use std::{
     io,
@@ -14,9 +14,9 @@ pub(super) enum State {
     Cloned = 0,
     Copying,
     Done,
-    /// What a transfer reads the child does not have.
+    /// The child does not have the memory that a transfer reads.
     NoSource,
-    /// Where a transfer writes the child does not have.
+    /// The child does not have the memory that a transfer writes to.
     NoDestination,
     /// The destination has no memory behind it, and can get none.
     NoRoom,

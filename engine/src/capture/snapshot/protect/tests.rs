@@ -2,15 +2,15 @@
 
 use crate::capture::{
     changed::PageTracker,
-    snapshot::{Allocation, NotTaken, Protected, Transfer},
-    tests::memory::{Memory, PAGE, in_child},
+    snapshot::{NotTaken, OwnMapping, Protected, Transfer},
+    tests::memory::{PAGE, TestPages, in_child},
 };
 use std::{fs, io, ptr, thread, time::Instant};
 
 const PAGES: usize = 16 * 512;
 
-fn shared(pages: usize) -> Memory {
-    Memory::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+fn shared(pages: usize) -> TestPages {
+    TestPages::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
 }
 
 #[allow(unsafe_code)]
@@ -19,11 +19,11 @@ fn transfer(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
     unsafe { Transfer::new(from, to, bytes) }
 }
 
-fn take(from: &Memory, to: &Memory) -> Protected {
+fn take(from: &TestPages, to: &TestPages) -> Protected {
     Protected::take(&[transfer(from.at(0), to.at(0), from.range().len())]).unwrap()
 }
 
-fn huge_bytes(memory: &Memory) -> usize {
+fn huge_bytes(memory: &TestPages) -> usize {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let start = format!("{:x}-", memory.range().start);
     let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
@@ -36,7 +36,7 @@ fn bytes_are_those_at_the_call_and_huge_pages_stay_whole() {
     // In a process that no other test forks: a fork would have huge pages taken apart.
     in_child(|| {
         for huge in [true, false] {
-            let (memory, to) = (if huge { Memory::huge(PAGES) } else { Memory::new(PAGES) }, shared(PAGES));
+            let (memory, to) = (if huge { TestPages::huge(PAGES) } else { TestPages::new(PAGES) }, shared(PAGES));
             memory.write_each((0..PAGES / 2).step_by(3));
             let before: Vec<u8> = (0..PAGES).map(|page| memory.read(page)).collect();
             let huge_before = huge_bytes(&memory);
@@ -59,7 +59,7 @@ fn bytes_are_those_at_the_call_and_huge_pages_stay_whole() {
 
 #[test]
 fn regions_that_share_a_granule_or_a_page_are_both_as_they_were() {
-    let (memory, to) = (Memory::huge(1024), shared(1026));
+    let (memory, to) = (TestPages::huge(1024), shared(1026));
     let odd = [(17, 5 * PAGE + 3), (5 * PAGE + 20, 700 * PAGE), (900 * PAGE, PAGE), (950 * PAGE, 0)];
     let at = |offset: usize| memory.at(0).wrapping_add(offset);
     let transfers = odd.map(|(offset, bytes)| transfer(at(offset), to.at(0).wrapping_add(offset), bytes));
@@ -73,7 +73,7 @@ fn regions_that_share_a_granule_or_a_page_are_both_as_they_were() {
 
 #[test]
 fn who_writes_goes_on_when_a_snapshot_is_given_up() {
-    let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+    let (memory, to) = (TestPages::huge(PAGES), shared(PAGES));
     for _ in 0..5 {
         let taken = take(&memory, &to);
         thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn who_writes_goes_on_when_a_snapshot_is_given_up() {
 
 #[test]
 fn memory_that_cannot_be_protected_is_refused() {
-    let (memory, to) = (Memory::new(8), shared(8));
+    let (memory, to) = (TestPages::new(8), shared(8));
     let refused = |transfers: &[Transfer]| match Protected::take(transfers) {
         Err(NotTaken::Unsuited { index, why }) => format!("{index}: {why}"),
         other => panic!("{other:?}"),
@@ -104,7 +104,7 @@ fn memory_that_cannot_be_protected_is_refused() {
 
 #[test]
 fn a_child_that_is_forked_meanwhile_writes_and_ends_nothing() {
-    let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+    let (memory, to) = (TestPages::huge(PAGES), shared(PAGES));
     let mut taken = Some(take(&memory, &to));
     in_child(|| {
         memory.write_each(0..PAGES);
@@ -119,7 +119,7 @@ fn a_child_that_is_forked_meanwhile_writes_and_ends_nothing() {
 #[allow(unsafe_code)]
 fn what_is_given_up_is_lifted_though_a_child_has_the_descriptor() {
     in_child(|| {
-        let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+        let (memory, to) = (TestPages::huge(PAGES), shared(PAGES));
         let taken = take(&memory, &to);
         // SAFETY: the child does nothing but wait, and is ended below.
         let child = unsafe { libc::fork() };
@@ -148,7 +148,7 @@ fn what_is_given_up_is_lifted_though_a_child_has_the_descriptor() {
 #[allow(unsafe_code)]
 fn a_snapshot_of_a_gibibyte() {
     const BYTES: usize = 1 << 30;
-    let (memory, to) = (Allocation::new(BYTES, None).unwrap(), shared(BYTES / PAGE));
+    let (memory, to) = (OwnMapping::new(BYTES, None).unwrap(), shared(BYTES / PAGE));
     to.write_each(0..BYTES / PAGE);
     let write = || {
         // SAFETY: inside the allocation, which is this thread's.

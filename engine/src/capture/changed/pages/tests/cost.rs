@@ -1,7 +1,7 @@
 //! What it costs to find written pages and to protect them again.
 
-use super::{Memory, told, tracker};
-use crate::capture::userfaultfd::{Found, Pagemap, Protection, Wanted};
+use super::{TestPages, told, tracker};
+use crate::capture::userfaultfd::{Pagemap, Protection, ScannedPages, WantedPages};
 use std::time::{Duration, Instant};
 
 const PAGES: usize = 1 << 18;
@@ -12,7 +12,7 @@ const ROUNDS: usize = 5;
 #[ignore = "a measurement"]
 fn scan_and_protection_of_a_gibibyte() {
     for advice in [libc::MADV_NOHUGEPAGE, libc::MADV_HUGEPAGE] {
-        let (tracked, bare) = (Memory::new(PAGES), Memory::new(PAGES));
+        let (tracked, bare) = (TestPages::new(PAGES), TestPages::new(PAGES));
         for memory in [&tracked, &bare] {
             memory.advise(0..PAGES, advice);
             memory.write_each(0..PAGES);
@@ -61,11 +61,11 @@ fn scan_and_protection_of_a_gibibyte() {
     }
 }
 
-fn scan(pagemap: &Pagemap, memory: &Memory) {
-    let mut found = vec![Found::default(); 4096];
+fn scan(pagemap: &Pagemap, memory: &TestPages) {
+    let mut found = vec![ScannedPages::default(); 4096];
     let mut pages = memory.range();
     while !pages.is_empty() {
-        pages.start = pagemap.take_written(&pages, Wanted::Written, &mut found).unwrap().1;
+        pages.start = pagemap.take_written(&pages, WantedPages::Written, &mut found).unwrap().1;
     }
 }
 

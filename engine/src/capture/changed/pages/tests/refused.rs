@@ -1,6 +1,6 @@
 //! Memory, and systems, where changes cannot be seen: the error says why.
 
-use super::{Memory, PAGE, knowing, told, tracker};
+use super::{PAGE, TestPages, knowing, told, tracker};
 use crate::capture::{
     changed::PageTracker,
     tests::{confined::confine, memory::in_child},
@@ -9,7 +9,7 @@ use crate::capture::{
 use std::{fs::File, os::fd::AsRawFd, ptr, thread};
 
 #[track_caller]
-fn refused(memory: &Memory, why: &str) {
+fn refused(memory: &TestPages, why: &str) {
     let said = tracker().watch(memory.range()).unwrap_err();
     assert!(said.contains(why), "{said}");
 }
@@ -18,17 +18,17 @@ fn refused(memory: &Memory, why: &str) {
 fn shared_mappings_are_refused() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(4 * PAGE as u64).unwrap();
-    refused(&Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED, file.as_raw_fd()), "a shared mapping of /");
-    refused(&Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1), "a shared mapping");
+    refused(&TestPages::mapped(ptr::null_mut(), 4, libc::MAP_SHARED, file.as_raw_fd()), "a shared mapping of /");
+    refused(&TestPages::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1), "a shared mapping");
     let zero = File::options().read(true).write(true).open("/dev/zero").unwrap();
-    let memory = Memory::mapped(ptr::null_mut(), 4, libc::MAP_PRIVATE, zero.as_raw_fd());
+    let memory = TestPages::mapped(ptr::null_mut(), 4, libc::MAP_PRIVATE, zero.as_raw_fd());
     tracker().watch(memory.range()).unwrap();
 }
 
 #[test]
 fn memory_that_is_not_there_is_refused() {
     in_child(|| {
-        let memory = Memory::new(8);
+        let memory = TestPages::new(8);
         memory.unmap(3..4);
         refused(&memory, "nothing is mapped at");
         tracker().watch(memory.range().start..memory.at(3) as usize).unwrap();
@@ -37,7 +37,7 @@ fn memory_that_is_not_there_is_refused() {
 
 #[test]
 fn memory_of_another_userfaultfd_is_refused_until_that_lets_go() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let other = Protection::lifted_by_the_kernel().unwrap();
     other.register(&memory.range()).unwrap();
     refused(&memory, "another userfaultfd");
@@ -48,7 +48,7 @@ fn memory_of_another_userfaultfd_is_refused_until_that_lets_go() {
 
 #[test]
 fn overlapping_memory_is_refused() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let mut tracker = tracker();
     let part = memory.at(2) as usize..memory.at(5) as usize;
     tracker.watch(part.clone()).unwrap();
@@ -64,7 +64,7 @@ fn overlapping_memory_is_refused() {
 #[test]
 #[allow(unsafe_code)]
 fn a_dropped_tracker_leaves_the_memory_to_others_whatever_children_there_are() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let first = knowing(&memory);
     // SAFETY: the child does nothing but wait, and is ended below.
     let child = unsafe { libc::fork() };
@@ -101,7 +101,7 @@ fn a_system_that_refuses_is_named() {
     assert!(why(libc::SYS_ioctl, Some(UFFDIO_API as u32), libc::EINVAL).contains("needs Linux 6.7"));
     assert!(why(libc::SYS_ioctl, Some(PAGEMAP_SCAN as u32), libc::ENOTTY).contains("written pages"));
     assert!(why(libc::SYS_openat, None, libc::EACCES).contains("/proc/self/pagemap"));
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let mut tracker = knowing(&memory);
     memory.write(3);
     assert_eq!(told(&mut tracker, &memory).len(), 1, "other threads are not confined");

@@ -1,6 +1,6 @@
 //! Programs that move, drop and replace what lies in watched memory: nothing that is new may look known.
 
-use super::{Memory, PAGE, PageTracker, knowing, told, tracker};
+use super::{PAGE, PageTracker, TestPages, knowing, told, tracker};
 use crate::capture::tests::memory::in_child;
 use std::{fs::File, io::Write, mem::forget, ops::Range, os::fd::AsRawFd};
 
@@ -9,14 +9,14 @@ const PRIVATE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 #[test]
 fn memory_that_was_mapped_anew_is_all_told() {
     in_child(|| {
-        let memory = Memory::new(1024);
+        let memory = TestPages::new(1024);
         let mut tracker = knowing(&memory);
         // Over it; and after it was given back, in the middle.
-        forget(Memory::mapped(memory.at(0), 1024, PRIVATE, -1));
+        forget(TestPages::mapped(memory.at(0), 1024, PRIVATE, -1));
         assert_eq!(told(&mut tracker, &memory), memory.all());
         assert_eq!(told(&mut tracker, &memory), []);
         memory.unmap(100..200);
-        forget(Memory::mapped(memory.at(100), 100, PRIVATE, -1));
+        forget(TestPages::mapped(memory.at(100), 100, PRIVATE, -1));
         memory.write(150);
         assert_eq!(told(&mut tracker, &memory), memory.all());
         memory.write(150);
@@ -28,7 +28,7 @@ fn memory_that_was_mapped_anew_is_all_told() {
 #[test]
 fn two_arrays_that_change_places_are_all_told() {
     in_child(|| {
-        let (one, two, aside) = (Memory::new(600), Memory::new(600), Memory::new(600));
+        let (one, two, aside) = (TestPages::new(600), TestPages::new(600), TestPages::new(600));
         one.write(5);
         let mut tracker = knowing(&one);
         tracker.watch(two.range()).unwrap();
@@ -49,7 +49,7 @@ fn two_arrays_that_change_places_are_all_told() {
 
 #[test]
 fn memory_whose_pages_were_moved_away_is_all_told() {
-    let (memory, there) = (Memory::new(600), Memory::new(600));
+    let (memory, there) = (TestPages::new(600), TestPages::new(600));
     memory.write_each(0..600);
     let mut tracker = knowing(&memory);
     memory.move_to(there.at(0), libc::MREMAP_DONTUNMAP);
@@ -61,7 +61,7 @@ fn memory_whose_pages_were_moved_away_is_all_told() {
 #[test]
 fn an_array_that_shrank_and_grew_again_is_told_where_it_did() {
     in_child(|| {
-        let memory = Memory::new(600);
+        let memory = TestPages::new(600);
         memory.write_each(0..600);
         let mut tracker = knowing(&memory);
         memory.resize(600, 300);
@@ -75,7 +75,7 @@ fn an_array_that_shrank_and_grew_again_is_told_where_it_did() {
 #[test]
 fn what_grew_in_place_is_watched_with_what_came() {
     in_child(|| {
-        let memory = Memory::new(600);
+        let memory = TestPages::new(600);
         memory.resize(600, 300);
         let half = memory.range().start..memory.at(300) as usize;
         let mut tracker = tracker();
@@ -92,11 +92,11 @@ fn what_grew_in_place_is_watched_with_what_came() {
 
 #[test]
 fn a_file_that_was_mapped_over_it_is_watched_as_a_file() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let mut tracker = knowing(&memory);
     let mut file: File = tempfile::tempfile().unwrap();
     file.write_all(&[7; 8 * PAGE]).unwrap();
-    forget(Memory::mapped(memory.at(0), 8, libc::MAP_PRIVATE, file.as_raw_fd()));
+    forget(TestPages::mapped(memory.at(0), 8, libc::MAP_PRIVATE, file.as_raw_fd()));
     for _ in 0..3 {
         assert_eq!(told(&mut tracker, &memory), memory.all());
     }
@@ -104,7 +104,7 @@ fn a_file_that_was_mapped_over_it_is_watched_as_a_file() {
 
 #[test]
 fn pages_that_were_dropped_are_told_though_nobody_wrote() {
-    let memory = Memory::new(1500);
+    let memory = TestPages::new(1500);
     memory.write_each(0..1500);
     let mut tracker = knowing(&memory);
     memory.advise(3..5, libc::MADV_DONTNEED);
@@ -117,9 +117,9 @@ fn pages_that_were_dropped_are_told_though_nobody_wrote() {
 
 #[test]
 fn what_became_a_shared_mapping_is_told_and_refused() {
-    let memory = Memory::new(64);
+    let memory = TestPages::new(64);
     let mut tracker = knowing(&memory);
-    forget(Memory::mapped(memory.at(10), 20, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1));
+    forget(TestPages::mapped(memory.at(10), 20, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1));
     for why in ["a shared mapping", "not watched"] {
         let mut out = vec![Range { start: 0, end: 1 }];
         let refused = tracker.written(memory.range(), &mut out).unwrap_err();
@@ -133,10 +133,10 @@ fn what_became_a_shared_mapping_is_told_and_refused() {
 #[test]
 fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
     in_child(|| {
-        let all = Memory::new(8);
+        let all = TestPages::new(8);
         all.write_each(0..8);
         let (stays, moves) = (all.range().start..all.at(4) as usize, all.at(4) as usize..all.range().end);
-        let away = Memory::new(4);
+        let away = TestPages::new(4);
         let mut tracker = tracker();
         let watch = |tracker: &mut PageTracker, range: &Range<usize>| {
             tracker.watch(range.clone()).unwrap();

@@ -1,6 +1,6 @@
 //! Writes, and what else makes a page another one.
 
-use super::{Memory, PAGE, knowing, told, tracker};
+use super::{PAGE, TestPages, knowing, told, tracker};
 use crate::capture::{changed::pages::FOUND_MAX, tests::memory::in_child};
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use std::{
 
 #[test]
 fn each_write_is_told_once_and_neighbours_as_one() {
-    let memory = Memory::new(5000);
+    let memory = TestPages::new(5000);
     let mut tracker = knowing(&memory);
     assert_eq!(told(&mut tracker, &memory), []);
     memory.write_each([0, 700, 701, 702, 4999]);
@@ -34,7 +34,7 @@ fn each_write_is_told_once_and_neighbours_as_one() {
 
 #[test]
 fn every_other_page_is_more_than_one_call_of_the_kernel_tells() {
-    let memory = Memory::new(3 * 2 * FOUND_MAX);
+    let memory = TestPages::new(3 * 2 * FOUND_MAX);
     let mut tracker = knowing(&memory);
     let pages = || (0..memory.all()[0].end).step_by(2);
     memory.write_each(pages());
@@ -44,7 +44,7 @@ fn every_other_page_is_more_than_one_call_of_the_kernel_tells() {
 
 #[test]
 fn what_shares_a_page_with_something_else_always_counts_as_written() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let mut tracker = tracker();
     let start = memory.range().start;
     let ranges = [100..4 * PAGE + 7, 4 * PAGE + 7..4 * PAGE + 8, 4 * PAGE + 8..6 * PAGE, 6 * PAGE..6 * PAGE + 1];
@@ -77,7 +77,7 @@ fn a_thousand_random_changes_are_all_told() {
     let pages = 2048;
     let mut random = fastrand::Rng::with_seed(18);
     for huge in [false, true] {
-        let memory = if huge { Memory::huge(pages) } else { Memory::new(pages) };
+        let memory = if huge { TestPages::huge(pages) } else { TestPages::new(pages) };
         let mut tracker = tracker();
         tracker.watch(memory.range()).unwrap();
         let (mut saved, mut bytes_told) = (vec![0; pages], 0);
@@ -103,7 +103,7 @@ fn a_thousand_random_changes_are_all_told() {
 
 #[test]
 fn huge_pages_are_told_by_the_page() {
-    let memory = Memory::huge(4 * 512);
+    let memory = TestPages::huge(4 * 512);
     let mut tracker = knowing(&memory);
     assert_eq!(told(&mut tracker, &memory), []);
     memory.write_each([5, 600]);
@@ -128,7 +128,7 @@ impl Drop for Stop<'_> {
 #[test]
 fn no_write_of_a_thread_is_lost_while_pages_are_looked_for() {
     const THREADS: usize = 3;
-    let memory = Memory::huge(THREADS * 512);
+    let memory = TestPages::huge(THREADS * 512);
     let mut tracker = knowing(&memory);
     let mut saved: Vec<u8> = (0..THREADS * 512).map(|page| memory.read(page)).collect();
     let (stop, writes) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -164,7 +164,7 @@ fn no_write_of_a_thread_is_lost_while_pages_are_looked_for() {
 #[test]
 #[allow(unsafe_code)]
 fn the_kernel_writes_where_it_is_told_to_and_that_is_told() {
-    let memory = Memory::new(16);
+    let memory = TestPages::new(16);
     let mut tracker = knowing(&memory);
     // SAFETY: these pages are this thread's.
     let page = |page| unsafe { std::slice::from_raw_parts_mut(memory.at(page), PAGE) };
@@ -204,7 +204,7 @@ fn a_programs_own_handlers_of_faults_are_not_called() {
             // SAFETY: the handler ends the child, which is alone.
             unsafe { libc::signal(signal, handler as libc::sighandler_t) };
         }
-        let memory = Memory::huge(1024);
+        let memory = TestPages::huge(1024);
         let mut tracker = knowing(&memory);
         memory.write_each((0..1024).step_by(3));
         assert_eq!(told(&mut tracker, &memory).len(), 342);
@@ -213,7 +213,7 @@ fn a_programs_own_handlers_of_faults_are_not_called() {
 
 #[test]
 fn a_fork_loses_no_write_of_the_parent_and_tells_none_of_the_child() {
-    let memory = Memory::new(64);
+    let memory = TestPages::new(64);
     memory.write_each(0..64);
     let mut tracker = knowing(&memory);
     memory.write(1);
@@ -224,7 +224,7 @@ fn a_fork_loses_no_write_of_the_parent_and_tells_none_of_the_child() {
 
 #[test]
 fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
-    let memory = Memory::new(64);
+    let memory = TestPages::new(64);
     let mut parents = Some(knowing(&memory));
     memory.write(1);
     in_child(|| {
@@ -250,7 +250,7 @@ fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
 fn pages_of_a_file_count_as_written_until_they_are_the_programs() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[7; 8 * PAGE]).unwrap();
-    let memory = Memory::mapped(ptr::null_mut(), 8, libc::MAP_PRIVATE, file.as_raw_fd());
+    let memory = TestPages::mapped(ptr::null_mut(), 8, libc::MAP_PRIVATE, file.as_raw_fd());
     memory.write(1);
     let mut tracker = knowing(&memory);
     assert_eq!(memory.read(2), 7);
@@ -291,7 +291,7 @@ fn globals_are_told_as_any_memory() {
 
 #[test]
 fn what_is_not_watched_any_more_is_all_told() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     let mut tracker = knowing(&memory);
     tracker.unwatch(memory.range());
     let mut out = Vec::new();

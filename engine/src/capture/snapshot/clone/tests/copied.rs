@@ -1,6 +1,6 @@
 //! What a snapshot holds, and when there is none.
 
-use super::{Cloned, Memory, PAGE, await_progress, destination, endless, no_room, process_id, transfer, unsuited};
+use super::{Cloned, PAGE, TestPages, await_progress, destination, endless, no_room, process_id, transfer, unsuited};
 use crate::capture::{
     changed::PageTracker,
     tests::{confined::confine, memory::in_child},
@@ -8,7 +8,7 @@ use crate::capture::{
 use std::{io, ops::Range, os::fd::FromRawFd, ptr, thread};
 
 /// A byte of each page says which it is.
-fn number(memory: &Memory, pages: Range<usize>) {
+fn number(memory: &TestPages, pages: Range<usize>) {
     pages.for_each(|page| (0..1 + page % 251).for_each(|_| memory.write(page)));
 }
 
@@ -16,7 +16,7 @@ fn number(memory: &Memory, pages: Range<usize>) {
 fn bytes_are_those_at_the_call_whatever_the_program_does_then() {
     let pages = 4096;
     for huge in [false, true] {
-        let (memory, to) = (if huge { Memory::huge(pages) } else { Memory::new(pages) }, destination(pages + 2));
+        let (memory, to) = (if huge { TestPages::huge(pages) } else { TestPages::new(pages) }, destination(pages + 2));
         // Some stay as they were never touched.
         number(&memory, 0..pages / 2);
         let before: Vec<u8> = (0..pages).map(|page| memory.read(page)).collect();
@@ -40,7 +40,7 @@ fn bytes_are_those_at_the_call_whatever_the_program_does_then() {
 #[test]
 fn bytes_that_the_program_gives_back_are_copied_all_the_same() {
     in_child(|| {
-        let (memory, to) = (Memory::new(4096), destination(4096));
+        let (memory, to) = (TestPages::new(4096), destination(4096));
         number(&memory, 0..4096);
         let before: Vec<u8> = (0..4096).map(|page| memory.read(page)).collect();
         let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), memory.range().len())]).unwrap();
@@ -53,14 +53,14 @@ fn bytes_that_the_program_gives_back_are_copied_all_the_same() {
 #[test]
 fn nothing_to_copy_is_copied() {
     Cloned::take(&[]).unwrap().wait().unwrap();
-    let (memory, to) = (Memory::new(1), destination(1));
+    let (memory, to) = (TestPages::new(1), destination(1));
     let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), 0)]).unwrap();
     poll_until_ended(&mut cloned).unwrap();
 }
 
 #[test]
 fn written_pages_are_told_beside_a_snapshot() {
-    let (memory, to) = (Memory::new(64), destination(64));
+    let (memory, to) = (TestPages::new(64), destination(64));
     memory.write_each(0..64);
     let mut tracker = PageTracker::new().unwrap();
     tracker.watch(memory.range()).unwrap();
@@ -80,19 +80,19 @@ fn written_pages_are_told_beside_a_snapshot() {
 #[test]
 fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
     in_child(|| {
-        let (memory, to) = (Memory::new(8), destination(8));
+        let (memory, to) = (TestPages::new(8), destination(8));
         let at = |from: *const u8, to: *mut u8| transfer(from, to, 4 * PAGE);
         let good = || at(memory.at(0), to.at(0));
-        let shared = Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+        let shared = TestPages::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
         let (index, why) = unsuited(Cloned::take(&[good(), at(shared.at(0), to.at(0))]));
         assert!(index == 1 && why.contains("shared mapping"), "{why}");
         // As libraries for RDMA have it, for buffers that they register.
-        let pinned = Memory::new(8);
+        let pinned = TestPages::new(8);
         pinned.advise(3..4, libc::MADV_DONTFORK);
         let (index, why) = unsuited(Cloned::take(&[good(), good(), at(pinned.at(0), to.at(0))]));
         assert!(index == 2 && why.contains("MADV_DONTFORK"), "{why}");
         Cloned::take(&[at(pinned.at(4), to.at(0))]).unwrap().wait().unwrap();
-        let gone = Memory::new(8);
+        let gone = TestPages::new(8);
         gone.unmap(0..8);
         let (index, why) = unsuited(Cloned::take(&[good(), at(gone.at(0), to.at(0))]));
         assert!(index == 1 && why.contains("not mapped"), "{why}");
@@ -104,12 +104,12 @@ fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
 #[test]
 #[allow(unsafe_code)]
 fn a_copy_without_memory_is_an_error_and_no_signal() {
-    let memory = Memory::new(8);
+    let memory = TestPages::new(8);
     memory.write_each(0..8);
     // SAFETY: makes a descriptor, which nothing else owns.
     let file = unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"short".as_ptr(), libc::MFD_CLOEXEC)) };
     file.set_len(3 * PAGE as u64).unwrap();
-    let to = Memory::mapped(ptr::null_mut(), 8, libc::MAP_SHARED, std::os::fd::AsRawFd::as_raw_fd(&file));
+    let to = TestPages::mapped(ptr::null_mut(), 8, libc::MAP_SHARED, std::os::fd::AsRawFd::as_raw_fd(&file));
     let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), 8 * PAGE)]).unwrap();
     assert_eq!(cloned.wait().unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
@@ -119,7 +119,7 @@ fn a_system_that_has_no_room_for_a_clone_says_so() {
     let take = |call, errno| {
         let confined = move || {
             confine(call, None, errno);
-            let (memory, to) = (Memory::new(8), destination(8));
+            let (memory, to) = (TestPages::new(8), destination(8));
             no_room(Cloned::take(&[transfer(memory.at(0), to.at(0), 8 * PAGE)]))
         };
         thread::spawn(confined).join().unwrap()
@@ -146,7 +146,7 @@ fn poll_until_ended(cloned: &mut Cloned) -> io::Result<()> {
 #[test]
 #[allow(unsafe_code)]
 fn a_clone_that_is_killed_is_an_error() {
-    let (memory, to) = (Memory::new(1024), destination(1024));
+    let (memory, to) = (TestPages::new(1024), destination(1024));
     for ask in [Cloned::wait, poll_until_ended] {
         let mut cloned = endless(&memory, &to);
         await_progress(&mut cloned);
@@ -160,7 +160,7 @@ fn a_clone_that_is_killed_is_an_error() {
 
 #[test]
 fn a_snapshot_outlives_the_thread_that_took_it() {
-    let (memory, to) = (Memory::new(1024), destination(1024));
+    let (memory, to) = (TestPages::new(1024), destination(1024));
     memory.write_each(0..1024);
     thread::scope(|scope| {
         let taken = scope.spawn(|| endless(&memory, &to));

@@ -1,6 +1,6 @@
 //! What a snapshot costs the program.
 
-use super::{Cloned, Memory, destination, transfer};
+use super::{Cloned, TestPages, destination, transfer};
 use std::{ptr, time::Instant};
 
 const PAGES: usize = 1 << 18;
@@ -14,7 +14,7 @@ fn a_snapshot_of_a_gibibyte() {
     let to = destination(PAGES);
     to.write_each(0..PAGES);
     for (named, advice) in [("4 KiB", libc::MADV_NOHUGEPAGE), ("huge", libc::MADV_HUGEPAGE)] {
-        let memory = Memory::new(PAGES);
+        let memory = TestPages::new(PAGES);
         memory.advise(0..PAGES, advice);
         memory.write_each(0..PAGES);
         for _ in 0..5 {

@@ -1,6 +1,6 @@
 //! What a program would notice of its clone, if it could.
 
-use super::{Cloned, Memory, PAGE, await_progress, destination, endless, process_id, transfer};
+use super::{Cloned, PAGE, TestPages, await_progress, destination, endless, process_id, transfer};
 use crate::capture::tests::memory::in_child;
 use std::{
     io::{self, Read},
@@ -11,11 +11,11 @@ use std::{
 };
 
 /// Counts that a process and its children share.
-struct Counts(Memory);
+struct Counts(TestPages);
 
 impl Counts {
     fn new() -> Counts {
-        Counts(Memory::mapped(ptr::null_mut(), 1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1))
+        Counts(TestPages::mapped(ptr::null_mut(), 1, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1))
     }
 
     #[allow(unsafe_code)]
@@ -44,7 +44,7 @@ fn wait_does_not_find_the_clone_and_no_signal_tells_its_end() {
         handle(libc::SIGCHLD, count);
         // SAFETY: nothing is written to.
         let wait_any = |options| unsafe { libc::waitpid(-1, ptr::null_mut(), options) };
-        let (memory, to) = (Memory::new(1024), destination(1024));
+        let (memory, to) = (TestPages::new(1024), destination(1024));
         let mut short = Cloned::take(&[transfer(memory.at(0), to.at(0), 1024 * PAGE)]).unwrap();
         let long = endless(&memory, &to);
         assert_eq!((wait_any(libc::WNOHANG), io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ECHILD)));
@@ -85,7 +85,7 @@ fn signals_to_the_whole_job_are_handled_by_the_program_alone() {
         handle(libc::SIGINT, count);
         // SAFETY: a group of its own, so that the signal goes no further.
         unsafe { libc::setpgid(0, 0) };
-        let (memory, to) = (Memory::new(1024), destination(1024));
+        let (memory, to) = (TestPages::new(1024), destination(1024));
         let mut cloned = endless(&memory, &to);
         for signal in [libc::SIGTERM, libc::SIGINT] {
             AT.store(false, Ordering::SeqCst);
@@ -102,7 +102,7 @@ fn signals_to_the_whole_job_are_handled_by_the_program_alone() {
 #[test]
 fn a_pipe_ends_though_a_clone_was_made_while_it_was_open() {
     in_child(|| {
-        let (memory, to) = (Memory::new(1024), destination(1024));
+        let (memory, to) = (TestPages::new(1024), destination(1024));
         let (mut reader, writer) = io::pipe().unwrap();
         let mut cloned = endless(&memory, &to);
         drop(writer);
@@ -121,7 +121,7 @@ fn a_clone_ends_with_its_program() {
         if program == 0 {
             // SAFETY: ends by itself if the test does not end it.
             unsafe { libc::alarm(60) };
-            let (memory, to) = (Memory::new(1024), destination(1024));
+            let (memory, to) = (TestPages::new(1024), destination(1024));
             let take = || endless(&memory, &to);
             let cloned =
                 if by_first_thread { take() } else { thread::scope(|scope| scope.spawn(take).join().unwrap()) };
@@ -151,7 +151,7 @@ fn a_clone_ends_with_its_program() {
 
 #[test]
 fn a_child_of_the_program_neither_ends_the_clone_nor_gets_its_memory() {
-    let (memory, to) = (Memory::new(1024), destination(1024));
+    let (memory, to) = (TestPages::new(1024), destination(1024));
     let mut cloned = Some(endless(&memory, &to));
     in_child(|| {
         drop(cloned.take());
@@ -167,7 +167,7 @@ fn a_child_of_the_program_neither_ends_the_clone_nor_gets_its_memory() {
 /// Each of them holds a lock of `malloc` now and then, at the moment of a clone as well.
 #[test]
 fn programs_whose_threads_allocate_all_the_time_have_their_snapshots() {
-    let (memory, to) = (Memory::new(16), destination(16));
+    let (memory, to) = (TestPages::new(16), destination(16));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..3 {

@@ -2,7 +2,16 @@
 //! shard goes to where it is lacking, while the program goes on; and what is waited for goes to the copies that were busy
 //! when it was their turn.
 
-use super::{Copying, swap_sizes};
+use super::{
+    attempt::Attempt,
+    choice::Chosen,
+    copying::swap_sizes,
+    entry::Call,
+    inner::Inner,
+    level::{Level, lost_layout},
+    ranks::Entry,
+    room::ShardSizes,
+};
 use crate::{
     capture::Size,
     commit::{Kept, RevisionKey},
@@ -11,15 +20,6 @@ use crate::{
     group::{agree, gather},
     place::Site,
     remark::remark,
-    session::{
-        checkpoint::lost_layout,
-        choice::Chosen,
-        entry::{Call, Entry},
-        inner::Inner,
-        level::Level,
-        room::Sizes,
-        settle::Attempt,
-    },
     space::Portion,
 };
 use std::{iter, ops::Range, sync::Arc};
@@ -30,10 +30,10 @@ type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 impl Inner {
     /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
     /// of that. What cannot be made again is told, and harms nothing. Collective.
-    pub(in crate::session) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
+    pub(super) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
-        let Some(family) = family.filter(|family| family.len() > 1) else { return Ok(()) };
+        let Some(family) = family.filter(|_| chosen.is_searched) else { return Ok(()) };
         if chosen.complete.shards as usize != group.size() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Inner {
 
     /// Brings the newest revision to the copies of its level that it passed over because they were busy: what was waited for
     /// survives the loss of a node. Waits for them. Collective.
-    pub(in crate::session) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
+    pub(super) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
@@ -105,7 +105,7 @@ impl Inner {
         for (index, shards, sites) in sites {
             let level = self.levels.at_mut(index);
             let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
-            let mut copying = Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites);
+            let mut copying = level.begin_copying(&mut self.epoch.post, (index, rank), key, source, sites);
             copying.is_again = is_again;
             level.under_feed = Some(key);
             level.saving = Some(Attempt::Copying(copying));
@@ -133,12 +133,13 @@ impl Inner {
         size: &Size,
     ) -> Result<()> {
         let level = self.levels.at_mut(index);
-        let allocation = level.have_room(&self.epoch, entry, Sizes::of_owner(size))?.swap_remove(0);
+        let allocation = level.have_room(&self.epoch, entry, ShardSizes::of_owner(size))?.swap_remove(0);
         if shards.contains(&self.epoch.group.rank()) {
             let site = level.site(0, allocation).ok_or_else(lost_layout)?;
             let source = Source::Published(own.0, own.1);
-            // By the thread of the copy after the level: the nearest level has none.
-            level.mending = Some(self.means.feed(index + 1, source, size.clone(), site)?);
+            // By the thread of the place after the level: the nearest level has none.
+            let by = (index + 1).min(self.means.feeders.len());
+            level.mending = Some(self.means.feed(by, source, size.clone(), site)?);
         }
         Ok(())
     }
@@ -153,7 +154,7 @@ impl Inner {
     ) -> Result<Vec<(usize, Site, Size)>> {
         let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
         let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
-        let found = level.have_room(epoch, entry, Sizes::of_writer(size, &sizes))?;
+        let found = level.have_room(epoch, entry, ShardSizes::of_writer(size, &sizes))?;
         let mut sites = Vec::new();
         for ((written, shard), (allocation, size)) in
             level.writers.shards_of(epoch.group.rank()).into_iter().enumerate().zip(found.into_iter().zip(sizes))
@@ -168,7 +169,7 @@ impl Inner {
 
 impl Level {
     /// Waits until what is made again on this level is there, or has failed, which is told.
-    pub(in crate::session) fn end_mending(&mut self) {
+    pub(super) fn end_mending(&mut self) {
         if let Some(Err(error)) = self.mending.take().map(|shard| shard.wait()) {
             remark(
                 0,

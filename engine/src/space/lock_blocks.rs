@@ -1,25 +1,26 @@
-//! The blocks of the lock file by which a job is asked for a checkpoint, and answers: reading and writing them. A block that
-//! cannot be read counts as empty.
+//! The blocks of the lock file: by one a job is asked for a checkpoint, in one it answers, and one tells who has the space open.
+//! Reading and writing them; a block that cannot be read counts as empty.
 
 use super::{
     Aligned, LOCK_FILE,
-    format::{BLOCK, BLOCK_BYTES, CheckpointAnswer, CheckpointRequest},
+    format::{BLOCK, BLOCK_BYTES, CheckpointAnswer, CheckpointRequest, Opener},
 };
 use crate::device::{self, Access, Device, File};
 use std::{io, sync::Arc};
 
 const REQUEST_AT: u64 = 0;
 const ANSWER_AT: u64 = BLOCK_BYTES;
+const OPENER_AT: u64 = 2 * BLOCK_BYTES;
 
 #[derive(Debug)]
-pub(crate) struct RequestBlocks {
+pub(crate) struct LockBlocks {
     file: Arc<dyn File>,
 }
 
-impl RequestBlocks {
+impl LockBlocks {
     /// The blocks of a space that a job has opened before.
-    pub(crate) fn open(device: &dyn Device) -> io::Result<RequestBlocks> {
-        Ok(RequestBlocks { file: device.open(LOCK_FILE, Access::Write)? })
+    pub(crate) fn open(device: &dyn Device) -> io::Result<LockBlocks> {
+        Ok(LockBlocks { file: device.open(LOCK_FILE, Access::Write)? })
     }
 
     pub(crate) fn request(&self) -> Option<CheckpointRequest> {
@@ -37,6 +38,14 @@ impl RequestBlocks {
 
     pub(crate) fn write_answer(&self, answer: &CheckpointAnswer) -> io::Result<()> {
         self.write(ANSWER_AT, &answer.build())
+    }
+
+    pub(crate) fn opener(&self) -> Option<Opener> {
+        self.read(OPENER_AT).and_then(|block| Opener::parse(&block))
+    }
+
+    pub(crate) fn write_opener(&self, opener: &Opener) -> io::Result<()> {
+        self.write(OPENER_AT, &opener.build())
     }
 
     fn read(&self, at: u64) -> Option<[u8; BLOCK]> {

@@ -1,0 +1,94 @@
+//! How a shard ends in a target that this rank writes: it is published there, or has failed there, and the record beside
+//! the pool says that nothing is owed to the target any more.
+//!
+//! What must hold: a shard is published only in a target that has all of it, after its output files are synced.
+
+use super::{Intent, Shard, TakenOver, target::Target};
+use crate::{
+    commit::Publication,
+    error::{Error, Result},
+    ground::{Instant, lock},
+    space::format::{BLOCK_BYTES, HASH_BYTES, PhaseRecord, blocks_for},
+};
+use std::sync::atomic::Ordering;
+
+impl Shard {
+    /// Publishes the shard in target number `target`, if all of it was written there.
+    pub(crate) fn commit(&self, target: usize) {
+        let outcome = match self.failure_of(target) {
+            Some(error) => Err(error.clone()),
+            None => self.publish(&self.targets[target]),
+        };
+        self.end(target, outcome);
+    }
+
+    /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
+    pub(crate) fn commit_now(&self, staged_at: Instant) {
+        (0..self.targets.len()).for_each(|target| self.commit(target));
+        let resume = staged_at.elapsed();
+        self.note_resumed(resume);
+        for Target { site, ending, .. } in &self.targets {
+            ending.note_after(|phases| {
+                self.resumed(resume, phases);
+                lock(&site.ledger).note(self.key(), *phases);
+            });
+        }
+    }
+
+    /// Ends the shard in target number `target` without publishing it.
+    pub(crate) fn abandon(&self, target: usize, error: Error) {
+        self.fail_target(target, error.clone());
+        self.end(target, Err(error));
+    }
+
+    /// The shard has ended in target number `target`: nobody else is to complete it there, and who waits is told.
+    fn end(&self, target: usize, outcome: Result<PhaseRecord>) {
+        if let Some(record) = self.hashes.record() {
+            record.target_ended(target);
+            let ended = self.ended.fetch_or(1 << target, Ordering::AcqRel) | 1 << target;
+            if ended.count_ones() as usize == self.targets.len() {
+                record.clear();
+            }
+        }
+        self.targets[target].ending.tell(outcome.map_err(|error| self.not_saved(error)));
+    }
+
+    /// Publishes the shard in `target`, which has all of it; returns what it took until t3.
+    fn publish(&self, target: &Target) -> Result<PhaseRecord> {
+        self.sync_outputs()?;
+        // No write has prepared a target for a shard without a single block.
+        target.prepare()?;
+        let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
+        let (contents, writes, allocation) = (self.contents()?, target.writes(), target.allocation());
+        let phases = PhaseRecord { writes: writes.total().count, written_bytes: writes.total().bytes, ..self.phases() };
+        // Of a shard that shares blocks there may be fewer rows than there is room for.
+        let rows = if target.leads() {
+            blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES
+        } else {
+            self.size().hash_bytes()
+        };
+        let mut described = self.hashes.read(rows, |rows| {
+            let mut manifest = target.manifest(contents, rows);
+            if let Some(profile) = &mut manifest.annex.profile
+                && site.taken_over.is_none()
+            {
+                profile.writes = writes;
+            }
+            self.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
+            let retained = &site.retained[..];
+            Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
+                .describe(rows, &site.portion)
+        })?;
+        described.write(&site.portion)?;
+        if let Some(TakenOver { phases, reads_shared }) = site.taken_over {
+            described.keep_times(phases);
+            target.read_back(&described, reads_shared)?;
+            return described.publish(&mut lock(&site.ledger));
+        }
+        let mut ledger = lock(&site.ledger);
+        let mut phases = described.publish(&mut ledger)?;
+        phases.durable_ns = started.elapsed().as_nanos() as u64;
+        ledger.note(*key, phases);
+        Ok(phases)
+    }
+}

@@ -1,0 +1,95 @@
+//! Bringing ranks the shards of the revision that was restored which they want to read, wherever those lie.
+
+use super::{
+    choice::Chosen,
+    entry::Call,
+    fetch::Search,
+    flaws::{Flaws, split_flaws},
+    inner::Inner,
+    levels::Levels,
+    shards::ShardItems,
+};
+use crate::{
+    error::{Error, Result},
+    group::{Group, agree, gather},
+    restore::SavedShard,
+};
+use std::collections::BTreeSet;
+
+/// A shard as a rank tells the others of it: where it lies, and what it consists of.
+type ToldShard = (usize, [u8; 16], SavedShard);
+
+impl Inner {
+    /// Has this rank read the shards `wanted`, whole, wherever they lie, and all ranks know what each shard consists of.
+    /// Collective, with what each rank wants.
+    pub(super) fn bring_shards(&mut self, wanted: &[u32]) -> Result<()> {
+        let ready = self.program.ready().and_then(|()| self.program.shards.check(wanted));
+        let entry = self.enter_ready(Call::BringShards, ready)?;
+        let (group, shards) = (self.epoch.group.with(&entry), &mut self.program.shards);
+        let Some((_, chosen)) = shards.of.clone() else { return Ok(()) };
+        if shards.told.is_empty() {
+            let told = self.levels.tell_shards(group, &chosen)?;
+            for (level, layout, saved) in told {
+                let shard = saved.entry.shard;
+                if !chosen.is_searched
+                    && let Some(portion) = self.levels.at(level).portion_of(layout, shard)
+                {
+                    shards.lying.entry(shard).or_insert((portion, saved.entry));
+                }
+                shards.told.entry(shard).or_insert_with(|| ShardItems::of(saved.items, saved.notes));
+            }
+        }
+        let is_there = |shard: &u32| match chosen.is_searched {
+            // One that is damaged here may be whole elsewhere, and is verified before it is called there.
+            true => shards.brought.contains(shard),
+            false => shards.lying.contains_key(shard),
+        };
+        let lacking: BTreeSet<u32> = wanted.iter().copied().filter(|shard| !is_there(shard)).collect();
+        let mut lacks = [lacking.len() as u64];
+        group.all_max(&mut lacks)?;
+        if lacks == [0] {
+            return Ok(());
+        }
+        let mut search = Search::begin(group, &self.levels, &chosen)?;
+        match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
+            Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),
+            Err(flaws) => return Err(flaws.nothing_left(self.levels.at(chosen.level).device.path())),
+        }
+        Ok(())
+    }
+}
+
+impl Levels {
+    /// What all shards of what was `chosen` consist of, and where ranks see them: each shard at least once. Collective.
+    fn tell_shards(&self, group: &dyn Group, chosen: &Chosen) -> Result<Vec<ToldShard>> {
+        let complete = &chosen.complete;
+        let (mut mine, mut flaws) = (Vec::new(), Flaws::default());
+        let mut failed = Ok(());
+        for &index in &chosen.on {
+            self.at(index).each_ledger(|ledger| {
+                for kept in ledger.found().into_iter().filter(|kept| kept.key() == complete.key) {
+                    let portion = ledger.portion();
+                    match split_flaws(portion.read_manifest(&kept.entry)) {
+                        Ok(Ok(manifest)) => {
+                            mine.push((index, portion.layout_id(), SavedShard::of(&kept.entry, &manifest)));
+                        }
+                        Ok(Err(what)) => flaws.add(what.of(&format!("shard {}", kept.entry.shard))),
+                        Err(error) => failed = Err(error),
+                    }
+                }
+            });
+        }
+        agree(group, failed)?;
+        let told: Vec<ToldShard> = gather(group, &mine)?.concat();
+        let flaws = Flaws::united(gather(group, &flaws)?);
+        let is_told = |shard: &u32| told.iter().any(|(.., saved)| saved.entry.shard == *shard);
+        match (0..complete.shards).find(|shard| !is_told(shard)) {
+            None => Ok(told),
+            Some(shard) if flaws.is_empty() => {
+                let path = self.at(chosen.level).device.path();
+                Err(Error::OutOfSight { path, revision: complete.key.number, shard })
+            }
+            Some(_) => Err(flaws.nothing_left(self.at(chosen.level).device.path())),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Opening the levels that were left for later.
+//!
+//! What must hold: every level is open under the lineage of the session before its first revision; nobody else gets a
+//! space meanwhile of which this rank had a lock.
+
+use super::{
+    entry::Call,
+    inner::Inner,
+    level::Level,
+    looked::Looked,
+    ranks::Entry,
+    requests::Listener,
+    telling::{Telling, whereabouts_of},
+};
+use crate::{error::Result, feed::Feeder, group::agree};
+
+impl Inner {
+    /// Opens the levels that were left for later, as a part of `call`, which has arrived. Collective.
+    pub(super) fn open_later_in(&mut self, call: Call) -> Result<()> {
+        if self.later.is_none() {
+            return Ok(());
+        }
+        let entry = self.meet(call)?;
+        self.open_later(&entry)
+    }
+
+    /// The same in a call that all ranks are in. An error leaves the levels for later still. Collective.
+    pub(super) fn open_later(&mut self, entry: &Entry) -> Result<()> {
+        let Some(later) = &mut self.later else { return Ok(()) };
+        let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
+        let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
+        let known = self.levels.iter().flat_map(Level::keys).max();
+        let mut looked = Looked::at_all(group, &later.plans, which, config, self.program.holds_copies, kept)?;
+        Looked::check_all(group, &mut looked, config, known)?;
+        let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
+        let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
+        let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;
+        let feeders: Vec<Feeder> = agree(group, levels.iter().map(|_| Feeder::start()).collect())?;
+        self.levels.extend(levels);
+        self.levels.note = later.note.take();
+        self.means.feeders.extend(feeders);
+        let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
+        if let (Some(telling), Some(past)) = (&mut telling, later.remains.past.take()) {
+            telling.take_over(past);
+        }
+        self.outward.telling = telling;
+        self.outward.waits = false;
+        if self.program.due.listener.is_none() {
+            self.program.due.listener = Listener::begin(group, &*self.levels.farthest().device, lineage);
+        }
+        self.later = None;
+        let Inner { epoch, levels, .. } = self;
+        levels.iter_mut().for_each(|level| level.acknowledge(epoch));
+        self.tell();
+        Ok(())
+    }
+}

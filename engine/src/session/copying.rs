@@ -1,0 +1,215 @@
+//! Copies on their way while the program goes on: begun here, moved on in its calls, and brought to their end with all
+//! ranks.
+//!
+//! What must hold: ranks wait for messages only where all are in one call.
+
+use super::{
+    agreement::Agreement,
+    attempt::Attempt,
+    copies::{CopyLane, CopyWord, Copying, HeldShard, Letter, Post, out_of_turn, room_for, word},
+    entry::Call,
+    inner::Inner,
+    level::{Level, LevelKind},
+    means::Means,
+    ranks::Entry,
+};
+use crate::{
+    capture::Size,
+    commit::RevisionKey,
+    config::Exchange,
+    error::{Error, Result},
+    feed::{Feeder, Source},
+    ground::pause,
+    group::Group,
+    place::Site,
+};
+
+/// How far the copies that are under way have come on this rank.
+pub(super) struct Progress {
+    /// All messages are through.
+    messages: bool,
+    /// The copies in memory are there, or have failed.
+    in_memory: bool,
+    /// So are all others.
+    ended: bool,
+}
+
+impl Level {
+    /// Begins to copy `source`, if there is one, to this level, whose number is `index`, and on which shards of wards go to
+    /// these sites.
+    pub(super) fn begin_copying(
+        &self,
+        post: &mut Post,
+        (index, rank): (usize, usize),
+        key: RevisionKey,
+        source: Option<Result<Source>>,
+        sites: Vec<(usize, Site, Size)>,
+    ) -> Copying {
+        sites.iter().for_each(|(ward, ..)| post.expect(*ward));
+        let held = sites.into_iter().map(|(ward, site, size)| HeldShard::new(ward, site, size)).collect();
+        let is_newest = |key: RevisionKey| {
+            let newest = self.complete.first();
+            newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == self.layout_id())
+        };
+        let old = self.sent.clone().filter(|(key, _)| is_newest(*key));
+        let remembers = self.config.capture.is_incremental();
+        let lane = source.map(|source| CopyLane::new(index, self.writers.of(rank), source, old, remembers));
+        Copying::new(key, lane, held)
+    }
+}
+
+impl Inner {
+    /// Moves on with the messages between this rank, its holders and its wards. Never waits.
+    pub(super) fn progress(&mut self) -> Result<Progress> {
+        let Inner { means, epoch, levels, .. } = self;
+        let group = epoch.group.between_two();
+        let post = &mut epoch.post;
+        for level in levels.iter_mut() {
+            if let Some(Attempt::Copying(Copying { key, lane: Some(lane), .. })) = &mut level.saving {
+                lane.start(group, post, *key)?;
+            }
+        }
+        let wards: Vec<usize> = post.senders();
+        for ward in wards {
+            while let Some(letter) = post.next(group, ward)? {
+                match letter {
+                    Letter::Length(length) => post.receive(group, ward, room_for(length, ward)?)?,
+                    Letter::Word(bytes) => match word(&bytes)? {
+                        CopyWord::Size(_) => return Err(out_of_turn(ward)),
+                        CopyWord::Shard(announced) => {
+                            let index = announced.level;
+                            let (held, key) = held_in(levels.iter_mut().nth(index), ward)?;
+                            for piece in held.take_on(*announced, key)? {
+                                post.receive(group, ward, Letter::Piece(piece))?;
+                            }
+                            let feeder = means.feeder(index)?;
+                            held.finish(|copy, arrived| feeder.finish(copy, arrived));
+                        }
+                        CopyWord::GivenUp(index, failed) => {
+                            held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
+                        }
+                    },
+                    Letter::Piece(piece) => {
+                        let index = piece.level;
+                        let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
+                        held.take(piece);
+                        let feeder = means.feeder(index)?;
+                        held.finish(|copy, arrived| feeder.finish(copy, arrived));
+                    }
+                }
+            }
+        }
+        let mut are_through = post.is_through(group)?;
+        let (mut in_memory, mut ended) = (true, true);
+        for level in levels.iter_mut() {
+            if let Some(Attempt::Copying(copying)) = &mut level.saving {
+                let has_begun = copying.lane.as_ref().is_none_or(|lane| lane.poll().is_some());
+                copying.is_through = are_through && has_begun;
+                are_through &= has_begun;
+                let is_there = copying.poll().is_some();
+                in_memory &= is_there || level.kind != LevelKind::Memory;
+                ended &= is_there;
+            }
+        }
+        Ok(Progress { messages: are_through, in_memory, ended })
+    }
+
+    /// Brings the copies that are under way to their end, and settles them with all ranks, if there are any. Collective,
+    /// for a call that has arrived.
+    pub(super) fn finish_copies(&mut self, call: Call) -> Result<()> {
+        if !self.levels.iter().any(|level| level.is_copy() && level.under_feed.is_some()) {
+            return Ok(());
+        }
+        let entry = self.meet(call)?;
+        // A checkpoint waits for no disk: its copies are passed over as long as they are busy.
+        let is_enough = |now: &Progress| if call.begins() { now.messages && now.in_memory } else { now.ended };
+        self.drive(is_enough)?;
+        let ranks = self.epoch.group.size();
+        let mut mine = Agreement::default();
+        for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
+            *facts = level.facts();
+        }
+        let all = mine.reach(self.epoch.group.with(&entry))?;
+        for (level, facts) in self.levels.iter_mut().zip(&all.levels).filter(|(level, _)| level.is_copy()) {
+            level.settle_farther(facts, ranks);
+        }
+        self.levels.note_joint(self.epoch.group.rank());
+        Ok(())
+    }
+
+    /// Waits until what is under way on this rank has come as far as that, while the other ranks do the same.
+    fn drive(&mut self, is_enough: impl Fn(&Progress) -> bool) -> Result<()> {
+        let mut tries = 0;
+        while !is_enough(&self.progress()?) {
+            tries += 1;
+            pause(tries);
+        }
+        Ok(())
+    }
+
+    /// Copies the last revision now, as published (paper 002, section 3.1: coordinated and blocking), if that is what
+    /// the setting `exchange` says. Collective.
+    pub(super) fn copy_now(&mut self, call: Call) -> Result<()> {
+        if self.program.config.exchange != Exchange::Blocking {
+            return Ok(());
+        }
+        // A shard that failed is told by the call that settles it.
+        drop(self.levels.nearest_mut().settle());
+        self.finish_copies(call)
+    }
+}
+
+/// Tells the holder on `level` how large this rank's next shard is, and hears it from the wards. Collective.
+pub(super) fn swap_sizes(
+    group: &dyn Group,
+    post: &mut Post,
+    level: &Level,
+    mine: &Size,
+    _: &Entry,
+) -> Result<Vec<Size>> {
+    let rank = group.rank();
+    let (holder, wards) = (level.writers.of(rank), level.writers.shards_of(rank));
+    if holder != rank {
+        post.tell(group, holder, &CopyWord::Size(Box::new(mine.clone())))?;
+    }
+    wards.iter().for_each(|ward| post.expect(*ward));
+    let mut told: Vec<Option<Size>> = vec![None; wards.len()];
+    let mut tries = 0;
+    loop {
+        for (ward, told) in wards.iter().zip(&mut told) {
+            while let Some(letter) = post.next(group, *ward)? {
+                match letter {
+                    Letter::Length(length) => post.receive(group, *ward, room_for(length, *ward)?)?,
+                    Letter::Word(bytes) => match word(&bytes)? {
+                        CopyWord::Size(size) => *told = Some(*size),
+                        _ => return Err(out_of_turn(*ward)),
+                    },
+                    Letter::Piece(_) => return Err(out_of_turn(*ward)),
+                }
+            }
+        }
+        if post.is_through(group)? {
+            break;
+        }
+        tries += 1;
+        pause(tries);
+    }
+    told.into_iter().zip(wards).map(|(size, ward)| size.ok_or_else(|| out_of_turn(ward))).collect()
+}
+
+fn held_in(level: Option<&mut Level>, ward: usize) -> Result<(&mut HeldShard, RevisionKey)> {
+    match level.and_then(|level| level.saving.as_mut()) {
+        Some(Attempt::Copying(Copying { key, held, .. })) => {
+            held.iter_mut().find(|held| held.from == ward).map(|held| (held, *key)).ok_or_else(|| out_of_turn(ward))
+        }
+        _ => Err(out_of_turn(ward)),
+    }
+}
+
+impl Means {
+    /// What publishes on level number `level`.
+    fn feeder(&self, level: usize) -> Result<&Feeder> {
+        let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
+        level.checked_sub(1).and_then(|index| self.feeders.get(index)).ok_or_else(none)
+    }
+}

@@ -1,0 +1,152 @@
+//! The levels of a session, as a list: the nearest first, each with its copies behind it.
+
+use super::{
+    copies,
+    level::{Level, LevelKind, Writers},
+    places::NoteFile,
+};
+use crate::{
+    commit::Complete,
+    error::{Error, Result},
+    group::Group,
+};
+use std::{ops::Range, sync::OnceLock};
+
+/// The levels of a session, the nearest first; never none.
+pub(super) struct Levels {
+    levels: Vec<Level>,
+    /// What the farthest says of the others, where that is a directory.
+    pub(super) note: Option<NoteFile>,
+    /// Whether ranks can send each other shards, once that was tried.
+    can_exchange: OnceLock<bool>,
+}
+
+impl Levels {
+    /// Of at least one.
+    pub(super) fn new(levels: Vec<Level>, note: Option<NoteFile>) -> Levels {
+        assert!(!levels.is_empty(), "a session without a level");
+        Levels { levels, note, can_exchange: OnceLock::new() }
+    }
+
+    /// Whether a rank can read what another one sees. Collective.
+    pub(super) fn can_exchange(&self, group: &dyn Group) -> Result<bool> {
+        if group.size() == 1 {
+            return Ok(true);
+        }
+        match self.can_exchange.get() {
+            Some(can) => Ok(*can),
+            None => {
+                let can = copies::can_exchange(group)?;
+                Ok(*self.can_exchange.get_or_init(|| can))
+            }
+        }
+    }
+
+    /// The level that a checkpoint waits for, and that is read first.
+    pub(super) fn nearest(&self) -> &Level {
+        &self.levels[0]
+    }
+
+    pub(super) fn nearest_mut(&mut self) -> &mut Level {
+        &mut self.levels[0]
+    }
+
+    pub(super) fn at(&self, index: usize) -> &Level {
+        &self.levels[index]
+    }
+
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut Level {
+        &mut self.levels[index]
+    }
+
+    /// The level that outlives the others; the session was opened by its path.
+    pub(super) fn farthest(&self) -> &Level {
+        &self.levels[self.levels.len() - 1]
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// The nearest level, and the farther ones.
+    pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
+        let (nearest, farther) = self.levels.split_at_mut(1);
+        (&mut nearest[0], farther)
+    }
+
+    /// The ranges of levels that are one level and its copies.
+    pub(super) fn families(&self) -> Vec<Range<usize>> {
+        let begins = (0..self.levels.len()).filter(|index| !self.levels[*index].is_copy());
+        let begins: Vec<usize> = begins.chain([self.levels.len()]).collect();
+        begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
+    }
+
+    /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
+    /// is complete on the copies of the nearest level was complete there before, as they are made of it. Where all copies are
+    /// former ones, the level keeps its newest revision as any does: nothing more is to stay once room was found.
+    pub(super) fn note_joint(&mut self, rank: usize) {
+        for family in self.families() {
+            if family.len() == 1 {
+                let level = &mut self.levels[family.start];
+                let newest = level.complete.first().map(|complete| complete.key);
+                if level.joint.iter().any(|joint| Some(*joint) <= newest) {
+                    level.joint.retain(|joint| Some(*joint) > newest);
+                    level.hold_known();
+                }
+                continue;
+            }
+            let asked = usize::from(family.start == 0);
+            let levels = &mut self.levels[family];
+            let has_copies = matches!(levels[1].writers, Writers::Holders(_));
+            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
+            let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
+            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
+            for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
+                if level.is_former() && level.newest() < newest {
+                    level.drop_all(rank);
+                }
+                level.joint.retain(|joint| Some(*joint) > newest);
+                if has_copies || level.is_former() {
+                    level.joint.extend(newest);
+                }
+                level.hold_known();
+            }
+        }
+    }
+
+    /// Refuses a kind of which there is none.
+    pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
+        if self.iter().any(|level| level.kind == kind) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.iter().filter(|level| !level.is_copy()).map(|level| level.kind.name()).collect();
+        let why = format!("the session has no level {}; it has {}", kind.name(), names.join(" and "));
+        Err(Error::argument("level", why))
+    }
+
+    /// Puts what `open` makes of the level of this index in its place. After an error there is none.
+    pub(super) fn replace(&mut self, index: usize, open: impl FnOnce(Level) -> Result<Level>) -> Result<()> {
+        let opened = open(self.levels.remove(index))?;
+        self.levels.insert(index, opened);
+        Ok(())
+    }
+
+    /// Adds farther levels.
+    pub(super) fn extend(&mut self, levels: Vec<Level>) {
+        self.levels.extend(levels);
+    }
+
+    /// The levels themselves, where they end.
+    pub(super) fn into_levels(self) -> Vec<Level> {
+        self.levels
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
+        self.levels.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
+        self.levels.iter_mut()
+    }
+}

@@ -1,0 +1,93 @@
+//! What is left of a session for the one that goes on with it after a failure, and what all ranks know of that.
+
+use super::{due::SAVED_MAX, locking::KeptLocks, telling::Past};
+use crate::{
+    commit::RevisionKey,
+    error::Result,
+    group::{Divided, Group, gather},
+    status::{Parts, Recovery, Way},
+};
+use serde::{Deserialize, Serialize};
+
+/// What a rank that goes on brings along from before the failure.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Before {
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    /// Of the lineage under which it saved.
+    pub(super) lineage: u64,
+    /// The number that its next revision would have got.
+    pub(super) next_number: u64,
+    /// The newest revision that it knows to be complete, on any level.
+    pub(super) newest: Option<RevisionKey>,
+    pub(super) spares_left: u32,
+    /// The step that the program last told.
+    pub(super) step: u64,
+    /// At which steps it began the last revisions.
+    pub(super) saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
+    pub(super) noticed_unix_ns: u64,
+    pub(super) regroup_ns: u64,
+    #[serde(skip)]
+    pub(super) divided: Divided,
+}
+
+/// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
+#[derive(Default)]
+pub(super) struct Remains {
+    pub(super) before: Option<Before>,
+    /// Its locks, of all levels.
+    pub(super) kept: KeptLocks,
+    /// What rank 0 has told.
+    pub(super) past: Option<Past>,
+    /// This rank is to hold no copies of others.
+    pub(super) holds_none: bool,
+}
+
+/// What all ranks know of those that go on; of an opening that is no recovery, nothing.
+#[derive(Debug, Default)]
+pub(super) struct GoingOn {
+    pub(super) recovering: Option<Recovery>,
+    /// The highest of all.
+    pub(super) lineage: u64,
+    pub(super) next_number: u64,
+    pub(super) newest: Option<RevisionKey>,
+    pub(super) spares_left: u32,
+    /// At which steps the last revisions were begun.
+    pub(super) saved_at: Vec<(RevisionKey, u64)>,
+}
+
+impl GoingOn {
+    /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
+    pub(super) fn find(group: &dyn Group, before: Option<Before>, spares: u32) -> Result<GoingOn> {
+        let told: Vec<Option<Before>> = gather(group, &before)?;
+        let before: Vec<Before> = told.iter().flatten().copied().collect();
+        let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
+            return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
+        };
+        let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
+        let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
+        let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
+        let recovering = Recovery {
+            noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
+            failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
+            way: match () {
+                () if ranks < ranks_before => Way::Shrunk,
+                () if new > spares => Way::Spawned,
+                () => Way::Spare,
+            },
+            ranks_before,
+            ranks,
+            parts: Parts { regroup_ns: highest(|before| before.regroup_ns), ..Parts::default() },
+            step: Some(highest(|before| before.step)).filter(|step| *step > 0),
+            ..Recovery::default()
+        };
+        Ok(GoingOn {
+            recovering: Some(recovering),
+            lineage: highest(|before| before.lineage),
+            next_number: highest(|before| before.next_number),
+            newest: before.iter().filter_map(|before| before.newest).max(),
+            spares_left: spares.saturating_sub(new),
+            saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
+        })
+    }
+}

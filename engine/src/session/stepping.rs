@@ -1,0 +1,136 @@
+//! At each step of the program: whether a checkpoint is due; and at each checkpoint what the schedule, and those who have asked
+//! for one, learn of it.
+
+use super::{
+    agreement::Agreement, diary::BegunAt, due::SAVED_MAX, entry::Call, flag::Alike, inner::Inner, program::Program,
+    progress::early, requests::Listener, schedule::Schedule,
+};
+use crate::{
+    commit::RevisionKey,
+    config::WhenBusy,
+    error::{Error, Result},
+    ground::Instant,
+    group::agree,
+    remark::Remark,
+    stage::TouchOrder,
+};
+use std::{mem::take, sync::atomic::Ordering, time::Duration};
+
+static NO_RULE: Remark = Remark::new();
+const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_steps, every_seconds, mtbf_seconds, \
+                            checkpoint_signal): one is taken only where the program decides so itself, or when \
+                            `mainstay checkpoint` or `mainstay run` asks for it";
+
+impl Inner {
+    /// Whether a checkpoint is due: `true` on all ranks, or on none.
+    pub(super) fn due(&mut self, step: u64) -> Result<bool> {
+        // Copies move on at each step, whether the ranks meet or not.
+        self.progress()?;
+        let puts_off = self.program.config.when_busy == WhenBusy::Later;
+        let Program { due, tracing, regions, .. } = &mut self.program;
+        tracing.iter_mut().for_each(|tracing| tracing.step(regions.all()));
+        if let Some(early) = early(&mut self.means.changing) {
+            early.step(regions.all());
+        }
+        due.step = step;
+        if !due.has_rule() {
+            NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
+        }
+        let by_steps = due.schedule.by_steps(step);
+        // Whether another rank's part is still under way takes a meeting.
+        let meets = due.schedule.meets();
+        let asks_all = puts_off && by_steps;
+        if !meets && !asks_all {
+            return Ok(by_steps);
+        }
+        let arrival = self.arrive(Call::Due)?;
+        self.means.tend_pool(&self.program.regions);
+        self.means.touch(&self.levels, TouchOrder::EndFirst);
+        let (due, now) = (&mut self.program.due, Instant::now());
+        let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
+        let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);
+        if let Some(record) = self.levels.nearest_mut().last_record() {
+            let ns = Duration::from_nanos;
+            due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
+        }
+        let meeting = due.schedule.facts(asked, now);
+        let ready = self.program.ready();
+        let not_ready = ready.is_err().into();
+        let (entry, told) =
+            self.enter(arrival, Agreement { meeting, step: Alike::of(step), not_ready, ..Agreement::default() })?;
+        if told.all.not_ready.is_set() {
+            return agree(self.epoch.group.with(&entry), ready.map(|()| false));
+        }
+        self.check_read(Call::Due)?;
+        let due = &mut self.program.due;
+        let is_asked = Schedule::is_asked(told.all.meeting);
+        due.to_all |= is_asked;
+        let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.is_put_off;
+        same_steps(told.all.step)?;
+        // Whoever asks may be about to end the job, and is not put off.
+        if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
+            due.put_off();
+            return Ok(false);
+        }
+        due.is_put_off = false;
+        Ok(is_due)
+    }
+
+    /// The time that passes in `work`, which waits for checkpoints, is left out of a trace, and of the length of a step.
+    pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
+        let begun = Instant::now();
+        let done = work(self);
+        self.program.due.schedule.leave_out(begun);
+        self.program.tracing.iter().for_each(|tracing| tracing.leave_out(begun));
+        done
+    }
+
+    /// Takes a checkpoint by `save`, and tells the schedule and those who asked for one from outside.
+    pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
+        let started = Instant::now();
+        let Program { due, tracing, regions, .. } = &mut self.program;
+        tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
+        due.begin(started);
+        let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
+        // Signals from here on ask for the next checkpoint.
+        let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
+        let saved = self.untraced(save);
+        // The time until t3 is learnt later. A checkpoint that failed has its cost too, and the next one waits for its
+        // time.
+        let due = &mut self.program.due;
+        due.schedule.learn(started.elapsed(), Duration::ZERO);
+        let put_off = take(&mut due.times_put_off);
+        if let Ok(number) = &saved {
+            let key = RevisionKey::new(self.epoch.lineage, *number);
+            let step = Some(due.step).filter(|step| *step > 0);
+            if let Some(step) = step {
+                due.saved_at.rotate_left(1);
+                due.saved_at[SAVED_MAX - 1] = Some((key, step));
+            }
+            let saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early);
+            if let Some(telling) = &mut self.outward.telling {
+                telling.put_off = due.all_times_put_off;
+            }
+            if let Some(diary) = &mut self.outward.diary {
+                diary.begun(key, BegunAt { step, saved_early, put_off });
+            }
+        }
+        match (&saved, &mut due.listener) {
+            (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),
+            (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
+            _ => {}
+        }
+        self.tell();
+        saved
+    }
+}
+
+/// Refuses ranks at different steps: together they would save a mixture.
+pub(super) fn same_steps(step: Alike) -> Result<()> {
+    if step.is_so() {
+        return Ok(());
+    }
+    let (highest, lowest) = (step.highest(), step.lowest());
+    let why = format!("the ranks call it with steps {lowest} to {highest}; call it on all ranks at the same step");
+    Err(Error::argument("due", why))
+}

@@ -1,0 +1,26 @@
+//! Whether the last job that had a space open has closed it. Portions tell that of themselves; where all that a job saved lies on
+//! nearer levels, the space has none, or none of that job, and what the job told counts.
+
+use super::{Status, document::Told};
+use crate::survey::SpaceSurvey;
+use std::path::Path;
+
+/// The number of the newest lineage of `space`, which was surveyed as `survey`; 0: none.
+pub fn last_lineage(space: &Path, survey: &SpaceSurvey) -> u64 {
+    told_since(space, survey).map_or_else(|| lineage_of_portions(survey), |told| told.lineage)
+}
+
+/// Whether the last job in `space`, which was surveyed as `survey`, has closed it in order, as far as can be told.
+pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
+    survey.clean && told_since(space, survey).is_none_or(|told| told.ended)
+}
+
+/// What a job has told that is as new as all portions.
+fn told_since(space: &Path, survey: &SpaceSurvey) -> Option<Told> {
+    let told = Status::read(space).ok().flatten()?.told;
+    (told.lineage >= lineage_of_portions(survey)).then_some(told)
+}
+
+fn lineage_of_portions(survey: &SpaceSurvey) -> u64 {
+    survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0)
+}
