@@ -1,10 +1,9 @@
 //! One shard on its way out of the program, from t1 to t2.
 
-mod late;
-
 use super::{
     Full, Outlet, Owner, Policy,
     buffer::Buffer,
+    comparing::Comparing,
     direct::Direct,
     gather::Gather,
     later::{Later, Snapshots},
@@ -21,7 +20,6 @@ use crate::{
         format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
     },
 };
-use late::Comparing;
 use std::sync::{Arc, Mutex};
 
 /// What staging needs of the session.
@@ -47,13 +45,13 @@ pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
-    shard: Arc<Shard>,
+    pub(super) shard: Arc<Shard>,
     policy: Policy,
     /// What is staged of each region; `None`: all of it.
     plan: Option<Plan>,
     /// What is compared as it comes; `None` if all that can be shared is known at t1.
     comparing: Option<Comparing>,
-    log: Log,
+    pub(super) log: Log,
     /// The stage without a buffer; without this, `main` and `small` are in use.
     direct: Option<Direct>,
     main: Gather,
@@ -220,7 +218,7 @@ impl Staging {
     }
 
     /// Length of the log.
-    fn log_bytes(&self) -> u64 {
+    pub(super) fn log_bytes(&self) -> u64 {
         self.direct.as_ref().map_or(self.end, Direct::end)
     }
 
@@ -349,7 +347,7 @@ impl Staging {
         Ok(())
     }
 
-    fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
+    pub(super) fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
             // The shard has failed: what is left would not be written.
             return Err(error.clone());
@@ -450,7 +448,7 @@ impl Staging {
         Ok(())
     }
 
-    fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+    pub(super) fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
         [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
     }
 

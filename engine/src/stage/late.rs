@@ -5,54 +5,16 @@
 //! What must hold: whole blocks of a stream lie in whole blocks of the log, so that the next revision finds them there, and
 //! take no more of it than their bytes: what is left of blocks is gathered aside until it makes whole ones.
 
-use super::{Hands, Source, Staging};
+use super::{
+    comparing::{ASIDE_BYTES, Comparing, Tail, WAITING_BYTES_MAX},
+    source::Source,
+    staging::{Hands, Staging},
+};
 use crate::{
-    capture::{Contents, HandedOver, Late, Part},
+    capture::{Contents, HandedOver, Part},
     error::{Error, Result},
     space::format::{BLOCK, BLOCK_BYTES, Extent},
 };
-use std::collections::BTreeMap;
-
-/// What is left of blocks is gathered in so many bytes.
-const ASIDE_BYTES: usize = 16 * BLOCK;
-/// The most bytes that wait for the rest of their blocks.
-const WAITING_BYTES_MAX: usize = 1 << 20;
-
-/// What is staged of a shard that is compared as it comes.
-#[derive(Debug)]
-pub(super) struct Comparing {
-    late: Late,
-    /// By the number of its item, the bytes at the end of each stream that wait for the rest of their block.
-    tails: BTreeMap<usize, Tail>,
-    waiting_bytes: usize,
-    aside: Vec<u8>,
-    /// What lies in `aside`, one behind the other, with its bytes.
-    held: Vec<(HandedOver, usize)>,
-}
-
-/// Bytes of a stream that follow one another, and have no whole block among them.
-#[derive(Debug)]
-struct Tail {
-    /// Where they begin, as of the piece that came last.
-    handed: HandedOver,
-    bytes: Vec<u8>,
-}
-
-impl Tail {
-    fn begins(&self) -> u64 {
-        self.handed.place().1
-    }
-
-    fn ends(&self) -> u64 {
-        self.begins() + self.bytes.len() as u64
-    }
-}
-
-impl Comparing {
-    pub(super) fn new(late: Late) -> Comparing {
-        Comparing { late, tails: BTreeMap::new(), waiting_bytes: 0, aside: Vec::new(), held: Vec::new() }
-    }
-}
 
 impl Staging {
     /// Stages a piece of a stream.
