@@ -315,8 +315,8 @@ def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):
     nodes.cells = LARGE
     said = nodes.run("01", 3)
     assert said.status != 0, said.output
-    # The first checkpoint tells it, and nothing counts as saved.
-    assert said.step == 0 and said.sure == 0 and "WRONG checkpoint: DISK_FULL" in said.output, said.output
+    # It is told before the first step.
+    assert said.step is None and "WRONG restore: DISK_FULL" in said.output, said.output
     wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", said.output).groups())
     assert wanted > 8 * LARGE and free < 16 << 20, said.output
 

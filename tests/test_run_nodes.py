@@ -5,10 +5,13 @@ import re
 import subprocess
 import sys
 
+import dem
+import demo
 import pytest
+from build import build
 from mpi import MPICH, OPENMPI
 from nodes import nodes as made_nodes
-from programs import PYTHON, build_c
+from programs import PYTHON, build_c, place
 from supervised import Run, run
 
 RANKS, STEPS = 4, 60
@@ -125,6 +128,32 @@ def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
     # Of the third loss the launcher may tell before what the node had in memory is gone.
     for revision, lineage in (1, 1), (3, 2):
         assert f"going on from revision {revision} (lineage {lineage}) of {space}" in said(output), output
+
+
+def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeypatch):
+    """From the memory of the nodes that are left, with the bits of a run that nothing disturbed."""
+    mpi.found()
+    monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
+    example, steps = place(mpi, "jacobi3d-on-fewer"), 400
+    build(example, mpi)
+    dem.write(scratch / "dem")
+    grid = ["--dem", scratch / "dem", "--nx", 40, "--ny", 36, "--nz", 20, "--progress", 1]
+    words = lambda name, *more: [example, *grid, "--steps", steps, "--out", scratch / name, *more]  # noqa: E731
+    job = ["--", *nodes.mpiexec(mpi), "-n", 4]
+    status, output = run("--hosts", "c1:4", "--restarts", 0, *job, *words("calm", "--no-checkpoint"))
+    assert status == 0, output
+    saving = words("out", "--space", scratch / "space", "--every", 5)
+    with Run("--hosts", "n1:1,n2:2,n3:1", "--ranks-at-least", 1, *job, *saving) as running:
+        running.until("^step 20$")
+        nodes.lose("n2")
+        status, output = running.end()
+    assert status == 0, output
+    assert "2 ranks start in place of 4, as the nodes that answer have 2 slots" in said(output), output
+    restored = [int(match[2]) for line in output.splitlines() if (match := demo.RESTORED.match(line))]
+    assert len(restored) == 1 and 5 <= restored[0] < steps, output
+    assert (scratch / "out").read_bytes() == (scratch / "calm").read_bytes()
+    mpi.clear()
 
 
 @pytest.mark.parametrize("remote", [False, True])
@@ -249,6 +278,16 @@ def test_no_node_that_answers(launcher, scratch):
     assert status == 7 and "giving up: none of the nodes answers" in output, output
 
 
+def test_a_start_has_as_many_ranks_as_there_are_slots_where_fewer_are_enough(launcher, scratch):
+    mpiexec = launcher(*(f"touch {scratch}/{node}.lost; exit 7" for node in "bc"), "exit 0")
+    hosts = ["--hosts", "a:2,b:2,c:3", *reach(scratch)]
+    status, output = run(*hosts, "--ranks-at-least", 3, "--", mpiexec, "-n", 7, "program")
+    assert status == 0, output
+    assert told(output) == ["-hosts a:2,b:2,c:3 -n 7 program", "-hosts a:2,c:3 -n 5 program", "-hosts a:3 -n 3 program"]
+    assert "5 ranks start in place of 7, as the nodes that answer have 5 slots" in said(output), output
+    assert "3 ranks share 2 slots: several to a core" in said(output), output
+
+
 def test_a_dry_run_starts_nothing(launcher, scratch):
     (scratch / "b.lost").touch()
     status, output = run(
@@ -266,6 +305,7 @@ def test_a_dry_run_starts_nothing(launcher, scratch):
         (["--hosts", "a", "--", "true"], "the command names no launcher"),
         (["--hosts", "a", "--", "MPIEXEC", "-hosts", "b", "p"], "the command says itself where its ranks run (-hosts)"),
         (["--hosts", "a", "--ranks", 2, "--", "MPIEXEC", "-n", 3, "p"], "--ranks 2, and the command says 3"),
+        (["--hosts", "a", "--ranks-at-least", 3, "--", "MPIEXEC", "-n", 2, "p"], "--ranks-at-least 3, and a start has 2 ranks"),
         (["--hosts", "a", "--hostfile", "b", "--", "MPIEXEC", "p"], "cannot be used with"),
         (["--hosts", "a", "--reach", "true", "--", "MPIEXEC", "p"], "it lacks {host}"),
         (["--spares", "a", "--", "MPIEXEC", "p"], "give those with --hosts"),

@@ -443,7 +443,7 @@ typedef struct {
   void *context;
   uint32_t rank;
   uint32_t ranks;
-  // Ranks on this rank's node, itself included; 0: unknown.
+  // Ranks on this rank's node, itself included; 0: unknown, and each rank counts as a node of its own.
   uint32_t ranks_here;
   // Element-wise maximum over all ranks, in place.
   int (*all_max)(void *context, uint64_t *values, size_t count);
@@ -544,7 +544,7 @@ const char *const *mainstay_process_command(void);
 // them saved and restored under `name`, as mainstay_protect does. Local. They stay until mainstay_free, or mainstay_close.
 // `flags` is a sum of mainstay_alloc_flag: while a snapshot copies memory that only the program writes, MPI and system
 // calls that write into it fail (EFAULT), so say if they do. MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its
-// address is taken. For an array of elements, mainstay_unprotect it and protect it as one.
+// address is taken. MAINSTAY_DUPLICATE_NAME: a region has the name, and stays protected. For an array of elements, mainstay_unprotect it and protect it as one.
 mainstay_status mainstay_alloc(mainstay_session *session,
                                const char *name,
                                size_t bytes,

@@ -28,7 +28,7 @@ pub struct GroupTable {
     pub context: *mut c_void,
     pub rank: u32,
     pub ranks: u32,
-    /// Ranks on this rank's node, itself included; 0: unknown.
+    /// Ranks on this rank's node, itself included; 0: unknown, and each rank counts as a node of its own.
     pub ranks_here: u32,
     /// Element-wise maximum over all ranks, in place.
     pub all_max: Option<unsafe extern "C" fn(context: *mut c_void, values: *mut u64, count: usize) -> c_int>,

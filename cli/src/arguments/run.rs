@@ -78,6 +78,11 @@ pub struct Run {
     /// How many ranks every start has; unless given, as many as the command says, or as the nodes are meant for
     #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Option<u32>,
+    /// Where the nodes that answer have fewer slots, the start has as many ranks as those, but so many at least: for programs
+    /// that come back on another number of ranks. Unless given, each start has as many as the first, several to a core if
+    /// need be
+    #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks_at_least: Option<u32>,
     /// What asks a node whether it answers: a line for the shell, with {host} for its name. Unless given, the launcher's
     /// remote shell runs `true` there
     #[arg(long, value_name = "COMMAND", requires = "nodes", value_parser = with_host)]

@@ -23,8 +23,10 @@ pub struct Nodes {
     source: Source,
     spares: Vec<Node>,
     launcher: Launcher,
-    /// Of every start.
+    /// Of every start, but where fewer are enough.
     ranks: u32,
+    /// So many are enough where the nodes have no slots for more.
+    enough: u32,
     reach: Reach,
     look_every: Option<Duration>,
     /// Those of the last start, in the order of its ranks.
@@ -58,7 +60,11 @@ impl Nodes {
             // One a slot, as the launchers have it.
             (None, None) => source.read()?.iter().fold(0, |sum: u32, node| sum.saturating_add(node.slots)),
         };
-        let ranks = launcher.with_spares(ranks);
+        let enough = wanted.ranks_at_least.unwrap_or(ranks);
+        if enough > ranks {
+            return Err(Failure::usage(format!("--ranks-at-least {enough}, and a start has {ranks} ranks at most")));
+        }
+        let [ranks, enough] = [ranks, enough].map(|ranks| launcher.with_spares(ranks));
         let in_slurm = matches!(source, Source::Slurm);
         let command = wanted.reach.clone().unwrap_or_else(|| launcher.reach(in_slurm));
         // Each look would be one more step of the job to Slurm, which looks itself.
@@ -66,7 +72,7 @@ impl Nodes {
         let look_every = wanted.look_every.or((!looks_itself).then_some(LOOK_EVERY)).filter(|every| !every.is_zero());
         let here = if wanted.reach.is_some() { Vec::new() } else { names_of_this_machine() };
         let reach = Reach { command, limit: wanted.reach_limit.unwrap_or(REACH_LIMIT), here };
-        Ok(Some(Nodes { source, spares, launcher, ranks, reach, look_every, used: Vec::new() }))
+        Ok(Some(Nodes { source, spares, launcher, ranks, enough, reach, look_every, used: Vec::new() }))
     }
 
     /// Places the ranks of the next start; an error if no node answers.
@@ -83,19 +89,29 @@ impl Nodes {
         }
         let answers =
             |name: &str| names.iter().any(|known| known == name) && silent.iter().all(|(known, _)| *known != name);
-        let choice = choose(&self.used, &listed, &self.spares, answers, self.ranks);
+        let spares = self.spares.iter().filter(|spare| listed.iter().all(|node| node.name != spare.name));
+        let there = listed.iter().chain(spares).filter(|node| answers(&node.name));
+        let slots = there.fold(0, |sum: u32, node| sum.saturating_add(node.slots));
+        let ranks = self.ranks.min(slots.max(self.enough));
+        let choice = choose(&self.used, &listed, &self.spares, answers, ranks);
         if choice.shares.is_empty() {
             return Err(Failure::refused(format!("none of the nodes answers ({})", self.reach.command)));
         }
         for (lost, spare) in &choice.moves {
             say(&format!("{spare} takes the place of {lost}"));
         }
-        if choice.slots() < self.ranks {
-            say(&format!("{} ranks share {} slots: several to a core", self.ranks, choice.slots()));
+        if ranks < self.ranks {
+            say(&format!(
+                "{ranks} ranks start in place of {}, as the nodes that answer have {slots} slots",
+                self.ranks
+            ));
+        }
+        if choice.slots() < ranks {
+            say(&format!("{ranks} ranks share {} slots: several to a core", choice.slots()));
         }
         let lost = self.used.iter().any(|name| !answers(name));
         self.used = choice.shares.iter().map(|share| share.name.clone()).collect();
-        Ok(Start { words: self.launcher.words(&choice, self.ranks), lost })
+        Ok(Start { words: self.launcher.words(&choice, ranks), lost })
     }
 
     /// Whether the ranks go on by themselves when some fail.

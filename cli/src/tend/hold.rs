@@ -31,6 +31,13 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
         let survey = SpaceSurvey::open_all(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;
         let Some(held) = hold_on_all(wanted, &survey, key, expires)? else {
+            if places_of(&survey, key, &wanted.space.path).is_empty() {
+                return Err(Failure::refused(format!(
+                    "revision {} lies in several directories, none of which has all of its shards; nothing is held. Hold one \
+                     that is whole in one place, or have the program save to all levels first",
+                    key.number
+                )));
+            }
             if wanted.revision.is_none() {
                 continue;
             }

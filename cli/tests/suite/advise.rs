@@ -116,7 +116,7 @@ fn memory_is_counted_by_copies_and_revisions() {
     assert_eq!(three["memory"]["feeding_bytes"], 8 * SHARD);
     let alone = advise(&[&shard[..], &["--mtbf", "6h", "--level", "memory:cost=1s"]].concat()).json();
     assert!(alone["memory"]["feeding_bytes"].is_null() && alone["memory"]["bytes"] == memory["bytes"], "{alone}");
-    assert!(advise(&shard[..6]).out.contains("1.5 GiB, 2 copies of 2 + 1 revisions of 256 MiB; 1.75 GiB while"));
+    assert!(advise(&shard[..6]).out.contains("1.5 GiB, 2 copies of 2 + 1 revisions of 256 MiB; 1.8 GiB while"));
     advise(&["--shard", "16EiB", "--copies", "16"]).refused(2, &["--shard"]);
 }
 

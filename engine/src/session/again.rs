@@ -4,7 +4,7 @@
 
 use super::{
     attempt::Attempt,
-    choice::Chosen,
+    chosen::Chosen,
     copying::swap_sizes,
     entry::Call,
     inner::Inner,

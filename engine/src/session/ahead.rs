@@ -4,16 +4,17 @@
 use super::{copying::swap_sizes, inner::Inner, ranks::Entry, room::ShardSizes};
 use crate::{
     capture::{Size, size_elsewhere},
-    error::Result,
+    error::{ErrorKind, Result},
 };
 
 impl Inner {
     /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
-    /// are none yet. What cannot be made, the checkpoint tells. Collective.
-    pub(super) fn make_ahead(&mut self, entry: &Entry) {
-        if self.means.policy.is_in_portion() && !self.levels.nearest().is_laid_out() {
-            let _ = self.try_ahead(entry);
+    /// are none yet. `DiskFull`: there is no room for them. What else stands in their way, the checkpoint tells. Collective.
+    pub(super) fn make_ahead(&mut self, entry: &Entry) -> Result<()> {
+        if !self.means.policy.is_in_portion() || self.levels.nearest().is_laid_out() {
+            return Ok(());
         }
+        self.try_ahead(entry).or_else(|error| if error.kind() == ErrorKind::DiskFull { Err(error) } else { Ok(()) })
     }
 
     fn try_ahead(&mut self, entry: &Entry) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Bringing ranks the shards of the revision that was restored which they want to read, wherever those lie.
 
 use super::{
-    choice::Chosen,
+    chosen::Chosen,
     entry::Call,
     fetch::Search,
     flaws::{Flaws, split_flaws},

@@ -83,15 +83,13 @@ impl Changing {
         }
         let way: Box<dyn Changes> = match config.track {
             Track::Hashes => Box::<ByHashes>::default(),
-            track => match written(config) {
+            Track::Pages | Track::Auto => match written(config) {
                 Ok(written) => Box::new(written),
                 Err(why) => {
-                    if track == Track::Pages {
-                        remark(
-                            rank,
-                            &format!("what changed is found by hashes, as written pages are not told here: {why}"),
-                        );
-                    }
+                    remark(
+                        rank,
+                        &format!("what changed is found by hashes, as written pages are not told here: {why}"),
+                    );
                     Box::<ByHashes>::default()
                 }
             },

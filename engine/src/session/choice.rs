@@ -4,10 +4,11 @@
 //! What must hold: shards of one revision alone are read together (lineage, id, number), whatever level they are on.
 
 use super::{
+    chosen::{Chosen, PassedOver},
     copies::Post,
     fetch::Search,
     flaws::{Attempted, Flaws},
-    level::{Level, LevelKind},
+    level::Level,
     levels::Levels,
 };
 use crate::{
@@ -20,23 +21,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
-
-/// A complete revision, and where its shards lie.
-#[derive(Debug, Clone)]
-pub(super) struct Chosen {
-    /// The nearest level that has a shard of it, alone or on a copy.
-    pub(super) level: usize,
-    pub(super) complete: Complete,
-    /// The levels and copies on which its shards are looked for.
-    pub(super) on: Vec<usize>,
-    /// Each shard is looked for by itself, as not all ranks may see it on the level. Otherwise that is all there is.
-    pub(super) is_searched: bool,
-    /// Levels and copies where a shard of it was read in vain.
-    pub(super) vain: Vec<usize>,
-}
-
-/// A revision that came back whole from a level, and what the program has found damaged in it.
-pub(super) type PassedOver = ((LevelKind, RevisionKey), Vec<String>);
 
 /// What all ranks see on all levels.
 pub(super) struct Choices {
@@ -275,7 +259,8 @@ impl Choices {
 
 /// The newest revision that is complete over all these levels, whose `sights` are those of all ranks.
 pub(super) fn newest_of_all<'a>(sights: impl Iterator<Item = &'a Sight>) -> Option<RevisionKey> {
-    let mut spread = Spread { lying: BTreeMap::new(), families: vec![0..1], is_shared: vec![true] };
+    let mut spread =
+        Spread { lying: BTreeMap::new(), families: std::iter::once(0..1).collect(), is_shared: vec![true] };
     sights.for_each(|sight| spread.add(0, std::slice::from_ref(sight)));
     let found = [Found::default()];
     spread.complete(&found, &[]).into_iter().map(|chosen| chosen.complete.key).max()

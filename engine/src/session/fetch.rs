@@ -4,7 +4,7 @@
 //! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
 
 use super::{
-    choice::Chosen,
+    chosen::Chosen,
     copies::{CopyWord, HeldShard, Letter, Post, announce, out_of_turn, room_for, word},
     flaws::{Attempted, Flaws, split_flaws},
     levels::Levels,

@@ -15,6 +15,7 @@ mod catching_up;
 mod changed;
 mod checkpoint;
 mod choice;
+mod chosen;
 mod closing;
 mod copies;
 mod copying;

@@ -1,6 +1,6 @@
 //! What the program has said: what is to be saved, when, and what it has asked to read.
 
-use super::{begun::Begun, choice::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
+use super::{begun::Begun, chosen::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
 use crate::{
     capture::{Globals, Notes, Outputs, OwnMemory, Regions},
     config::Config,

@@ -1,7 +1,8 @@
 //! Bringing the program back to the newest complete revision, or to the one that it asks for.
 
 use super::{
-    choice::{Choices, Chosen, ask_for_one},
+    choice::{Choices, ask_for_one},
+    chosen::Chosen,
     entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
@@ -110,7 +111,8 @@ impl Inner {
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped);
-            self.make_ahead(&entry);
+            // A job that begins is told before its first step that it cannot save itself.
+            self.make_ahead(&entry)?;
             return Ok(None);
         };
         let revision = chosen.complete;
@@ -133,7 +135,8 @@ impl Inner {
         }
         let copying = Instant::now();
         self.copy_again(&entry, &chosen)?;
-        self.make_ahead(&entry);
+        // The state is back, and the program may go on with it: the checkpoint tells.
+        let _ = self.make_ahead(&entry);
         if let Some(recovery) = &mut self.recovering {
             let (lineage, number) = (revision.key.lineage.number, revision.key.number);
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });

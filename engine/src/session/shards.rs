@@ -2,7 +2,7 @@
 //!
 //! What must hold: as of streams, nothing is read once a checkpoint has begun.
 
-use super::{choice::Chosen, level::LevelKind, levels::Levels};
+use super::{chosen::Chosen, level::LevelKind, levels::Levels};
 use crate::{
     capture::is_note_of_globals,
     commit::RevisionKey,

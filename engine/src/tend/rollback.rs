@@ -6,7 +6,7 @@
 //! revisions on levels that were not reached, and is done by the same call again.
 
 use super::{
-    prune::{Pruned, begin_all_in, carry_out_all, on_disks},
+    prune::{Pruned, Tending, carry_out_all, on_disks},
     rules::{Fate, Reason},
     unseen::Unseen,
 };
@@ -36,16 +36,24 @@ pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: 
 }
 
 /// Like `rollback`, on devices.
-pub fn rollback_on(
-    places: &[(&dyn Device, Unseen<'_>)],
+pub fn rollback_on<'a>(
+    places: &[(&'a dyn Device, Unseen<'_>)],
     to: RevisionKey,
     progress: &dyn Fn(u64),
 ) -> Result<RolledBack> {
     let mut held = Vec::new();
-    let begun = begin_all_in(places, &mut |survey| {
-        held.extend(held_after(survey, to));
-        after(survey, to)
-    })?;
+    let mut begin = |(device, unseen): &(&'a dyn Device, Unseen<'_>)| {
+        let mut can_write = Ok(());
+        let fates = |survey: &SpaceSurvey| {
+            held.extend(held_after(survey, to));
+            // Also where nothing goes: what was staged out of sight is newer, and would come back.
+            can_write = unseen.check(survey);
+            after(survey, to)
+        };
+        let begun = Tending::begin(*device, fates, *unseen)?;
+        can_write.map(|()| begun)
+    };
+    let begun = places.iter().map(&mut begin).collect::<Result<Vec<_>>>()?;
     if !held.is_empty() {
         return Ok(RolledBack::Held(held));
     }

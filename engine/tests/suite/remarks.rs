@@ -55,6 +55,20 @@ fn job() {
 }
 
 #[test]
+fn that_pages_are_not_told_is_said_with_the_reason_unless_hashes_were_asked_for() {
+    let traced = [("MAINSTAY_CAPTURE", "incremental"), ("MAINSTAY_TRACE", "traces")];
+    let by_hashes = |more: &[(&str, &str)]| {
+        let all = told(&[&traced[..], more].concat());
+        all.into_iter().filter(|line| line.contains("found by hashes")).collect::<Vec<_>>()
+    };
+    for track in ["auto", "pages"] {
+        let lines = by_hashes(&[("MAINSTAY_TRACK", track)]);
+        assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("they are traced")), "{lines:?}");
+    }
+    assert_eq!(by_hashes(&[("MAINSTAY_TRACK", "hashes")]), [""; 0]);
+}
+
+#[test]
 fn that_nothing_makes_a_checkpoint_due_is_told_once() {
     let told = told(&[]);
     assert_eq!(told.len(), 1, "{told:?}");

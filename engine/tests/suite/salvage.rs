@@ -576,6 +576,11 @@ fn claims_that_are_out_of_sight_are_known_of() {
         };
         let told = check(&GoneOver::default()).unwrap_err();
         assert!(told.contains("ranks 0 to 2 staged") && told.contains("--give-up-staged"), "{told}");
+        // Nothing that is seen would go; what is staged elsewhere would come back.
+        let (space, nothing) = (place.space(), GoneOver::default());
+        let newest = SpaceSurvey::open(&space).unwrap().newest().unwrap().key;
+        let refused = tend::rollback(&[(&space, Unseen::Waits(&nothing))], newest, &|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfSight, "{way}");
         let seen = tend::salvage(&way.pools_of(0, place.pools.path()), Some(&place.space()), false).unwrap().gone_over;
         match way.nodes {
             1 => check(&seen).unwrap(),
