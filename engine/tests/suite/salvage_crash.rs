@@ -8,7 +8,7 @@ use crate::support::{
     faulty::{Durable, Failure, Faulty, Loss, Medium},
     killed::{BYTES, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
     program::{Mark, Program},
-    recording::{job_of, losses},
+    recording::{job_of_programs, losses},
     ways::{WAYS, Way, on_one_node},
 };
 use mainstay_engine::{
@@ -35,14 +35,15 @@ fn everywhere(killed: &Killed, seeds: u64) {
     let (returned, saved) = (Mutex::new(0), Mutex::new(0));
     let together = Barrier::new(shape.ranks);
     let config = |rank| shape.config_of(rank, pools.path());
-    job_of(&medium, shape.ranks, config, |mut program, mut session| {
+    let program = |rank| Program::new(rank).in_pieces(shape.in_pieces);
+    job_of_programs(&medium, shape.ranks, (program, config), |mut program, mut session| {
         together.wait();
         *returned.lock().unwrap() = medium.operations();
         together.wait();
         let found = program.restore(&mut session)?;
         assert_eq!(found, Some(Mark { run: 1, step: LAST }));
         program.fill(&mut session, Mark { run: 2, step: LAST + 1 }, BYTES)?;
-        session.checkpoint()?;
+        program.save(&mut session)?;
         session.wait()?;
         *saved.lock().unwrap() = medium.operations();
         Ok(())
