@@ -139,9 +139,12 @@ def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeyp
     build(example, mpi)
     dem.write(scratch / "dem")
     grid = ["--dem", scratch / "dem", "--nx", 40, "--ny", 36, "--nz", 20, "--progress", 1]
-    words = lambda name, *more: [example, *grid, "--steps", steps, "--out", scratch / name, *more]  # noqa: E731
+
+    def words(name, *more):
+        return [example, *grid, "--steps", steps, "--out", scratch / name, *more]
+
     job = ["--", *nodes.mpiexec(mpi), "-n", 4]
-    status, output = run("--hosts", "c1:4", "--restarts", 0, *job, *words("calm", "--no-checkpoint"))
+    status, output = run("--hosts", "c1:2,c2:2", "--restarts", 0, *job, *words("calm", "--no-checkpoint"))
     assert status == 0, output
     saving = words("out", "--space", scratch / "space", "--every", 5)
     with Run("--hosts", "n1:1,n2:2,n3:1", "--ranks-at-least", 1, *job, *saving) as running:
@@ -156,10 +159,14 @@ def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeyp
     mpi.clear()
 
 
-@pytest.mark.parametrize("remote", [False, True])
-def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remote):
-    """Open MPI's launcher ends with 0 then. Where rank 0 runs on another machine, the space says how it was left."""
+@pytest.mark.parametrize(("remote", "in_memory"), [(False, False), (True, False), (True, True)])
+def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remote, in_memory, monkeypatch):
+    """Open MPI's launcher ends with 0 then. Where rank 0 runs on another machine, the space says how it was left, also where
+    all that was saved lies in the memory of the nodes: that counted as closed."""
     job = Job(nodes, OPENMPI, program_in("c", OPENMPI), scratch)
+    if in_memory:
+        monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
+        monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
     if remote:
         (nodes.folder / "remote").touch()
     space = scratch / "space"
@@ -170,7 +177,7 @@ def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remot
     assert status == 1, output
     # Open MPI ends with 0 then, but for a launcher that was itself killed on a busy machine.
     assert re.search("^mainstay: start 1 failed: exit status [0-9]+", output, re.M), output
-    assert f"giving up after 0 restart(s) at revision 1 (lineage 1) of {space}" in said(output)
+    assert f"giving up after 0 restart(s) at revision 1 (lineage 1) of {space}" in said(output), output
     # And a job that did close it has ended in order.
     job.let_on(15)
     status, output = run("--restarts", 0, "--space", space, "--hosts", "n1:2,n3:2", *job.command(15))

@@ -66,6 +66,8 @@ struct Cluster {
     kind: LevelKind,
     real: bool,
     capture: Capture,
+    /// So many copies, the last ones, were made by earlier jobs alone.
+    former: usize,
 }
 
 impl Cluster {
@@ -84,6 +86,7 @@ impl Cluster {
             kind: LevelKind::Memory,
             real,
             capture,
+            former: 0,
         }
     }
 
@@ -99,17 +102,18 @@ impl Cluster {
         let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
             let rank = group.rank();
             let devices: Vec<Arc<dyn Device>> = self.nodes[self.seats[rank]].iter().map(Place::device).collect();
-            let plan = |kind, device, every, copies| LevelPlan {
+            let plan = |kind, device, every, copies, former| LevelPlan {
                 kind,
                 device,
                 every,
                 keep: self.keep,
                 copies,
-                former: Vec::new(),
+                former,
             };
+            let (copies, former) = devices[1..].split_at(devices.len() - 1 - self.former);
             let plans = vec![
-                plan(self.kind, devices[0].clone(), 1, devices[1..].to_vec()),
-                plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new()),
+                plan(self.kind, devices[0].clone(), 1, copies.to_vec(), former.to_vec()),
+                plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new(), Vec::new()),
             ];
             let config = Config {
                 pool_bytes: Some(128 << 10),
@@ -382,6 +386,21 @@ fn copies_are_made_again_before_the_next_checkpoint() {
         left = left.after(&[], &PAIRS);
         steps(&left, 4, &[true]).unwrap();
         assert_eq!(left.after(&[0], &PAIRS).restored().unwrap(), Some(4));
+    }
+}
+
+/// A job with one copy of each shard after one with two failed at a checkpoint, as if its disk had: what stays changed when
+/// room had been found.
+#[test]
+fn copies_that_are_given_up_let_the_job_save_on() {
+    for kind in [LevelKind::Memory, LevelKind::Disk] {
+        for copies in [2, 3] {
+            let cluster = Cluster { kind, ..Cluster::new(&[0, 1, 2], copies, false) };
+            cluster.save(1, 3).unwrap();
+            let fewer = Cluster { former: copies - 1, ..cluster.after(&[], &[0, 1, 2]) };
+            steps(&fewer, 4, &[[false; 12].as_slice(), &[true]].concat()).unwrap();
+            assert_eq!(fewer.after(&[], &[0, 1, 2]).restored().unwrap(), Some(16), "{kind:?}, {copies}");
+        }
     }
 }
 
