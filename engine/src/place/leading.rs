@@ -51,16 +51,14 @@ impl Shard {
     }
 
     /// Has the shard, which is staged as `contents` say, lead to these runs. Returns whether it can be: whether the list of its
-    /// items has room, and a whole shard finds room after it. Nothing has changed if it cannot.
+    /// items has room, and a whole shard finds room after it. Nothing has changed if it cannot. Waits for nobody who writes
+    /// roots.
     pub(crate) fn lead_late(&self, contents: &Contents, shared: &[Run]) -> bool {
-        let Site { ledger, allocation, retained, keep, .. } = self.nearest();
-        let leading = {
-            let ledger = lock(ledger);
-            let leading = allocation.leading_late(contents, shared, ledger.frames_of(shared));
-            leading.filter(|leading| {
-                ledger.keeps(shared, &[]) && ledger.lasts_sharing(leading, allocation, retained, keep.unwrap_or(1))
-            })
-        };
+        let Site { found, allocation, retained, keep, .. } = self.nearest();
+        let leading = keep.and_then(|keep| {
+            let leading = found.leading_late(allocation, contents, shared, retained)?;
+            found.lasts_sharing(&leading, allocation, retained, keep).then_some(leading)
+        });
         match (leading, &self.targets[..]) {
             (None, _) => return false,
             (Some(leading), [target]) => target.lead(leading),
@@ -81,27 +79,20 @@ impl Shard {
         if shared.is_empty() {
             return self.decode(told);
         }
-        let ([target], Site { ledger, allocation, .. }) = (&self.targets[..], self.nearest()) else { return None };
+        let ([target], Site { found, allocation, retained, .. }) = (&self.targets[..], self.nearest()) else {
+            return None;
+        };
         let blocks = shared.iter().try_fold(allocation.log_blocks(), |sum, run| sum.checked_add(run.blocks))?;
         let contents = Contents::decode(told, blocks)?;
-        let leading = {
-            let ledger = lock(ledger);
-            let leading = allocation.leading_late(&contents, shared, ledger.frames_of(shared));
-            leading.filter(|_| ledger.keeps(shared, &[]))
-        };
-        target.lead(leading?);
+        target.lead(found.leading_late(allocation, &contents, shared, retained)?);
         Some(contents)
     }
 
     /// Gives `each` these runs of older revisions, verified, in parts of whole blocks, in order.
     pub(crate) fn read_older(&self, shared: &[Run], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Site { portion, ledger, retained, .. } = self.nearest();
+        let Site { portion, found, retained, .. } = self.nearest();
         let gone = || Error::Internal { what: "what a shard leads to is kept by no revision".to_owned() };
-        let kept = {
-            let ledger = lock(ledger);
-            ledger.kept().iter().filter(|kept| retained.contains(&kept.key())).max_by_key(|kept| kept.key()).cloned()
-        };
-        let manifest = portion.read_manifest(&kept.ok_or_else(gone)?.entry)?;
+        let manifest = portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?;
         let rows = &mut HashRows::new(manifest.runs.len());
         for run in shared {
             let end = run.stretch().end();

@@ -4,14 +4,20 @@
 
 use crate::{
     incremental::{Nodes, folder, incremental, open, written},
-    support::{bounded, run, ways::compress_of},
+    support::{between::Watched, bounded, gate::Gate, in_sessions_on, run, ways::compress_of},
 };
 use fastrand::Rng;
 use mainstay_engine::{
     Allocated, Capture, Compress, Config, ErrorKind, LevelKind, LevelPlace, Reader, Region, Session, SpaceSurvey,
-    Stage, Start, Track, group::Solo,
+    Stage, Start, Track,
+    device::{Device, Disk},
+    group::Solo,
 };
-use std::{collections::BTreeMap, path::Path, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 const BLOCK: usize = 4096;
 const STAGES: [Stage; 4] = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank];
@@ -266,6 +272,45 @@ fn farther_levels_and_copies_get_what_changed_of_streams() {
         for rank in 0..2 {
             comes_back(nodes.pfs.path(), rank, &[("s", &last[&(rank as usize)])], "pfs");
         }
+    }
+}
+
+/// The roots that free blocks are written while a stream comes, by a thread that has the ledger to itself: what is led to was
+/// found out by that ledger, at t2, and the program waited for the disk.
+#[test]
+fn what_is_led_to_waits_for_no_write() {
+    const BLOCKS: usize = 300;
+    // Room is freed for the fourth revision, and by that for the fifth.
+    for (ranks, aggregators, whole) in [(1, 0, 3), (1, 0, 4), (3, 1, 3), (3, 1, 4)] {
+        let folder = folder();
+        let disk = Watched::new(Disk::make(folder.path()).unwrap(), Gate::new(ranks));
+        let device: Arc<dyn Device> = Arc::new(disk.clone());
+        let config =
+            Config { aggregators, io_threads: 4, pool_bytes: Some(16 << 20), buffer_bytes: 64 << 10, ..incremental() };
+        in_sessions_on(&device, ranks, &config, |rank, session| {
+            let mut bytes = Vec::new();
+            for step in 0..whole {
+                // All of it is new, so that room has to be freed.
+                bytes = noise(10 * step + rank as u64, BLOCKS * BLOCK);
+                save(session, &[("s", &bytes)], 1 << 20);
+            }
+            // All have waited, and none goes past the agreement of the next line before all are here.
+            disk.between.shut();
+            session.begin(bytes.len() as u64).unwrap();
+            let (changed, rest) = bytes.split_at_mut(100 * BLOCK);
+            changed.fill(rank as u8 + 1);
+            session.write("s", 0, changed).unwrap();
+            if aggregators == 0 {
+                disk.between.until_somebody_waits();
+            }
+            session.write("s", changed.len() as u64, rest).unwrap();
+            session.checkpoint().unwrap();
+            disk.between.come();
+            session.wait().unwrap();
+            comes_back(folder.path(), rank as u32, &[("s", &bytes)], "led to");
+        });
+        disk.between.nobody_waited();
+        assert_eq!(shared(folder.path()), (ranks * (BLOCKS - 100)) as u64, "{aggregators} aggregators");
     }
 }
 
