@@ -254,6 +254,31 @@ fn what_a_failed_checkpoint_did_not_save_is_saved_by_the_next() {
     }
 }
 
+/// The bytes of an item went on in the log from what was staged of it to what is shared; told so, the rank that writes for
+/// others, and whoever completes what a killed job has staged, took the list of items for damaged.
+#[test]
+fn what_changed_may_end_where_what_is_shared_begins() {
+    const BLOCKS: usize = 300;
+    let folder = folder();
+    let config = Config { aggregators: 1, buffer_bytes: 64 << 10, pool_bytes: Some(4 << 20), ..incremental() };
+    run(2, |rank, group| {
+        let mut session = open(group, folder.path(), &config);
+        let mut memory = vec![0; BLOCKS * BLOCK];
+        Rng::with_seed(rank as u64).fill(&mut memory);
+        // SAFETY: the memory outlives the session.
+        session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+        for blocks in [BLOCKS, 1, 8, 15, 16, 17, 32, 100, BLOCKS - 1] {
+            memory[..blocks * BLOCK].chunks_mut(BLOCK).for_each(|block| block[rank] ^= 1);
+            session.checkpoint().unwrap();
+            session.wait().unwrap_or_else(|error| panic!("{blocks} blocks: {error}"));
+            let mut saved = vec![0; memory.len()];
+            session.get(None, "x", &mut saved).unwrap();
+            assert!(saved == memory, "{blocks} blocks");
+        }
+        session.close().unwrap();
+    });
+}
+
 /// Whoever asks for the written pages of the second name is told nothing that the first was told already.
 #[test]
 fn one_memory_under_two_names_is_saved_under_both() {
