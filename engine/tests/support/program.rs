@@ -29,15 +29,15 @@ impl Program {
         Program { in_pieces, ..self }
     }
 
-    /// Saves the state.
-    pub fn save(&self, session: &mut Session) -> Result<(), Error> {
+    /// Saves the state; returns the number of the revision.
+    pub fn save(&self, session: &mut Session) -> Result<u64, Error> {
         if self.in_pieces {
             session.begin(self.bytes())?;
             for (index, piece) in self.bulk.chunks(9001).enumerate() {
                 session.write("bulk", index as u64 * 9001, piece)?;
             }
         }
-        session.checkpoint().map(drop)
+        session.checkpoint()
     }
 
     #[allow(unsafe_code)]
