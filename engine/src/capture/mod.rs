@@ -5,6 +5,7 @@
 //! output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
 //! with what was handed over last.
 
+mod apart;
 mod changed;
 mod contents;
 mod copy;

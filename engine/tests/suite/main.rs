@@ -10,6 +10,7 @@ mod aggregators;
 mod aggregators_failing;
 mod aggregators_refused;
 mod annex;
+mod apart;
 mod auto;
 mod buffers;
 mod calls;
