@@ -225,6 +225,30 @@ def test_zeros_that_lie_nowhere_are_shown(scratch):
     assert same(read(scratch / "copy.h5"), expected)
 
 
+def test_a_region_in_many_parts_is_shown_or_copied(scratch):
+    """Where bytes allow, a region that changes here and there stays within what HDF5 takes; else the view says so."""
+    random = numpy.random.default_rng(7)
+    # Of the one two blocks in three change, of the other every second.
+    state = {"within": random.integers(0, 256, 5400 * 4096, "u1"), "beyond": random.integers(0, 256, 8000 * 4096, "u1")}
+    with front.open(scratch / "space", capture="incremental") as session:
+        for name, array in state.items():
+            session.protect(name, array)
+        session.checkpoint()
+        state["within"].reshape(-1, 3, 4096)[:, :2, 5] ^= 1
+        state["beyond"].reshape(-1, 2, 4096)[:, 0, 5] ^= 1
+        session.checkpoint()
+    document = mainstay("view", scratch / "space", "--hdf5", scratch / "out.h5")
+    (left,) = document["left_out"]
+    assert (left["shard"], left["item"]) == (0, "beyond") and "pieces" in left["why"], left
+    assert same(read(scratch / "out.h5"), {(0, "within"): state["within"]})
+    with h5py.File(scratch / "out.h5") as view:
+        assert 1000 < len(view["shard/0000/within"].external) <= 2500
+    assert dumped(scratch / "out.h5", "/shard/0000/within", scratch) == state["within"].tobytes()
+    copied = mainstay("view", scratch / "space", "--hdf5", scratch / "out.h5", "--copy", "--force")
+    assert copied["left_out"] == []
+    assert same(read(scratch / "out.h5"), {(0, name): array for name, array in state.items()})
+
+
 def test_what_lies_in_too_many_pieces_is_left_out_or_copied(scratch):
     """HDF5's list of the pieces has room for some 2,700."""
     pieces, length = 2701, 100

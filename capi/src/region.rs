@@ -39,7 +39,8 @@ const _: () = assert!(ElementTypeCode::F64 as usize == ElementType::F64 as usize
 
 /// Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
 /// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /,
-/// with no empty, "." or ".." part between slashes.
+/// with no empty, "." or ".." part between slashes. A region that has bytes of another is
+/// MAINSTAY_INVALID_ARGUMENT, with both names.
 ///
 /// # Safety
 /// As said.

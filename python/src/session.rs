@@ -137,7 +137,7 @@ impl Session {
     /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
     /// protocol: in C's order, writable; shape and element type are kept. Of a view with gaps, field[1:-1, 1:-1] of
     /// an array with ghost cells, the elements alone. It is held, and cannot be resized, until it is unprotected or
-    /// the session is closed.
+    /// the session is closed. InvalidArgument, with both names: it has bytes of another region.
     ///
     /// With `global_shape` and `offset` it is a box in a global array, which begins behind `offset` elements along
     /// each side: restore() on any number of ranks fills the boxes from those that were saved.

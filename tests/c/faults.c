@@ -528,7 +528,8 @@ static void run(const char *command) {
   else if (IS("restore")) restore();
   else if (IS("close")) said("close", mainstay_close(session)), session = NULL;
   else if (IS("finalize")) MPI_Finalize();
-  else if (IS("protect")) said("protect", mainstay_protect(session, value, step, 8));
+  else if (IS("protect")) said("protect", mainstay_protect(session, value, step + 1, 8));
+  else if (IS("overlap")) said("protect", mainstay_protect(session, value, (char *)step + 4, 8));
   else if (IS("globals")) said("protect_globals", mainstay_protect_globals(session));
   else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
   else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));

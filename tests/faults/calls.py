@@ -244,6 +244,12 @@ def name_twice(stage):
 
 
 @scenario
+def memory_of_another(stage):
+    """It was saved under both names, and a restore filled it with both."""
+    refused_call(stage, "overlap:twin")
+
+
+@scenario
 def name_unknown(stage):
     refused_call(stage, "unprotect:nothing")
 

@@ -158,7 +158,10 @@ class Program:
         MPI.Finalize()
 
     def do_protect(self, name):
-        self.said("protect", self.session.protect, name, self.step[:1])
+        self.said("protect", self.session.protect, name, self.step[1:])
+
+    def do_overlap(self, name):
+        self.said("protect", self.session.protect, name, self.step.view("u4")[1:3])
 
     def do_move(self, name):
         self.said("move", self.session.move, name, self.grown)

@@ -88,6 +88,18 @@ impl Rows {
         (source, target)
     }
 
+    /// The first row that ends behind `from` in the target: where it lies there.
+    pub(crate) fn row_from(&self, from: u64) -> Option<Range<u64>> {
+        // Rows ascend in the target, too.
+        let (mut first, mut after) = (0, self.count);
+        while first < after {
+            let middle = first + (after - first) / 2;
+            if self.row(middle).1 + self.bytes <= from { first = middle + 1 } else { after = middle }
+        }
+        let at = (first < self.count).then(|| self.row(first).1)?;
+        Some(at..at + self.bytes)
+    }
+
     /// Gives `put` what of the rows lies in `range` of the source: where in the source, where in the target, and how
     /// many bytes.
     pub(crate) fn each(&self, range: Range<u64>, mut put: impl FnMut(u64, u64, usize)) {

@@ -67,6 +67,31 @@ impl Contents {
         self.items.iter().map(laid).collect()
     }
 
+    /// The same, where all that older revisions have was staged as well, in `blocks` blocks of the log: `places` tells where, by
+    /// its offset behind what was staged before. `None` if they do not have it all.
+    pub(crate) fn unled(self, blocks: u64, places: &[(u64, Extent)]) -> Option<Contents> {
+        let own = self.blocks * BLOCK_BYTES;
+        let unled = |item: Item| {
+            let mut extents = Vec::with_capacity(item.extents.len());
+            for extent @ Extent { mut at, mut bytes } in cut_at(&item.extents, own) {
+                while bytes > 0 && at >= own && !extent.is_zeros() {
+                    let offset = at - own;
+                    let index = places.partition_point(|(begins, _)| *begins <= offset).checked_sub(1)?;
+                    let (begins, place) = places[index];
+                    let here = bytes.min((begins + place.bytes).checked_sub(offset).filter(|left| *left > 0)?);
+                    extend(&mut extents, place.at + (offset - begins), here);
+                    (at, bytes) = (at + here, bytes - here);
+                }
+                if bytes > 0 {
+                    extend(&mut extents, at, bytes);
+                }
+            }
+            Some(Item { extents, ..item })
+        };
+        let items = self.items.into_iter().map(unled).collect::<Option<_>>()?;
+        Some(Contents { items, blocks, shared: 0..0, annex: self.annex })
+    }
+
     /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
     pub(crate) fn of(manifest: Manifest) -> Contents {
         let Manifest { runs, items, annex, .. } = manifest;
@@ -95,7 +120,10 @@ impl Contents {
         };
         let runs = [run(0..self.blocks, 0), run(self.shared.clone(), SHARED)];
         let runs = runs.into_iter().filter(|run| run.blocks > 0).collect();
-        Manifest { runs, items: self.items.clone(), annex: self.annex.clone(), frames: Vec::new() }.build()
+        // In a manifest an extent lies in one run.
+        let cut = |item: &Item| Item { extents: cut_at(&item.extents, self.blocks * BLOCK_BYTES), ..item.clone() };
+        let items = self.items.iter().map(cut).collect();
+        Manifest { runs, items, annex: self.annex.clone(), frames: Vec::new() }.build()
     }
 
     /// `None` if `told` contradicts itself, or is of a log of more than `blocks_max` blocks.
@@ -169,6 +197,17 @@ impl LogPlaces {
             (at, bytes) = (at + here, bytes - here);
         }
     }
+}
+
+/// The same extents, but that one that reaches over `place` in the log is two.
+fn cut_at(extents: &[Extent], place: u64) -> Vec<Extent> {
+    let parts = |extent: &Extent| {
+        let Extent { at, bytes } = *extent;
+        let before = if extent.is_zeros() { bytes } else { place.saturating_sub(at).min(bytes) };
+        let behind = Extent { at: if before > 0 && before < bytes { place } else { at }, bytes: bytes - before };
+        [Extent { at, bytes: before }, behind].into_iter().filter(|part| part.bytes > 0)
+    };
+    extents.iter().flat_map(parts).collect()
 }
 
 /// Adds an extent of `bytes` bytes at `at`, or makes the last one longer if it ends there.

@@ -7,12 +7,17 @@
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
     error::{Error, Result},
-    space::format::{Annex, ElementType, Item, ItemKind, Manifest},
+    space::format::{Annex, BLOCK_BYTES, ElementType, Extent, Item, ItemKind, Manifest},
 };
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
+
+/// A stream in more parts than this is not led to any more: HDF5 takes about 2,700 of them.
+const LED_PARTS_MAX: usize = 2500;
+/// What a run of an older revision takes in the list, beside its extent, counted in extents.
+const RUN_PARTS: u64 = (Manifest::RUN_AND_EXTENT_BYTES - Manifest::EXTENT_BYTES) / Manifest::EXTENT_BYTES;
 
 /// The items of a shard, and where in the log their parts lie.
 #[derive(Debug, Default)]
@@ -60,6 +65,16 @@ impl HandedOver {
     /// The piece without its first `bytes` bytes.
     pub(crate) fn behind(self, bytes: u64) -> HandedOver {
         HandedOver { offset: self.offset + bytes, ..self }
+    }
+
+    /// The bytes of the same item from `offset` on, as what is handed over with this piece.
+    pub(crate) fn at(self, offset: u64) -> HandedOver {
+        HandedOver { offset, ..self }
+    }
+
+    /// The number of its item, and where it begins there.
+    pub(crate) fn place(&self) -> (usize, u64) {
+        (self.item, self.offset)
     }
 
     /// The piece as a part of a larger one, which begins in the log at this alignment, and is staged as the larger one would be.
@@ -112,6 +127,39 @@ impl Log {
         Ok(HandedOver { item, offset, order: self.handed, alignment: 1, is_part: false })
     }
 
+    /// The name of the item that a piece is of.
+    pub(crate) fn name(&self, handed: &HandedOver) -> &str {
+        &self.items[handed.item].description.name
+    }
+
+    /// Whether the list has room for a stretch of a stream more that is led to, and is kept short all the same.
+    pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
+        let item = &self.items[handed.item];
+        item.kind != ItemKind::Stream || item.parts.len() < LED_PARTS_MAX && self.parts + RUN_PARTS < self.parts_max / 2
+    }
+
+    /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.
+    pub(crate) fn lay_elsewhere(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
+        let parts = self.parts;
+        self.lay(handed, from, bytes, at);
+        // A run of an older revision takes room in the list, too.
+        self.parts += (self.parts - parts) * RUN_PARTS;
+    }
+
+    /// A place for bytes that were led to and are staged all the same: in an item that nobody is told of.
+    pub(crate) fn begin_unled(&mut self) -> HandedOver {
+        self.items.push(Placed { kind: ItemKind::Region, ..Placed::stream("") });
+        self.handed += 1;
+        let alignment = BLOCK_BYTES;
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: true }
+    }
+
+    /// Where those have come to lie: offset among them, place in the log, and bytes.
+    pub(crate) fn end_unled(&mut self) -> Vec<(u64, Extent)> {
+        let parts = self.items.pop().map_or_else(Vec::new, |item| item.resolved());
+        parts.into_iter().map(|part| (part.offset, Extent { at: part.at, bytes: part.bytes })).collect()
+    }
+
     /// How far the stream `name` was written; 0 if it is not there.
     pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
         self.streams.get(name).map_or(0, |item| self.items[*item].bytes)
@@ -137,6 +185,14 @@ impl Log {
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
         match item.parts.last_mut() {
+            Some(last)
+                if at == Extent::ZEROS
+                    && last.at == at
+                    && last.offset + last.bytes == offset
+                    && handed.order.checked_sub(last.order).is_some_and(|between| between <= 1) =>
+            {
+                (last.bytes, last.order) = (last.bytes + bytes, handed.order);
+            }
             // The piece follows the last part, and nothing was handed over since that could lie over it.
             Some(last)
                 if last.offset + last.bytes == offset
@@ -238,7 +294,9 @@ fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
         }
         if end > to {
             let gone = to - part.offset;
-            laid.insert(to, Part { offset: to, bytes: part.bytes - gone, at: part.at + gone, ..part });
+            // Zeros lie nowhere.
+            let at = if part.at == Extent::ZEROS { part.at } else { part.at + gone };
+            laid.insert(to, Part { offset: to, bytes: part.bytes - gone, at, ..part });
         }
     }
 }
@@ -248,10 +306,7 @@ mod tests {
     use super::*;
     use crate::{
         capture::LogRuns,
-        space::{
-            format::{BLOCK, Extent},
-            free::Blocks,
-        },
+        space::{format::BLOCK, free::Blocks},
     };
 
     fn blocks(first: u64, count: u64) -> Blocks {

@@ -5,6 +5,7 @@
 
 use super::copy::copy;
 use crate::boxes::Rows;
+use std::ops::Range;
 
 #[derive(Debug, Clone)]
 pub(super) struct RegionMemory {
@@ -55,6 +56,14 @@ impl RegionMemory {
         self.address as usize + self.rows.first() as usize
     }
 
+    /// The first row that ends behind `address`, or what of it lies behind that: its addresses.
+    pub(super) fn stretch_from(&self, address: usize) -> Option<Range<usize>> {
+        let from = address.saturating_sub(self.address()) as u64;
+        let row = self.rows.row_from(from)?;
+        let at = |offset: u64| self.address().saturating_add(offset as usize);
+        Some(at(row.start.max(from))..at(row.end))
+    }
+
     pub(super) fn row_bytes(&self) -> u64 {
         self.rows.row_bytes()
     }
@@ -81,7 +90,7 @@ impl RegionMemory {
         });
     }
 
-    fn range(&self, offset: u64, bytes: usize) -> std::ops::Range<u64> {
+    fn range(&self, offset: u64, bytes: usize) -> Range<u64> {
         let end = offset + bytes as u64;
         assert!(end <= self.bytes);
         offset..end

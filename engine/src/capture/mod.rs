@@ -5,6 +5,7 @@
 //! output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
 //! with what was handed over last.
 
+mod apart;
 mod changed;
 mod contents;
 mod copy;
@@ -25,8 +26,8 @@ mod tests;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, ByHashes, Changes, EarlyBlocks, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told, Written,
-    audit, differing, size_elsewhere,
+    Base, ByHashes, Changes, EarlyBlocks, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Told,
+    Written, audit, differing, size_elsewhere, size_to_lead,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

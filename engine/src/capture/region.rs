@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType, Item, PlaceInWhole},
 };
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 const NAME_BYTES_MAX: usize = 200;
 /// Regions that are smaller than a block begin on a multiple of this in the log.
@@ -21,6 +21,8 @@ pub struct Region {
     is_untracked: bool,
     /// The region is a buffer that the program has put, for which a restore does not ask.
     is_put: bool,
+    /// The region is of the program's own variables, as `protect_globals` finds them.
+    is_of_globals: bool,
 }
 
 /// What is saved of a region besides its bytes.
@@ -65,7 +67,13 @@ impl Region {
         check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
         let memory = RegionMemory::in_a_row(address, bytes);
-        Ok(Region { description: Arc::new(description), memory, is_untracked: false, is_put: false })
+        Ok(Region {
+            description: Arc::new(description),
+            memory,
+            is_untracked: false,
+            is_put: false,
+            is_of_globals: false,
+        })
     }
 
     /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
@@ -223,8 +231,17 @@ impl Region {
         Region { is_put: true, ..self }
     }
 
-    pub(super) fn is_put(&self) -> bool {
+    pub(in crate::capture) fn is_put(&self) -> bool {
         self.is_put
+    }
+
+    /// The same as a part of the program's own variables.
+    pub(super) fn of_globals(self) -> Region {
+        Region { is_of_globals: true, ..self }
+    }
+
+    pub(super) fn is_of_globals(&self) -> bool {
+        self.is_of_globals
     }
 
     pub(super) fn begins_at(&self) -> usize {
@@ -239,6 +256,11 @@ impl Region {
     /// The addresses from the region's first byte to its last.
     pub(super) fn reach(&self) -> usize {
         self.memory.reach() as usize
+    }
+
+    /// The first stretch of its bytes that ends behind `address`, or what of it lies behind that.
+    pub(super) fn stretch_from(&self, address: usize) -> Option<Range<usize>> {
+        self.memory.stretch_from(address)
     }
 
     pub(super) fn row_bytes(&self) -> usize {

@@ -1,7 +1,8 @@
 //! The regions of a session: protected, moved, followed, and taken out again.
 
 use super::{
-    follow::{Look, check_apart},
+    apart::{Places, check_apart, check_apart_from},
+    follow::Look,
     region::Region,
 };
 use crate::{
@@ -17,20 +18,45 @@ pub(crate) struct Regions {
     names: HashSet<String>,
     /// For each region that is followed, by name, the function that tells where it lies.
     followed: HashMap<String, Look>,
+    /// Where they lie, as in the list.
+    places: Places,
+    /// Some have been moved, perhaps to where others are.
+    have_moved: bool,
 }
 
 impl Regions {
+    /// Adds a region; refused if it has bytes of one that is there.
     pub(crate) fn add(&mut self, region: Region) -> Result<()> {
-        if !self.names.insert(region.description.name.clone()) {
-            return Err(Error::DuplicateName { name: region.description.name.clone() });
+        let name = &region.description.name;
+        if self.names.contains(name) {
+            return Err(Error::DuplicateName { name: name.clone() });
         }
+        self.check_apart_from_all(&region)?;
+        self.names.insert(name.clone());
+        self.places.add(&region);
         self.list.push(region);
+        Ok(())
+    }
+
+    fn check_apart_from_all(&self, region: &Region) -> Result<()> {
+        if !self.places.meet(region) {
+            return Ok(());
+        }
+        for other in &self.list {
+            // One that cannot tell where it is now is compared at the next restore.
+            match self.followed.get(&other.description.name).map(|look| look.at(other)) {
+                Some(Ok(now)) => check_apart_from(region, &now)?,
+                Some(Err(_)) => {}
+                None => check_apart_from(region, other)?,
+            }
+        }
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
         let index = self.index(name)?;
-        self.list.remove(index);
+        let region = self.list.remove(index);
+        self.places.remove(&region);
         self.names.remove(name);
         self.followed.remove(name);
         Ok(())
@@ -42,15 +68,22 @@ impl Regions {
         let index = self.index(&name)?;
         let region = region.in_place_of(&self.list[index])?;
         self.followed.get(&name).map_or(Ok(()), |look| look.check(&region))?;
-        self.list[index] = region;
+        self.put_at(index, region);
+        self.have_moved = true;
         Ok(())
     }
 
     /// Puts `region`, of any shape, in the place of the region of its name.
     pub(super) fn replace_as(&mut self, region: Region) -> Result<()> {
         let index = self.index(&region.description.name)?;
-        self.list[index] = region;
+        self.put_at(index, region);
         Ok(())
+    }
+
+    fn put_at(&mut self, index: usize, region: Region) {
+        self.places.remove(&self.list[index]);
+        self.places.add(&region);
+        self.list[index] = region;
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -93,11 +126,12 @@ impl Regions {
         if self.followed.is_empty() {
             return Ok(());
         }
-        let now = |region: &Region| match self.followed.get(&region.description.name) {
-            Some(look) => look.at(region),
-            None => Ok(region.clone()),
+        let now = |(index, region): (usize, &Region)| {
+            let look = self.followed.get(&region.description.name)?;
+            Some(look.at(region).map(|now| (index, now)))
         };
-        self.list = self.list.iter().map(now).collect::<Result<_>>()?;
+        let now: Vec<(usize, Region)> = self.list.iter().enumerate().filter_map(now).collect::<Result<_>>()?;
+        now.into_iter().for_each(|(index, region)| self.put_at(index, region));
         Ok(())
     }
 
@@ -115,7 +149,7 @@ impl Regions {
     /// Finds out where all that is followed lies, before a restore fills the regions.
     pub(crate) fn look_to_fill(&mut self) -> Result<()> {
         self.look()?;
-        if self.followed.is_empty() {
+        if self.followed.is_empty() && !self.have_moved {
             return Ok(());
         }
         check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))

@@ -104,6 +104,14 @@ impl Size {
         Size { blocks, parts, shared_runs, ..self.clone() }
     }
 
+    /// The size of a shard that may lead to older revisions, whose regions fall into at most so many `parts` more then.
+    pub(crate) fn to_lead(&self, parts: u64) -> Size {
+        let parts = parts + self.regions.len() as u64;
+        // The parts of small regions may end on a block apart from the rest.
+        let blocks = if self.blocks > 0 { self.blocks + 1 } else { 0 };
+        Size { blocks, parts, shared_runs: parts as usize, ..self.clone() }
+    }
+
     /// The size of the shard where it is written whole, though its regions fall into `parts` more parts.
     pub(crate) fn in_parts(&self, parts: u64) -> Size {
         Size { parts, ..self.clone() }

@@ -124,6 +124,18 @@ impl Allocation {
         whole.fits(contents).then_some(Allocation { meta: Blocks { first, count }, ..whole })
     }
 
+    /// The same for a shard with `contents`, parts of which are written already, which leads to these runs besides, with blocks
+    /// in `frames`; `None` if its metadata has no room.
+    pub(crate) fn leading_late(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
+        let data = first_blocks(&self.data, contents.blocks).into();
+        let leading = Allocation { data, ..self.clone() }.sharing(shared, &[], frames);
+        let list = self.packing.map_or(0, |packing| packing.list_bytes());
+        let manifest = leading.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64 + list;
+        // Who salvages the shard has rows for all that could be staged.
+        let rows = blocks_for(self.own_blocks() * HASH_BYTES as u64);
+        (leading.fits(contents) && rows + blocks_for(manifest) <= self.meta.count).then_some(leading)
+    }
+
     /// Whether a shard of this `size` that leads to these runs has its places here.
     pub(crate) fn is_for(&self, size: &Size, shared: &[Run]) -> bool {
         let need = Need::of(size, self.data.len());

@@ -10,6 +10,7 @@
 
 mod allocation;
 mod early;
+mod found;
 mod handing;
 mod lasting;
 mod ledger;
@@ -20,6 +21,7 @@ mod staying;
 
 pub(crate) use allocation::{Allocation, Need, Packing};
 pub(crate) use early::EarlyRoom;
+pub(crate) use found::FoundLedger;
 pub(crate) use handing::HandedLedger;
 pub(crate) use lasting::{Stays, lacking};
 pub(crate) use ledger::{Ledger, Opened};

@@ -56,8 +56,9 @@ impl Hashes {
     }
 }
 
-/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: two chunks may leave before they
-/// are full, when the last piece is there and when the last gap is filled, and one more of each.
+/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: three chunks may leave before they
+/// are full, when the last piece is there, when the last gap is filled, and when what was led to is staged all the same; and
+/// one more of each.
 pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
-    u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
+    u32::try_from(bytes / chunk_bytes + 6).unwrap_or(u32::MAX)
 }

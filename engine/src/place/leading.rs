@@ -1,14 +1,22 @@
-//! A shard that is saved once more, and may lead to what its target has of an older revision.
+//! A shard that may lead to what its target has of an older revision, where that is found out after t1: it is saved once
+//! more, or its bytes came only then.
 
 use super::{Shard, Site};
 use crate::{
-    capture::Led,
+    capture::{Contents, Led},
     commit::{Kept, RevisionKey},
-    error::Result,
+    error::{Error, Result},
     ground::lock,
-    space::Portion,
+    restore::{HashRows, pour_blocks},
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Run},
+    },
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+
+/// Blocks of an older revision are read in parts of so many.
+const PART_BLOCKS: u64 = 256;
 
 impl Shard {
     /// The newest revision that stays in the only target until this one is complete, if the shard may share blocks with it;
@@ -40,5 +48,70 @@ impl Shard {
             target.lead(leading);
         }
         Ok(has_room)
+    }
+
+    /// Has the shard, which is staged as `contents` say, lead to these runs. Returns whether it can be: whether the list of its
+    /// items has room, and a whole shard finds room after it. Nothing has changed if it cannot. Waits for nobody who writes
+    /// roots.
+    pub(crate) fn lead_late(&self, contents: &Contents, shared: &[Run]) -> bool {
+        let Site { found, allocation, retained, keep, .. } = self.nearest();
+        let leading = keep.and_then(|keep| {
+            let leading = found.leading_late(allocation, contents, shared, retained)?;
+            found.lasts_sharing(&leading, allocation, retained, keep).then_some(leading)
+        });
+        match (leading, &self.targets[..]) {
+            (None, _) => return false,
+            (Some(leading), [target]) => target.lead(leading),
+            // Its holder is told.
+            (Some(_), _) => drop(self.led.set(shared.to_vec())),
+        }
+        true
+    }
+
+    /// The runs of older revisions that its holder is told of.
+    pub(crate) fn led_late(&self) -> &[Run] {
+        self.led.get().map_or(&[], |led| led)
+    }
+
+    /// The same as `lead_late`, of what its owner has `told` of the shard; `None` if that cannot have been staged for the
+    /// target.
+    pub(crate) fn decode_led(&self, told: &[u8], shared: &[Run]) -> Option<Contents> {
+        if shared.is_empty() {
+            return self.decode(told);
+        }
+        let ([target], Site { found, allocation, retained, .. }) = (&self.targets[..], self.nearest()) else {
+            return None;
+        };
+        let blocks = shared.iter().try_fold(allocation.log_blocks(), |sum, run| sum.checked_add(run.blocks))?;
+        let contents = Contents::decode(told, blocks)?;
+        target.lead(found.leading_late(allocation, &contents, shared, retained)?);
+        Some(contents)
+    }
+
+    /// Gives `each` these runs of older revisions, verified, in parts of whole blocks, in order.
+    pub(crate) fn read_older(&self, shared: &[Run], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Site { portion, found, retained, .. } = self.nearest();
+        let gone = || Error::Internal { what: "what a shard leads to is kept by no revision".to_owned() };
+        let manifest = portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?;
+        let rows = &mut HashRows::new(manifest.runs.len());
+        for run in shared {
+            let end = run.stretch().end();
+            for first in (run.first_block..end).step_by(PART_BLOCKS as usize) {
+                let blocks = first..end.min(first + PART_BLOCKS);
+                let at = first * BLOCK_BYTES;
+                let read = Mutex::new((vec![0; ((blocks.end - first) * BLOCK_BYTES) as usize], 0));
+                pour_blocks(portion, &manifest, rows, std::slice::from_ref(&blocks), &|from, bytes| {
+                    let (into, done) = &mut *lock(&read);
+                    into[(from - at) as usize..][..bytes.len()].copy_from_slice(bytes);
+                    *done += bytes.len();
+                })?;
+                let (bytes, done) = &*lock(&read);
+                if *done != bytes.len() {
+                    return Err(gone());
+                }
+                each(bytes)?;
+            }
+        }
+        Ok(())
     }
 }

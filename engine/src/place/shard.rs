@@ -11,7 +11,7 @@ use crate::{
     pool::{Chunk, RankRecord, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash, hash_blocks},
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, Run, hash, hash_blocks},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,8 @@ pub(crate) struct Shard {
     segments: AtomicU32,
     /// What the log holds; set once all of it is staged.
     contents: OnceLock<Contents>,
+    /// Where another rank writes the shard: runs of older revisions that it leads to, which was found out while it was staged.
+    pub(super) led: OnceLock<Vec<Run>>,
     /// What the shard shares blocks with, if the next one is to share blocks with it.
     before: OnceLock<Option<Arc<Base>>>,
     /// What it then has in its nearest target, once it is published there.
@@ -99,6 +101,7 @@ impl Shard {
             hashes,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
+            led: OnceLock::new(),
             before: OnceLock::new(),
             base: OnceLock::new(),
             failure: OnceLock::new(),
@@ -381,7 +384,7 @@ impl Shard {
             contents: contents.encode(),
             outputs: outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
             phases: staged.noted_in(PhaseRecord { perceived_ns, ..phases }),
-            targets: self.targets.iter().map(|target| target.site.sealed()).collect(),
+            targets: self.targets.iter().map(Target::sealed).collect(),
         };
         // A target that has failed already is nobody's to complete.
         let failed = |target: &usize| self.failure_of(*target).is_some();

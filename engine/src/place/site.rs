@@ -1,7 +1,7 @@
 //! A site: where a shard goes, which is a portion of one space, with the room that the shard has there.
 
 use crate::{
-    commit::{Allocation, Ledger, RevisionKey},
+    commit::{Allocation, FoundLedger, Ledger, RevisionKey},
     device::Device,
     ground::lock,
     pool::SealedTarget,
@@ -28,8 +28,8 @@ pub(crate) struct Site {
     pub(super) keep: Option<usize>,
     /// Of a shard that another space has, and that is taken over as it is.
     pub(super) taken_over: Option<TakenOver>,
-    /// What was found at t1: the sequence of the newest slot, and the revisions that others hold.
-    found: (u64, Vec<RevisionKey>),
+    /// What the ledger said at t1.
+    pub(super) found: FoundLedger,
 }
 
 /// A shard that another space has.
@@ -51,7 +51,7 @@ impl Site {
     ) -> Site {
         let (portion, found) = {
             let ledger = lock(&ledger);
-            (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
+            (ledger.portion().clone(), FoundLedger::of(&ledger))
         };
         let (space, file_system) = (device.directory(), device.device_number());
         Site { portion, ledger, allocation, retained, space, file_system, keep: None, taken_over: None, found }
@@ -70,20 +70,19 @@ impl Site {
 
     /// The sequence of the root that publishes the shard.
     pub(super) fn sequence(&self) -> u64 {
-        self.found.0 + self.allocation.roots()
+        self.found.sequence() + self.allocation.roots()
     }
 
-    /// The target as a salvager is told of it.
-    pub(super) fn sealed(&self) -> SealedTarget {
-        let (sequence, held) = self.found.clone();
+    /// The target as a salvager is told of it, in which the shard lies at `allocation`.
+    pub(super) fn sealed(&self, allocation: &Allocation) -> SealedTarget {
         SealedTarget {
             space: self.space.as_os_str().as_bytes().to_vec(),
             file_system: self.file_system,
             layout_id: self.portion.layout_id(),
-            sequence,
-            allocation: self.allocation.clone(),
+            sequence: self.found.sequence(),
+            allocation: allocation.clone(),
             retained: self.retained.clone(),
-            held,
+            held: self.found.held().to_vec(),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     device::Mapped,
     error::{Error, Result},
     ground::lock,
+    pool::SealedTarget,
     restore::pour,
     space::format::{BLOCK_BYTES, Histogram, Manifest, Run, hash},
 };
@@ -48,6 +49,11 @@ impl Target {
 
     pub(super) fn allocation(&self) -> &Allocation {
         self.leading.get().unwrap_or(&self.site.allocation)
+    }
+
+    /// The target as a salvager is told of it.
+    pub(super) fn sealed(&self) -> SealedTarget {
+        self.site.sealed(self.allocation())
     }
 
     pub(super) fn takes_processor(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A checkpoint that was begun, and is not finished.
 
+use super::changed::Compared;
 use crate::{
     capture::Size,
     error::{Error, Result},
@@ -15,6 +16,8 @@ pub(super) struct Begun {
     /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the sites
     /// there, with how large the shards are.
     pub(super) feeds: Vec<(usize, Vec<(Site, Size)>)>,
+    /// What its bytes are compared with as they come.
+    pub(super) compared: Option<Compared>,
 }
 
 impl Begun {

@@ -30,6 +30,15 @@ pub(super) struct Changed {
     pub(super) base: Option<Arc<Base>>,
     /// `None`: whole.
     pub(super) plan: Option<Plan>,
+    /// What changed is found only as it comes.
+    pub(super) is_late: bool,
+}
+
+/// What a shard is compared with whose bytes come only after t1; by default with nothing.
+#[derive(Default)]
+pub(super) struct Compared {
+    key: Option<RevisionKey>,
+    pub(super) base: Arc<Base>,
 }
 
 /// What shares blocks with what.
@@ -196,6 +205,39 @@ impl Changing {
             Some(with) => Some(PlannedShard { without: without.map(Box::new), ..with }),
             None => without,
         })
+    }
+
+    /// What a shard that is begun on `level` is compared with as it comes: at t1, once it is known which revisions stay until it
+    /// is complete. What is damaged there is compared with nothing.
+    pub(super) fn compared(&mut self, level: &Level) -> Compared {
+        let complete = level.complete.first().copied().filter(|_| !level.is_doubted());
+        let base = complete.and_then(|complete| Some((complete.key, self.base(level, complete.key, complete.layout)?)));
+        base.map_or_else(Compared::default, |(key, base)| Compared { key: Some(key), base })
+    }
+
+    /// What is to be saved of `regions` at the end of a checkpoint that was begun as revision `number`, whose bytes are
+    /// compared with `compared`; `None`: all. The rest as of `plan`.
+    pub(super) fn plan_late(
+        &mut self,
+        compared: &Compared,
+        number: u64,
+        regions: &[Region],
+        whole: &Size,
+        small_below: u64,
+    ) -> Result<Option<Plan>> {
+        let Compared { key, base } = compared;
+        let mut way = lock(&self.way);
+        let clean = match key {
+            Some(_) => way.clean(regions, base, self.since.take() == *key),
+            None => {
+                way.look(regions);
+                vec![Vec::new(); regions.len()]
+            }
+        };
+        if self.audit > 0 && number.is_multiple_of(self.audit) {
+            audit(regions, base, &clean)?;
+        }
+        Ok(Plan::new(regions, base, clean, whole, small_below))
     }
 
     /// What saving early came to in the interval that has ended, if anything can be saved early. `is_led_to`: the shard leads

@@ -15,7 +15,7 @@ use super::{
     stepping::same_steps,
 };
 use crate::{
-    capture::{Size, size_elsewhere},
+    capture::{Size, size_elsewhere, size_to_lead},
     commit::RevisionKey,
     error::{Error, Result},
     feed::Source,
@@ -62,12 +62,18 @@ impl Inner {
             Ok(planned) => (planned, ready),
             Err(error) => (None, Err(error)),
         };
+        // What changed of what comes later is found out then.
+        let to_lead = self.means.changing.as_ref().filter(|_| call == Call::Begin).map(|_| size_to_lead(&size));
         let whole = match &self.means.changing {
-            Some(_) => size_elsewhere(&size, planned.as_ref().map(|planned| &planned.plan)),
+            Some(_) => {
+                let blocks = to_lead.as_ref().map_or(0, Size::bytes);
+                size_elsewhere(&size.at_least(blocks), planned.as_ref().map(|planned| &planned.plan))
+            }
             None => size.clone(),
         };
-        let (nearest, sizes) =
-            (ShardSizes { planned: planned.as_ref(), ..ShardSizes::of_owner(&size) }, ShardSizes::of_owner(&whole));
+        let nearest =
+            ShardSizes { planned: planned.as_ref(), to_lead: to_lead.as_ref(), ..ShardSizes::of_owner(&size) };
+        let sizes = ShardSizes::of_owner(&whole);
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
@@ -162,16 +168,21 @@ impl Inner {
         let planned = planned.and_then(|planned| planned.for_room(&allocation));
         let leads_to_early = planned.as_ref().is_some_and(|planned| !planned.early.is_empty());
         let (base, plan) = planned.map(|PlannedShard { base, plan, .. }| (base, plan)).unzip();
+        let size = to_lead.filter(|size| allocation.is_for(size, &[])).map_or((size, false), |size| (size, true));
+        let (size, is_late) = size;
+        let changing = self.means.changing.as_mut().filter(|_| is_late);
+        let compared = changing.map(|changing| changing.compared(self.levels.nearest()));
+        let base = base.or_else(|| compared.as_ref().map(|compared| compared.base.clone()));
         let mut size = plan.as_ref().map_or(size, |plan| plan.size.clone());
         size.annex.saved_early =
             self.means.changing.as_mut().and_then(|changing| changing.tell_saved_early(leads_to_early));
-        let changed = self.means.changing.is_some().then_some(Changed { base, plan });
+        let changed = self.means.changing.is_some().then_some(Changed { base, plan, is_late });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
         let sites = site.map(|site| self.epoch.road.writers(site));
         let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases, changed));
-        self.program.begun = Some(Begun { number: key.number, staging, feeds });
+        self.program.begun = Some(Begun { number: key.number, staging, feeds, compared });
         Ok(key.number)
     }
 
@@ -203,7 +214,19 @@ impl Inner {
 
     /// Finishes the checkpoint that was begun, if one was.
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
-        let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
+        let Some(begun) = self.program.begun.take() else { return ready.map(|()| 0) };
+        let Begun { number, mut staging, feeds, compared } = begun;
+        let mut ready = ready;
+        if let (Some(compared), Some(changing), Ok(staging), Ok(())) =
+            (&compared, &mut self.means.changing, &mut staging, &ready)
+        {
+            let (regions, whole) = (self.program.regions.all(), staging.shard().size().clone());
+            let plan = changing.plan_late(compared, number, regions, &whole, self.means.policy.small_below);
+            match plan {
+                Ok(plan) => staging.plan_regions(plan),
+                Err(error) => ready = Err(error),
+            }
+        }
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
         if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());

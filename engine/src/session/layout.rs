@@ -220,6 +220,11 @@ impl Level {
             }
         }
         let leaves = self.leaves_layout(complete);
+        if let (Some(size), [ledger]) = (sizes.to_lead, &current.ledgers[..])
+            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained, leaves)
+        {
+            return Ok(Some(vec![allocation]));
+        }
         let each = current.ledgers.iter().zip(sizes.written);
         each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained, leaves))
             .collect::<Result<_>>()

@@ -7,7 +7,7 @@ use super::{
     levels::Levels,
 };
 use crate::{
-    capture::{Region, Regions, Size},
+    capture::{Late, Region, Regions, Size},
     error::{Error, Result},
     feed::{Feeder, Source},
     ground::lock,
@@ -152,11 +152,11 @@ impl Means {
             (record, bytes)
         });
         let shard = Shard::new(intent, sites, record, phases)?;
-        let plan = changed.and_then(|Changed { base, plan }| {
-            shard.is_base(base.filter(|_| plan.is_some()));
-            plan
+        let (plan, late) = changed.map_or((None, None), |Changed { base, plan, is_late }| {
+            shard.is_base(base.clone().filter(|_| plan.is_some() || is_late));
+            (plan, base.filter(|_| is_late).map(Late::new))
         });
-        Staging::new(shard, self.policy, plan, self.snapshots.clone())
+        Staging::new(shard, self.policy, plan, late, self.snapshots.clone())
     }
 
     /// Has `source` saved at `site` too, of the level number `level`, counted from the nearest.

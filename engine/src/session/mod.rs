@@ -153,7 +153,9 @@ impl Session {
         Ok(recovered)
     }
 
-    /// Adds a region to what is saved and restored. Local.
+    /// Adds a region to what is saved and restored. Local. `DuplicateName`: a region has the name. `InvalidArgument`, with both
+    /// names: it has bytes of another region, which a restore would fill with both. Variables that `protect_globals` has found
+    /// may have a name of their own besides.
     pub fn protect(&mut self, region: Region) -> Result<()> {
         self.ours()?.protect(region)
     }
@@ -196,7 +198,7 @@ impl Session {
     /// `look` is called once here, and must find the region where it is protected; once at t1 of each checkpoint (with
     /// `begin` also at the `checkpoint` that ends it, whose size is the one at `begin`), and once at each restore. An
     /// error of `look` is an error of that call, on all ranks. A restore is refused while two regions lie in the same
-    /// memory, one of which is followed. `look` stays in force until the region is unprotected.
+    /// memory. `look` stays in force until the region is unprotected.
     pub fn follow(
         &mut self,
         name: &str,

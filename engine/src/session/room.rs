@@ -30,6 +30,8 @@ pub(super) struct ShardSizes<'a> {
     pub(super) written: &'a [Size],
     /// What of its own is to be written, if not all.
     pub(super) planned: Option<&'a PlannedShard>,
+    /// Its own, with room to turn out to lead to older revisions while it is staged; if there is that much.
+    pub(super) to_lead: Option<&'a Size>,
 }
 
 impl<'a> ShardSizes<'a> {
@@ -40,7 +42,7 @@ impl<'a> ShardSizes<'a> {
 
     /// On a level on which ranks write portions of others.
     pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> ShardSizes<'a> {
-        ShardSizes { own, written, planned: None }
+        ShardSizes { own, written, planned: None, to_lead: None }
     }
 }
 
@@ -138,7 +140,7 @@ impl Level {
         }
         if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            self.mend_or_make_layout(epoch, entry, sizes.own).inspect_err(|_| {
+            self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own)).inspect_err(|_| {
                 // What was left is as good as before, and takes the smaller shards.
                 if let (true, Some(left)) = (self.current.is_none(), left) {
                     let of = |portion: &Portion| (portion.layout_id(), portion.rank());

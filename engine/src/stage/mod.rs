@@ -8,8 +8,10 @@
 //! hashed once, or the revision fails.
 
 mod buffer;
+mod comparing;
 mod direct;
 mod gather;
+mod late;
 mod later;
 mod making;
 mod outlet;

@@ -3,13 +3,14 @@
 use super::{
     Full, Outlet, Owner, Policy,
     buffer::Buffer,
+    comparing::Comparing,
     direct::Direct,
     gather::Gather,
     later::{Later, Snapshots},
     source::Source,
 };
 use crate::{
-    capture::{Contents, HandedOver, Log, Part, PartPlace, Plan, Region, Snapshot},
+    capture::{Contents, HandedOver, Late, Log, Part, PartPlace, Plan, Region, Snapshot},
     error::{Error, Result},
     ground::{Instant, lock},
     place::{Following, Load, Shard, StagingTime},
@@ -19,10 +20,7 @@ use crate::{
         format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
     },
 };
-use std::sync::{Arc, LazyLock, Mutex};
-
-/// What a stream skips. A snapshot reads it after the call that staged it has returned: it stays as long as the program.
-static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; 1 << 20]);
+use std::sync::{Arc, Mutex};
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
@@ -47,11 +45,13 @@ pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
-    shard: Arc<Shard>,
+    pub(super) shard: Arc<Shard>,
     policy: Policy,
     /// What is staged of each region; `None`: all of it.
     plan: Option<Plan>,
-    log: Log,
+    /// What is compared as it comes; `None` if all that can be shared is known at t1.
+    comparing: Option<Comparing>,
+    pub(super) log: Log,
     /// The stage without a buffer; without this, `main` and `small` are in use.
     direct: Option<Direct>,
     main: Gather,
@@ -60,6 +60,8 @@ pub(crate) struct Staging {
     snapshots: Option<Arc<Mutex<Snapshots>>>,
     /// What a snapshot is to copy, while regions are staged.
     later: Option<Later>,
+    /// What is staged is the stager's own: it is copied at once.
+    is_own: bool,
     /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
     end: u64,
     staged: StagingTime,
@@ -78,23 +80,46 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    /// Of a shard whose regions are staged by `plan`, or whole without one, and copied by a snapshot if one can be taken.
+    /// Of a shard whose regions are staged by `plan`, or whole without one, and copied by a snapshot if one can be taken. `late`:
+    /// what comes is compared with.
     pub(crate) fn new(
         shard: Arc<Shard>,
         policy: Policy,
         plan: Option<Plan>,
+        late: Option<Late>,
         snapshots: Option<Arc<Mutex<Snapshots>>>,
     ) -> Result<Staging> {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
         let log = Log::new(shard.size().parts_max());
         let (main, small) = Default::default();
         let (staged, pieces) = Default::default();
-        let (end, later, ended) = (0, None, false);
-        Ok(Staging { shard, policy, plan, log, direct, main, small, snapshots, later, end, staged, pieces, ended })
+        let (end, later, is_own, ended, comparing) = (0, None, false, false, late.map(Comparing::new));
+        Ok(Staging {
+            shard,
+            policy,
+            plan,
+            comparing,
+            log,
+            direct,
+            main,
+            small,
+            snapshots,
+            later,
+            is_own,
+            end,
+            staged,
+            pieces,
+            ended,
+        })
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         &self.shard
+    }
+
+    /// The regions are staged by `plan`, which is made of what the shard is compared with.
+    pub(crate) fn plan_regions(&mut self, plan: Option<Plan>) {
+        self.plan = plan;
     }
 
     /// Stages a piece of the stream `name`. `regions`: no stream may have the name of one.
@@ -109,7 +134,14 @@ impl Staging {
         let handed = self.log.piece(name, offset, bytes.len() as u64, regions)?;
         hands.set_copying(true);
         self.shard.set_copying(true);
-        let put = self.put(hands, &handed, Source::Row(bytes));
+        let put = match self.comparing.take() {
+            Some(mut comparing) => {
+                let put = self.timed(bytes.len() as u64, |own| own.put_in_blocks(hands, &mut comparing, handed, bytes));
+                self.comparing = Some(comparing);
+                put
+            }
+            None => self.put(hands, &handed, Source::Row(bytes)),
+        };
         // The program may do something else now, for a long time.
         self.shard.set_copying(false);
         put
@@ -150,24 +182,44 @@ impl Staging {
         hands.set_copying(true);
         self.shard.set_copying(true);
         self.later = self.snapshots.as_ref().filter(|_| hands.outlet.later().is_some()).map(|_| Later::default());
-        let taken = self.stage_rest(hands, regions).and_then(|()| self.take_snapshot(hands, regions));
-        let snapshot = taken.unwrap_or_else(|error| {
+        let staged = self.stage_rest(hands, regions).and_then(|()| self.contents(hands));
+        let taken = staged.and_then(|contents| Ok((contents, self.take_snapshot(hands, regions)?)));
+        let (mut contents, snapshot) = taken.unwrap_or_else(|error| {
             self.shard.fail(error);
-            None
+            (self.log.contents(0, Annex::default()), None)
         });
-        let end = self.direct.as_ref().map_or(self.end, Direct::end);
-        let found_by = if self.plan.is_some() { profile.found_by } else { FoundBy::Nothing };
+        let found_by = match (&self.plan, &self.comparing) {
+            (Some(_), _) => profile.found_by,
+            (None, Some(_)) => FoundBy::Hashes,
+            (None, None) => FoundBy::Nothing,
+        };
         let copied_by = match (&self.snapshots, &snapshot) {
             (None, _) => CopiedBy::Unasked,
             (Some(_), None) => CopiedBy::Program,
             (Some(_), Some((snapshot, _))) => snapshot.copied_by(),
         };
         let profile = Some(Profile { pieces: self.pieces, found_by, copied_by, ..profile });
-        let annex = Annex { profile, ..self.shard.size().annex.clone() };
+        contents.annex = Annex { profile, ..self.shard.size().annex.clone() };
+        (contents, snapshot)
+    }
+
+    /// What was staged, all of which has its place in the log.
+    fn contents(&mut self, hands: &mut Hands<'_>) -> Result<Contents> {
+        let contents = self.log.contents(self.log_bytes() / BLOCK_BYTES, Annex::default());
+        if let Some(comparing) = self.comparing.take() {
+            self.is_own = true;
+            let contents = self.settle(hands, &comparing, contents);
+            (self.comparing, self.is_own) = (Some(comparing), false);
+            return contents;
+        }
         let shared = self.plan.as_ref().map_or(0, Plan::shared_blocks);
         let first = if shared > 0 { self.shard.size().blocks() } else { 0 };
-        let contents = Contents { shared: first..first + shared, ..self.log.contents(end / BLOCK_BYTES, annex) };
-        (contents, snapshot)
+        Ok(Contents { shared: first..first + shared, ..contents })
+    }
+
+    /// Length of the log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.direct.as_ref().map_or(self.end, Direct::end)
     }
 
     /// Takes a snapshot of what is not copied yet, or copies it.
@@ -204,76 +256,114 @@ impl Staging {
     }
 
     fn stage_rest(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<()> {
-        let plan = self.plan.take();
+        let (plan, mut comparing) = (self.plan.take(), self.comparing.take());
+        let staged = self.stage_regions(hands, regions, plan.as_ref(), comparing.as_mut());
+        (self.plan, self.comparing) = (plan, comparing);
+        staged?;
+        self.leave_all(hands)?;
+        // A snapshot would copy them when they are gone.
+        self.is_own = true;
+        let filled = self.fill_gaps(hands).and_then(|()| self.leave_all(hands));
+        self.is_own = false;
+        filled?;
+        self.log.check_parts()?;
+        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
+    }
+
+    /// Stages what waits of the streams, and the regions.
+    fn stage_regions(
+        &mut self,
+        hands: &mut Hands<'_>,
+        regions: &[Region],
+        plan: Option<&Plan>,
+        mut comparing: Option<&mut Comparing>,
+    ) -> Result<()> {
+        if let Some(comparing) = comparing.as_deref_mut() {
+            self.is_own = true;
+            let ended = self.end_streams(hands, comparing);
+            self.is_own = false;
+            ended?;
+        }
         for (index, region) in regions.iter().enumerate() {
             if let Some(later) = &mut self.later {
                 later.region = index;
             }
             let handed = self.log.region(region);
-            let parts = plan.as_ref().map(|plan| plan.parts(index));
-            match parts.filter(|parts| !parts.iter().all(Part::is_staged)) {
-                Some(parts) => parts.iter().try_for_each(|part| self.put_part(hands, &handed, region, part))?,
-                None => self.put(hands, &handed, Source::of(region))?,
+            let parts = plan.map(|plan| (plan, plan.parts(index)));
+            let Some((plan, parts)) = parts.filter(|(_, parts)| !parts.iter().all(Part::is_staged)) else {
+                self.put(hands, &handed, Source::of(region))?;
+                continue;
+            };
+            for part in parts {
+                let at = match (part.place, comparing.as_deref_mut()) {
+                    (PartPlace::Staged, _) => None,
+                    (PartPlace::Nowhere, _) => Some(Extent::ZEROS),
+                    (PartPlace::Shared(number), None) => Some((self.shard.size().blocks() + number) * BLOCK_BYTES),
+                    (PartPlace::Shared(number), Some(comparing)) => {
+                        Staging::place_late(comparing, plan.shared_block(number), part)
+                    }
+                };
+                match at {
+                    Some(at) => self.log.lay(&handed, part.from, part.bytes, at),
+                    None => {
+                        let handed = handed.part(part.from, part.alignment());
+                        self.put(hands, &handed, Source::part_of(region, part.from, part.bytes))?;
+                    }
+                }
             }
         }
-        self.plan = plan;
-        self.leave_all(hands)?;
+        Ok(())
+    }
+
+    /// Stages zeros for what the streams skipped.
+    fn fill_gaps(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+        let zeros = vec![0; 1 << 20];
         for (handed, bytes) in self.log.gaps() {
+            if self.comparing.is_some() {
+                self.put_gap(hands, handed, bytes)?;
+                continue;
+            }
             let mut from = 0;
             while from < bytes {
-                let part = ZEROS.len().min((bytes - from) as usize);
-                self.put(hands, &handed.behind(from), Source::Row(&ZEROS[..part]))?;
+                let part = zeros.len().min((bytes - from) as usize);
+                self.put(hands, &handed.behind(from), Source::Row(&zeros[..part]))?;
                 from += part as u64;
             }
         }
-        self.leave_all(hands)?;
-        self.log.check_parts()?;
-        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
-    }
-
-    /// Stages a part of a region, or notes where an older revision has it, or that it is zero.
-    fn put_part(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, region: &Region, part: &Part) -> Result<()> {
-        match part.place {
-            PartPlace::Shared(number) => {
-                let at = (self.shard.size().blocks() + number) * BLOCK_BYTES;
-                self.log.lay(handed, part.from, part.bytes, at);
-                Ok(())
-            }
-            PartPlace::Nowhere => {
-                self.log.lay(handed, part.from, part.bytes, Extent::ZEROS);
-                Ok(())
-            }
-            PartPlace::Staged => {
-                let handed = handed.part(part.from, part.alignment());
-                self.put(hands, &handed, Source::part_of(region, part.from, part.bytes))
-            }
-        }
+        Ok(())
     }
 
     fn put(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
-        if let Some(error) = self.shard.failure() {
-            // The shard has failed: what is left would not be written.
-            return Err(error.clone());
-        }
-        let (begun, waited, bytes) = (Instant::now(), self.staged.buffer_wait, source.len() as u64);
-        if let Some(direct) = &mut self.direct {
-            let at = direct.place(handed);
-            self.shard.has_room(at, bytes)?;
-            source.each(|from, part| direct.write(&self.shard, at + from, part))?;
-            self.log.lay(handed, 0, bytes, at);
-        } else {
-            // Bytes that have to be brought together are gathered.
-            let row = source.row().unwrap_or_default();
-            let straight = self.straight_part(hands, row.len());
-            self.write_through(hands, handed, &row[..straight])?;
-            if straight < source.len() {
-                self.gather(hands, handed, straight, source)?;
-            }
-        }
+        self.timed(source.len() as u64, |own| own.stage_bytes(hands, handed, source))
+    }
+
+    /// Does `stage`, which stages a piece of `bytes` bytes, and notes what it took.
+    fn timed(&mut self, bytes: u64, stage: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let (begun, waited) = (Instant::now(), self.staged.buffer_wait);
+        stage(self)?;
         let took = begun.elapsed();
         self.staged.copy += took.saturating_sub(self.staged.buffer_wait - waited);
         self.pieces.note(bytes, took);
         Ok(())
+    }
+
+    pub(super) fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
+        if let Some(error) = self.shard.failure() {
+            // The shard has failed: what is left would not be written.
+            return Err(error.clone());
+        }
+        if let Some(direct) = &mut self.direct {
+            let (at, bytes) = (direct.place(handed), source.len() as u64);
+            self.shard.has_room(at, bytes)?;
+            source.each(|from, part| direct.write(&self.shard, at + from, part))?;
+            self.log.lay(handed, 0, bytes, at);
+            return Ok(());
+        }
+        // Bytes that have to be brought together are gathered.
+        let row = source.row().unwrap_or_default();
+        let straight = self.straight_part(hands, row.len());
+        self.write_through(hands, handed, &row[..straight])?;
+        if straight < source.len() { self.gather(hands, handed, straight, source) } else { Ok(()) }
     }
 
     /// How many bytes of a piece of `bytes` bytes are not gathered.
@@ -306,7 +396,7 @@ impl Staging {
         loop {
             self.have_buffer(hands, small)?;
             let gather = if small { &mut self.small } else { &mut self.main };
-            let later = self.later.as_mut().filter(|_| !small);
+            let later = self.later.as_mut().filter(|_| !small && !self.is_own);
             let taken = gather.add(handed, done, source, alignment, later);
             done += taken;
             if taken > 0 {
@@ -358,7 +448,7 @@ impl Staging {
         Ok(())
     }
 
-    fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+    pub(super) fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
         [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
     }
 

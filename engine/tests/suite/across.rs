@@ -34,13 +34,25 @@ struct Nodes {
     keep: [u32; 3],
     /// The node of each rank.
     seats: Vec<usize>,
+    calls: Calls,
+}
+
+/// By which calls a program saves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    Checkpoint,
+    /// `begin` before it, and nothing in pieces.
+    Two,
+    /// What is large in pieces between the two.
+    InPieces,
 }
 
 impl Nodes {
     /// Each rank on a node of its own.
     fn new(ranks: usize, every: [u32; 3]) -> Nodes {
         let own = (0..ranks).map(|_| [Medium::new(true), Medium::new(true)]).collect();
-        Nodes { own, pfs: Medium::new(true), every, keep: [1; 3], seats: (0..ranks).collect() }
+        let (keep, seats, calls) = ([1; 3], (0..ranks).collect(), Calls::Checkpoint);
+        Nodes { own, pfs: Medium::new(true), every, keep, seats, calls }
     }
 
     fn views(&self) -> Vec<[Arc<View>; 3]> {
@@ -92,7 +104,7 @@ impl Nodes {
         work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
     ) -> Checked<()> {
         self.sessions(views, |rank, mut session| {
-            let mut program = Program::new(rank);
+            let mut program = Program::new(rank).in_pieces(self.calls == Calls::InPieces);
             program.protect(&mut session)?;
             work(program, session)
         })
@@ -107,7 +119,10 @@ impl Nodes {
             for step in steps.clone() {
                 // Of one size: one that cannot be read has changed regions already when the next is tried.
                 program.fill(&mut session, Mark { run, step }, BYTES)?;
-                mine.push(session.checkpoint()?);
+                if self.calls == Calls::Two {
+                    session.begin(0)?;
+                }
+                mine.push(program.save(&mut session)?);
                 session.wait()?;
             }
             *numbers.lock().unwrap() = mine;
@@ -199,6 +214,27 @@ fn shards_that_are_damaged_on_one_level_are_read_from_another_and_told() {
             left.save(2, 5..=5).unwrap();
             let left = left.after(&[(0, 1), (1, 1)]);
             assert_eq!(left.restored().unwrap().0, Some(5));
+        }
+    }
+}
+
+/// What is the same there now is no reason to lead to it: the next revision would be damaged, too. That goes for what comes
+/// only between two calls as for all else.
+#[test]
+fn what_is_compared_as_it_comes_is_written_whole_where_a_shard_was_damaged() {
+    // What changed alone is saved with so many levels and revisions.
+    for (keep, calls) in [1, 3].into_iter().flat_map(|keep| [Calls::Two, Calls::InPieces].map(|calls| (keep, calls))) {
+        let nodes = Nodes { keep: [keep; 3], calls, ..Nodes::new(2, [1, 1, 0]) };
+        nodes.save(1, 1..=4).unwrap();
+        for (memory, disk) in [(0, 1), (1, 0)] {
+            let left = nodes.after(&[]);
+            damage(&left.own[memory][0], false);
+            damage(&left.own[disk][1], false);
+            let left = left.after(&[]);
+            let saved = left.save(2, 5..=5);
+            saved.unwrap_or_else(|why| panic!("keep {keep}, {calls:?}, memory of {memory}: {why}"));
+            let (step, told) = left.after(&[(0, 1), (1, 1)]).restored().unwrap();
+            assert_eq!(step, Some(5), "keep {keep}, {calls:?}, memory of {memory}: {told:?}");
         }
     }
 }

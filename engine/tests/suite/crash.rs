@@ -32,6 +32,17 @@ fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
     twice(INCREMENTAL, 60);
 }
 
+/// What is written in pieces, of which older revisions have some.
+#[test]
+fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged() {
+    let pieces = Shape { in_pieces: true, ..INCREMENTAL };
+    let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, compress: Compress::Lz4, ..pieces };
+    for shape in [pieces, two, Shape { ranks: 2, aggregators: 1, ..pieces }] {
+        everywhere(shape, 1);
+    }
+    twice(pieces, 60);
+}
+
 /// What is written compressed, among what is written as it is.
 #[test]
 fn a_crash_of_a_job_that_compresses_loses_nothing_acknowledged() {
@@ -66,7 +77,8 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
     let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2, ..Shape::ALONE };
     for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
         let incremental = Shape { capture: Capture::Incremental, ..shape };
-        for shape in [shape, incremental, Shape { predictor: Predictor::Told, ..incremental }] {
+        let pieces = Shape { in_pieces: true, ..incremental };
+        for shape in [shape, incremental, pieces, Shape { predictor: Predictor::Told, ..incremental }] {
             everywhere(shape, 30);
             twice(shape, 8);
         }
@@ -104,7 +116,8 @@ fn twice(shape: Shape, stride: usize) {
 fn a_failure_of_any_operation_loses_nothing_acknowledged() {
     let shapes = [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }, INCREMENTAL];
     let early = Shape { predictor: Predictor::Told, ..INCREMENTAL };
-    let shapes = shapes.into_iter().chain([early, Shape { compress: Compress::Lz4, ..INCREMENTAL }]);
+    let pieces = Shape { in_pieces: true, ..INCREMENTAL };
+    let shapes = shapes.into_iter().chain([early, pieces, Shape { compress: Compress::Lz4, ..INCREMENTAL }]);
     for shape in shapes {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {

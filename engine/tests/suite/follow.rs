@@ -284,7 +284,7 @@ fn what_cannot_be_moved_or_followed_is_refused() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     alone(folder.path(), |session| {
         let mut memory = [0_u64; 64];
-        let mut other = [0_u64; 64];
+        let (mut other, mut ghosts) = ([0_u64; 64], [0_u64; 48]);
         let pointer = Arc::new(AtomicPtr::new(memory.as_mut_ptr()));
         let elsewhere = Arc::new(AtomicPtr::new(other.as_mut_ptr()));
         let refused = |done: Result<()>, words: &str| {
@@ -296,7 +296,8 @@ fn what_cannot_be_moved_or_followed_is_refused() {
         unsafe {
             let of = |name: &str, element| Region::array(name, address, element, &[8, 4]).unwrap();
             session.protect(of("a", ElementType::U64)).unwrap();
-            session.protect(of("inside", ElementType::U64).within(&[8, 6], &[0, 1]).unwrap()).unwrap();
+            let inside = Region::array("inside", ghosts.as_mut_ptr().cast(), ElementType::U64, &[8, 4]).unwrap();
+            session.protect(inside.within(&[8, 6], &[0, 1]).unwrap()).unwrap();
 
             refused(session.move_to("b", address, None), "\"b\" is not protected");
             refused(session.follow("b", following(&pointer)), "\"b\" is not protected");

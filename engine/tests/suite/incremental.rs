@@ -254,23 +254,102 @@ fn what_a_failed_checkpoint_did_not_save_is_saved_by_the_next() {
     }
 }
 
+/// `bytes` bytes of one object of memory, mapped twice.
+fn mapped_twice(bytes: usize) -> [&'static mut [u8]; 2] {
+    // SAFETY: plain system calls; the two are written and read in turn, by one thread, and stay until the end.
+    unsafe {
+        let object = libc::memfd_create(c"twice".as_ptr(), 0);
+        assert!(object >= 0 && libc::ftruncate(object, bytes as i64) == 0);
+        [(), ()].map(|()| {
+            let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+            let memory = libc::mmap(std::ptr::null_mut(), bytes, protection, flags, object, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            std::slice::from_raw_parts_mut(memory.cast(), bytes)
+        })
+    }
+}
+
+/// What is written through one address is written at the other, too, of which no page tells it.
+#[test]
+fn one_object_that_is_mapped_twice_is_never_stale() {
+    let captures = [Capture::Incremental, Capture::IncrementalSnapshot, Capture::Snapshot];
+    for (capture, track) in captures.into_iter().flat_map(|capture| [(capture, Track::Auto), (capture, Track::Hashes)])
+    {
+        let folder = folder();
+        let mut maps = mapped_twice(100 * BLOCK);
+        let config = Config { capture, track, snapshot_bytes: Some(0), pool_bytes: Some(4 << 20), ..incremental() };
+        let mut session = open(Box::new(Solo), folder.path(), &config);
+        for (name, map) in ["one", "other"].into_iter().zip(&mut maps) {
+            // SAFETY: the mappings stay.
+            session.protect(unsafe { Region::new(name, map.as_mut_ptr(), map.len() as u64) }.unwrap()).unwrap();
+        }
+        for step in 0..12_usize {
+            for block in [step, 7 * step + 5, 99 - step] {
+                maps[step % 2][block * BLOCK + 9] += 1;
+            }
+            let saved = maps[0].to_vec();
+            session.checkpoint().unwrap();
+            // No part of it any more.
+            maps[(step + 1) % 2][50 * BLOCK + 1] += 1;
+            session.wait().unwrap();
+            for name in ["one", "other"] {
+                let mut bytes = vec![0; saved.len()];
+                session.get(None, name, &mut bytes).unwrap();
+                assert!(bytes == saved, "{capture:?}, {track:?}, step {step}: {name}");
+            }
+        }
+        let now = maps[1].to_vec();
+        session.checkpoint().unwrap();
+        maps[0].fill(0xee);
+        session.restore().unwrap().unwrap();
+        assert!(*maps[0] == now && *maps[1] == now, "{capture:?}, {track:?}");
+        session.close().unwrap();
+    }
+}
+
+/// The bytes of an item went on in the log from what was staged of it to what is shared; told so, the rank that writes for
+/// others, and whoever completes what a killed job has staged, took the list of items for damaged.
+#[test]
+fn what_changed_may_end_where_what_is_shared_begins() {
+    const BLOCKS: usize = 300;
+    let folder = folder();
+    let config = Config { aggregators: 1, buffer_bytes: 64 << 10, pool_bytes: Some(4 << 20), ..incremental() };
+    run(2, |rank, group| {
+        let mut session = open(group, folder.path(), &config);
+        let mut memory = vec![0; BLOCKS * BLOCK];
+        Rng::with_seed(rank as u64).fill(&mut memory);
+        // SAFETY: the memory outlives the session.
+        session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+        for blocks in [BLOCKS, 1, 8, 15, 16, 17, 32, 100, BLOCKS - 1] {
+            memory[..blocks * BLOCK].chunks_mut(BLOCK).for_each(|block| block[rank] ^= 1);
+            session.checkpoint().unwrap();
+            session.wait().unwrap_or_else(|error| panic!("{blocks} blocks: {error}"));
+            let mut saved = vec![0; memory.len()];
+            session.get(None, "x", &mut saved).unwrap();
+            assert!(saved == memory, "{blocks} blocks");
+        }
+        session.close().unwrap();
+    });
+}
+
 /// Whoever asks for the written pages of the second name is told nothing that the first was told already.
 #[test]
 fn one_memory_under_two_names_is_saved_under_both() {
     let folder = folder();
-    let mut memory = vec![0; 64 * BLOCK];
+    let (mut memory, mut elsewhere) = (vec![0; 64 * BLOCK], vec![0; 64 * BLOCK]);
+    // SAFETY: the memory outlives the session.
+    let region = |name, memory: &mut Vec<u8>| unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
     for step in 0..6 {
         let mut session = open(Box::new(Solo), folder.path(), &incremental());
-        for name in ["a", "b"] {
-            // SAFETY: the memory outlives the session, and a restore fills it twice with the same.
-            let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
-            session.protect(region.unwrap()).unwrap();
-        }
+        session.protect(region("a", &mut memory).unwrap()).unwrap();
+        session.protect(region("b", &mut elsewhere).unwrap()).unwrap();
         let saved = memory.clone();
         memory.fill(0xee);
         if session.restore().unwrap().is_some() {
-            assert!(memory == saved, "step {step}");
+            assert!(memory == saved && elsewhere == saved, "step {step}");
         }
+        // A region may move to where another is, until the next restore.
+        session.move_region(region("b", &mut memory).unwrap()).unwrap();
         for change in 1..=5 {
             memory[(7 * step + change) % 64 * BLOCK] += 1;
             session.checkpoint().unwrap();

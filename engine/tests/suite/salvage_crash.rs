@@ -8,7 +8,7 @@ use crate::support::{
     faulty::{Durable, Failure, Faulty, Loss, Medium},
     killed::{BYTES, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
     program::{Mark, Program},
-    recording::{job_of, losses},
+    recording::{job_of_programs, losses},
     ways::{WAYS, Way, on_one_node},
 };
 use mainstay_engine::{
@@ -35,14 +35,15 @@ fn everywhere(killed: &Killed, seeds: u64) {
     let (returned, saved) = (Mutex::new(0), Mutex::new(0));
     let together = Barrier::new(shape.ranks);
     let config = |rank| shape.config_of(rank, pools.path());
-    job_of(&medium, shape.ranks, config, |mut program, mut session| {
+    let program = |rank| Program::new(rank).in_pieces(shape.in_pieces);
+    job_of_programs(&medium, shape.ranks, (program, config), |mut program, mut session| {
         together.wait();
         *returned.lock().unwrap() = medium.operations();
         together.wait();
         let found = program.restore(&mut session)?;
         assert_eq!(found, Some(Mark { run: 1, step: LAST }));
         program.fill(&mut session, Mark { run: 2, step: LAST + 1 }, BYTES)?;
-        session.checkpoint()?;
+        program.save(&mut session)?;
         session.wait()?;
         *saved.lock().unwrap() = medium.operations();
         Ok(())
@@ -81,7 +82,8 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     let changed = Shape { ranks: 2, way: two, capture: Capture::Incremental, ..LARGER };
     let whole = [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })];
     let compressed = Shape { ranks: 2, compress: Compress::Zstd, ..LARGER };
-    for (operations, shape) in whole.into_iter().chain([(0, changed), (6, compressed)]) {
+    let pieces = Shape { in_pieces: true, ..changed };
+    for (operations, shape) in whole.into_iter().chain([(0, changed), (6, compressed), (0, pieces)]) {
         everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
     }
 }
@@ -91,7 +93,11 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
     let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, LARGER, SHAPE];
     let compressed = [Compress::Lz4, Compress::Zstd].map(|compress| Shape { compress, ..LARGER });
-    for ((shape, way), index) in shapes.into_iter().chain(compressed).zip(WAYS.into_iter().cycle()).zip(0..) {
+    let pieces = [Compress::Off, Compress::Lz4].map(|compress| Shape { compress, in_pieces: true, ..LARGER });
+    let pieces = pieces.into_iter().flat_map(|shape| [shape; 2]);
+    for ((shape, way), index) in
+        shapes.into_iter().chain(compressed).chain(pieces).zip(WAYS.into_iter().cycle()).zip(0..)
+    {
         let capture = if index % 2 == 0 { Capture::Incremental } else { Capture::Whole };
         let shape = Shape { capture, way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
         let killed = (0..100).map_while(|operations| Killed::after(shape, Some(operations)));

@@ -15,12 +15,13 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Gate {
     ranks: usize,
     state: Mutex<State>,
-    opened: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
+    waiting: usize,
     come: usize,
     forced: bool,
 }
@@ -28,7 +29,7 @@ struct State {
 impl Gate {
     /// Open. Opens again once so many ranks have come.
     pub fn new(ranks: usize) -> Gate {
-        Gate { ranks, state: Mutex::default(), opened: Condvar::new() }
+        Gate { ranks, state: Mutex::default(), changed: Condvar::new() }
     }
 
     pub fn shut(&self) {
@@ -40,8 +41,16 @@ impl Gate {
         state.come += 1;
         if state.come == self.ranks {
             state.shut = false;
-            self.opened.notify_all();
+            self.changed.notify_all();
         }
+    }
+
+    /// Returns once somebody waits for a write.
+    #[track_caller]
+    pub fn until_somebody_waits(&self) {
+        let state = self.state.lock().unwrap();
+        let waited = self.changed.wait_timeout_while(state, LONGEST, |state| state.waiting == 0).unwrap().1;
+        assert!(!waited.timed_out(), "nobody writes anything");
     }
 
     #[track_caller]
@@ -53,11 +62,14 @@ impl Gate {
 
 impl Between for Gate {
     fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let state = self.state.lock().unwrap();
-        let (mut state, waited) = self.opened.wait_timeout_while(state, LONGEST, |state| state.shut).unwrap();
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        self.changed.notify_all();
+        let (mut state, waited) = self.changed.wait_timeout_while(state, LONGEST, |state| state.shut).unwrap();
+        state.waiting -= 1;
         if waited.timed_out() {
             (state.shut, state.forced) = (false, true);
-            self.opened.notify_all();
+            self.changed.notify_all();
         }
         drop(state);
         file.write_at(bytes, offset)

@@ -3,7 +3,7 @@
 use super::{
     faulty::{Durable, Faulty, Gate, Loss, Medium},
     program::{Mark, Program},
-    recording::{Checked, job_of},
+    recording::{Checked, job_of_programs},
     ways::{ONE_FILE, Way},
     whole,
 };
@@ -37,6 +37,8 @@ pub struct Shape {
     pub way: Way,
     pub capture: Capture,
     pub compress: Compress,
+    /// What is large is written in pieces.
+    pub in_pieces: bool,
 }
 
 pub const SHAPE: Shape = Shape {
@@ -47,6 +49,7 @@ pub const SHAPE: Shape = Shape {
     way: ONE_FILE,
     capture: Capture::Whole,
     compress: Compress::Off,
+    in_pieces: false,
 };
 pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
 
@@ -143,7 +146,7 @@ impl Killed {
                     let config = shape.config_of(rank, pools.path());
                     let device = Arc::new(Faulty(view.clone()));
                     let mut session = Session::open_on(Box::new(group), device, config).unwrap();
-                    let mut program = Program::new(rank);
+                    let mut program = Program::new(rank).in_pieces(shape.in_pieces);
                     program.protect(&mut session).unwrap();
                     for step in 1..=LAST {
                         let bytes = if step == LAST { shape.bytes } else { BYTES };
@@ -155,7 +158,7 @@ impl Killed {
                             _ => {}
                         }
                         together.wait();
-                        session.checkpoint().unwrap();
+                        program.save(&mut session).unwrap();
                         if step < LAST {
                             session.wait().unwrap();
                         }
@@ -194,7 +197,8 @@ impl Killed {
     pub fn restored(&self, medium: &Medium, pools: &Path) -> Checked<u64> {
         let found = Mutex::new(BTreeSet::new());
         let config = |rank| Config { stage: Stage::Direct, ..self.shape.config_of(rank, pools) };
-        job_of(medium, self.shape.ranks, config, |mut program, mut session| {
+        let program = |rank| Program::new(rank).in_pieces(self.shape.in_pieces);
+        job_of_programs(medium, self.shape.ranks, (program, config), |mut program, mut session| {
             let restored = program.restore(&mut session)?;
             found.lock().unwrap().insert(restored);
             Ok(())

@@ -15,11 +15,29 @@ pub struct Program {
     mark: Box<[u64; 2]>,
     small: Box<[u8; 1000]>,
     bulk: Vec<u8>,
+    /// The large one is no region, and is written in pieces.
+    in_pieces: bool,
 }
 
 impl Program {
     pub fn new(rank: usize) -> Program {
-        Program { rank, mark: Box::new([0; 2]), small: Box::new([0; 1000]), bulk: vec![0; 5000] }
+        Program { rank, mark: Box::new([0; 2]), small: Box::new([0; 1000]), bulk: vec![0; 5000], in_pieces: false }
+    }
+
+    /// The same, but that the large region is written in pieces.
+    pub fn in_pieces(self, in_pieces: bool) -> Program {
+        Program { in_pieces, ..self }
+    }
+
+    /// Saves the state; returns the number of the revision.
+    pub fn save(&self, session: &mut Session) -> Result<u64, Error> {
+        if self.in_pieces {
+            session.begin(self.bytes())?;
+            for (index, piece) in self.bulk.chunks(9001).enumerate() {
+                session.write("bulk", index as u64 * 9001, piece)?;
+            }
+        }
+        session.checkpoint()
     }
 
     #[allow(unsafe_code)]
@@ -33,11 +51,13 @@ impl Program {
                 Region::new("small", self.small.as_mut_ptr(), self.small.len() as u64),
             ]
         };
-        regions.into_iter().try_for_each(|region| session.protect(region?))
+        let [mark, bulk, small] = regions;
+        let bulk = (!self.in_pieces).then_some(bulk);
+        [Some(mark), bulk, Some(small)].into_iter().flatten().try_for_each(|region| session.protect(region?))
     }
 
     fn resize(&mut self, session: &mut Session, bytes: usize) -> Result<(), Error> {
-        for name in ["mark", "bulk", "small"] {
+        for name in ["mark", "bulk", "small"].into_iter().filter(|name| !self.in_pieces || *name != "bulk") {
             session.unprotect(name)?;
         }
         self.bulk = vec![0; bytes];
@@ -78,7 +98,13 @@ impl Program {
         let skipped = loop {
             match session.restore() {
                 Ok(None) => return Ok(None),
-                Ok(Some(restored)) => break restored.skipped,
+                Ok(Some(restored)) => {
+                    if self.in_pieces {
+                        self.bulk = vec![0; session.stream_bytes("bulk").map_err(Restoring::Refused)? as usize];
+                        session.read("bulk", 0, &mut self.bulk).map_err(Restoring::Refused)?;
+                    }
+                    break restored.skipped;
+                }
                 Err(Error::RegionChanged { saved, .. }) => {
                     let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
                     let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;

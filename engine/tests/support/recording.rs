@@ -31,6 +31,8 @@ pub struct Shape {
     /// By what pages are saved early.
     pub predictor: Predictor,
     pub compress: Compress,
+    /// What is large is written in pieces.
+    pub in_pieces: bool,
 }
 
 impl Shape {
@@ -43,6 +45,7 @@ impl Shape {
         capture: Capture::Whole,
         predictor: Predictor::Off,
         compress: Compress::Off,
+        in_pieces: false,
     };
 
     pub const ALL: [Shape; 8] = {
@@ -98,7 +101,9 @@ impl Shape {
 
     /// So large that keep+1 of them fit into the portion, and keep+2 do not.
     fn bytes_max(self) -> usize {
-        (224 - 8) / (self.keep as usize + 1) * 4096 - 5 * 4096
+        // The list of pieces takes room, too.
+        let metadata = if self.in_pieces { 30 } else { 5 };
+        (224 - 8) / (self.keep as usize + 1) * 4096 - metadata * 4096
     }
 
     /// Grows and shrinks, so that what is free falls into pieces.
@@ -132,7 +137,7 @@ impl Recording {
         let save = |session: &mut Session, program: &mut Program, mark, wait| {
             program.fill(session, mark, shape.bytes(mark.step))?;
             shape.save_early(session, program)?;
-            session.checkpoint()?;
+            program.save(session)?;
             if wait {
                 session.wait()?;
                 acknowledge(mark);
@@ -291,7 +296,7 @@ impl Recording {
             let mark = program.restore(&mut session).map_err(Trouble::from)?;
             found.lock().unwrap().insert(mark);
             program.fill(&mut session, next, 20_000)?;
-            session.checkpoint()?;
+            program.save(&mut session)?;
             session.wait()?;
             Ok(())
         })?;
@@ -354,7 +359,7 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
     let view = medium.view();
     view.fails_in(nth, failure);
     let mut floor = None;
-    let mut program = Program::new(0);
+    let mut program = Program::new(0).in_pieces(shape.in_pieces);
     let mut failed = None;
     let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config());
     let mut told = opened.is_err();
@@ -368,7 +373,7 @@ pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
             let mark = Mark { run: 1, step };
             program.fill(&mut session, mark, shape.bytes(step)).map_err(|error| error.to_string())?;
             shape.save_early(&mut session, &mut program).map_err(Trouble::why)?;
-            let saved = session.checkpoint().map(drop).and(session.wait());
+            let saved = program.save(&mut session).and(session.wait());
             // Once the medium is in doubt the session saves nothing more.
             match (saved, &failed) {
                 (Ok(()), Some(ErrorKind::SyncFailed)) => return Err(format!("it saved {mark:?} after a failed sync")),
@@ -438,7 +443,8 @@ pub fn job(
     shape: Shape,
     work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
 ) -> Checked<()> {
-    job_with(medium, shape.ranks, &shape.config(), work)
+    let program = |rank| Program::new(rank).in_pieces(shape.in_pieces);
+    job_of_programs(medium, shape.ranks, (program, |_| shape.config()), work)
 }
 
 /// As `job`, of so many ranks and with these settings.
@@ -458,9 +464,19 @@ pub fn job_of(
     config: impl Fn(usize) -> Config + Sync,
     work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
 ) -> Checked<()> {
+    job_of_programs(medium, ranks, (Program::new, config), work)
+}
+
+/// The same, of the programs that `program` makes.
+pub fn job_of_programs(
+    medium: &Medium,
+    ranks: usize,
+    (program, config): (impl Fn(usize) -> Program + Sync, impl Fn(usize) -> Config + Sync),
+    work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
     let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
         let device = Arc::new(Faulty(medium.view()));
-        let (rank, mut program) = (group.rank(), Program::new(group.rank()));
+        let (rank, mut program) = (group.rank(), program(group.rank()));
         let mut session = Session::open_on(group, device, config(rank))?;
         program.protect(&mut session)?;
         work(program, session)

@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// So many parts are likely from the first revision on.
 const PARTS_FEW: u64 = 4096;
+/// A shard of which only staging tells what it shares has room for a part for so many blocks.
+const BLOCKS_A_LATE_PART: u64 = 4;
 /// What a run takes in a list that is not compressed, in extents.
 const RUN_EXTENTS: u64 = 3;
 /// How much more than what changed may be written: this share of what changed, and this share of all that is protected.
@@ -32,6 +34,8 @@ pub(crate) struct Plan {
     regions: Vec<Vec<Part>>,
     /// Runs of the base that are shared, ascending.
     pub(crate) shared: Vec<Run>,
+    /// How many blocks the runs before each have.
+    before: Vec<u64>,
     /// The size of what is staged.
     pub(crate) size: Size,
 }
@@ -92,7 +96,8 @@ impl Plan {
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
         let is_worth_it = !regions.iter().flatten().all(Part::is_staged);
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
-        is_worth_it.then_some(Plan { regions, shared, size })
+        let before = numbers.before;
+        is_worth_it.then_some(Plan { regions, before, shared, size })
     }
 
     /// The parts of region number `index`.
@@ -103,6 +108,13 @@ impl Plan {
     /// How many blocks are shared.
     pub(crate) fn shared_blocks(&self) -> u64 {
         self.shared.iter().map(|run| run.blocks).sum()
+    }
+
+    /// The block of the base that has this number among all that is shared.
+    pub(crate) fn shared_block(&self, number: u64) -> Option<u64> {
+        let index = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
+        let (run, inside) = (self.shared[index], number - self.before[index]);
+        (inside < run.blocks).then(|| run.first_block + inside)
     }
 
     /// How large the shard is where it is written whole from what lies in the nearest portion.
@@ -120,6 +132,12 @@ impl Plan {
 /// whole without one. There is room for the parts of later ones from the first on, so that these need no larger layout.
 pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
     plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
+}
+
+/// Room for a shard of `whole` size that may turn out, while it is staged, to lead to an older revision.
+pub(crate) fn size_to_lead(whole: &Size) -> Size {
+    let blocks = whole.blocks();
+    whole.to_lead(PARTS_FEW.max(blocks / BLOCKS_A_LATE_PART).min(blocks))
 }
 
 /// As `Plan::size_elsewhere` counts them: the parts, and what lies before and behind each that is shared.

@@ -165,8 +165,12 @@ fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     }
 }
 
-/// Where a region lies, if its pages are worth asking for.
+/// Where a region lies, if its pages are worth asking for: what is put is elsewhere each time, or in memory that was used for
+/// something else meanwhile.
 fn range_of(region: &Region) -> Option<Range<usize>> {
+    if region.is_put() {
+        return None;
+    }
     let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN && !region.is_untracked())?;
     let start = row.as_ptr().addr();
     Some(start..start + row.len())

@@ -47,7 +47,7 @@ impl Addresses {
         // SAFETY: the list lives as long as the region is protected, or until it is replaced by that of a new list.
         #[allow(unsafe_code)]
         unsafe {
-            Region::array(NAME, at, ElementType::U64, &[self.list.len() as u64])
+            Region::array(NAME, at, ElementType::U64, &[self.list.len() as u64]).map(Region::of_globals)
         }
     }
 }

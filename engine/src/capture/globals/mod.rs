@@ -99,7 +99,8 @@ impl Globals {
         let mut protected = vec![addresses.region()?];
         for Piece { name, range } in &pieces {
             // SAFETY: the caller's promise is passed on.
-            protected.push(unsafe { Region::new(name, range.start as *mut u8, range.end - range.start)? });
+            let region = unsafe { Region::new(name, range.start as *mut u8, range.end - range.start)? };
+            protected.push(region.of_globals());
         }
         notes.set(NOTE, &image.identity)?;
         self.found = Some(OwnVariables { image, addresses, pieces });

@@ -189,7 +189,7 @@ impl Outlet for Fork<'_> {
         }
         let (staged_at, encoded) = (Instant::now(), contents.encode());
         for lane in &mut self.lanes.lanes {
-            let told = || Word::Staged { contents: encoded.clone(), staged };
+            let told = || Word::Staged { contents: encoded.clone(), led: shard.led_late().to_vec(), staged };
             lane.hand_over(shard, |lane| {
                 // The outputs are synced here: a holder publishes without asking back.
                 shard.sync_outputs()?;

@@ -105,7 +105,7 @@ impl Rank {
     fn stage(&mut self) {
         let config = Config { stage: Stage::Rank, ..Config::default() };
         let policy = Policy::new(&config, || Ok(u64::MAX)).unwrap().handing_over(PIECE_BYTES);
-        let mut staging = Staging::new(self.shard.clone(), policy, None, None).unwrap();
+        let mut staging = Staging::new(self.shard.clone(), policy, None, None, None).unwrap();
         self.lanes.await_news();
         let mut here = Here { threads: &self.threads, publisher: Publisher::Threads };
         let mut fork = Fork { here: &mut here, group: &self.group, lanes: &mut self.lanes };

@@ -178,9 +178,9 @@ impl Desk<'_, '_> {
                 }
                 return Ok(());
             }
-            Word::Staged { contents, staged } => {
+            Word::Staged { contents, led, staged } => {
                 if let Some(saving) = &saving {
-                    match saving.decode(&contents) {
+                    match saving.decode_led(&contents, &led) {
                         Some(contents) => {
                             self.hands.outlet.end(saving, contents, staged);
                             self.hands.pool.inspect(|pool| pool.tell_copied());

@@ -4,7 +4,7 @@ use crate::{
     commit::HandedLedger,
     error::Failure,
     place::{Order, StagingTime},
-    space::format::PhaseRecord,
+    space::format::{PhaseRecord, Run},
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ pub(super) enum Word {
     Staged {
         /// The encoded `Contents`.
         contents: Vec<u8>,
+        /// Runs of older revisions that the shard leads to, where that was found out while it was staged.
+        led: Vec<Run>,
         staged: StagingTime,
     },
     GivenUp(Failure),

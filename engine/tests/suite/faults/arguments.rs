@@ -84,6 +84,16 @@ pub fn name_twice(scene: &Scene) {
     refused(scene, ElementType::U64, "field", &[4]);
 }
 
+pub fn memory_of_another(scene: &Scene) {
+    let mut job = scene.open(0, Box::new(Solo));
+    // SAFETY: nothing is read or written: the region is refused.
+    let region = unsafe { Region::new("twin", job.state.step.as_mut_ptr().cast::<u8>().wrapping_add(4), 8) };
+    scene.check(0, "protect", &job.protect(region).unwrap_err());
+    job.save(1).unwrap();
+    job.session.close().unwrap();
+    scene.comes_back(1, 1);
+}
+
 pub fn name_unknown(scene: &Scene) {
     let mut job = scene.open(0, Box::new(Solo));
     scene.check(0, "unprotect", &job.session.unprotect("nothing").unwrap_err());

@@ -35,7 +35,8 @@ scenarios! {
         header_cut_short header_changed portion_table_changed rank_in_two_files hostile_portion_table hostile_header made_by_another_user lineage_conflict
         layout_file_out_of_sight in_use_by_this_program in_use_by_a_half_dead_job lock_read_by_another layout_of_an_odd_name shm_is_full mark_cleared_away
         io_error_at_open;
-    arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
+    arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice
+        memory_of_another name_unknown
         settled_unknown settled_outside shape_overflows too_many_dimensions box_outside level_unknown;
     together: calls_differ closed_beside_a_call not_restored level_not_there levels_differ;
     memory: memory_allocated_twice memory_at_a_taken_address memory_never_allocated writes_untold;

@@ -1,0 +1,102 @@
+//! What did not change of bytes that come only after t1, as those of streams do: found block by block while they are staged,
+//! by hashes. Until all is staged, what is led to has places beyond the log.
+//!
+//! What must hold: a block is led to only if its hash is that of the block at its place in the item of its name, or if the
+//! plan of a region says that it is unchanged; each block of the older revision by one block at most.
+
+use super::{
+    Base, Lies,
+    plan::{Numbers, runs},
+};
+use crate::{
+    capture::{Contents, contents::extend},
+    space::format::{BLOCK, BLOCK_BYTES, Extent, Item, Run, hash},
+};
+use std::sync::Arc;
+
+/// Where in the log the older revision's portion begins while the shard is staged: no log is as long.
+const OLDER: u64 = 1 << 62;
+
+/// What a shard leads to, as far as it is staged.
+#[derive(Debug)]
+pub(crate) struct Late {
+    /// That of no revision, if there is none: zeros are found all the same.
+    base: Arc<Base>,
+    /// Which of its blocks are led to.
+    taken: Vec<bool>,
+}
+
+impl Late {
+    pub(crate) fn new(base: Arc<Base>) -> Late {
+        Late { taken: vec![false; base.blocks() as usize], base }
+    }
+
+    /// Where block number `block` of the item `name`, which has these `bytes`, lies without being staged; `None` if it changed.
+    pub(crate) fn find(&mut self, name: &str, block: u64, bytes: &[u8]) -> Option<u64> {
+        if bytes == [0; BLOCK] {
+            return Some(Extent::ZEROS);
+        }
+        let lies = self.base.lies(name)?;
+        let index = lies.partition_point(|lies| lies.block + lies.count <= block);
+        let lies = lies.get(index).filter(|lies| lies.block <= block && !lies.are_zeros())?;
+        let at = lies.at + (block - lies.block);
+        let is_same = self.base.hash_at(at)? == &hash(bytes)[..];
+        if is_same { self.take(at, 1) } else { None }
+    }
+
+    /// The place of `count` blocks of the older revision, from `at` on; `None` if one of them is led to already.
+    pub(crate) fn take(&mut self, at: u64, count: u64) -> Option<u64> {
+        let numbers = (at..at + count).map(|block| self.base.number(block).map(|number| number as usize));
+        let numbers = numbers.collect::<Option<Vec<usize>>>()?;
+        if numbers.iter().any(|number| self.taken[*number]) {
+            return None;
+        }
+        numbers.into_iter().for_each(|number| self.taken[number] = true);
+        Some(OLDER + at * BLOCK_BYTES)
+    }
+
+    /// The same contents with what is led to behind the blocks of the log, as an allocation has it, and the runs of it; `None`
+    /// if the older revision lacks a block of them.
+    pub(crate) fn settle(&self, contents: Contents) -> Option<(Contents, Vec<Run>)> {
+        let older = |extent: &&Extent| extent.at >= OLDER && !extent.is_zeros();
+        let mut led: Vec<(u64, u64)> =
+            contents.items.iter().flat_map(|item| &item.extents).filter(older).map(blocks_of).collect();
+        led.sort_unstable();
+        let mut stretches = Vec::<Lies>::new();
+        for (first, end) in led {
+            // Pieces that were written over it later may leave several parts of a block.
+            match stretches.last_mut() {
+                Some(last) if first <= last.at + last.count => last.count = last.count.max(end - last.at),
+                _ => stretches.push(Lies { block: 0, at: first, count: end - first }),
+            }
+        }
+        let shared = runs(&[stretches], &self.base)?;
+        let (numbers, own) = (Numbers::of(&shared), contents.blocks);
+        let place = |extent: &Extent| -> Option<u64> {
+            match Some(extent).filter(older) {
+                None => Some(extent.at),
+                Some(Extent { at, .. }) => {
+                    let number = numbers.of_block((at - OLDER) / BLOCK_BYTES)?;
+                    Some((own + number) * BLOCK_BYTES + at % BLOCK_BYTES)
+                }
+            }
+        };
+        let items = contents.items.iter().map(|item| {
+            let mut extents = Vec::with_capacity(item.extents.len());
+            for extent in &item.extents {
+                extend(&mut extents, place(extent)?, extent.bytes);
+            }
+            Some(Item { extents, ..item.clone() })
+        });
+        let items = items.collect::<Option<_>>()?;
+        let blocks: u64 = shared.iter().map(|run| run.blocks).sum();
+        let led_to = if blocks > 0 { own..own + blocks } else { 0..0 };
+        Some((Contents { items, shared: led_to, ..contents }, shared))
+    }
+}
+
+/// The blocks of the portion that a stretch beyond the log has bytes of: the first, and the one behind the last.
+fn blocks_of(extent: &Extent) -> (u64, u64) {
+    let at = extent.at - OLDER;
+    (at / BLOCK_BYTES, (at + extent.bytes).div_ceil(BLOCK_BYTES))
+}
