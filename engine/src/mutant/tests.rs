@@ -9,6 +9,7 @@ use crate::support::{
     recording::{Recording, Shape},
     schedule,
 };
+use mainstay_engine::LevelKind;
 use std::{env, process::Command};
 
 const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
@@ -17,6 +18,8 @@ const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;
 /// Two ranks, each on a node of its own, and two on each.
 const PAIRS: [nodes::Shape; 2] = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
+/// The same on disks: a copy that is busy at its turn is passed over there, and lags.
+const DISKS: [nodes::Shape; 1] = [nodes::Shape { kind: LevelKind::Disk, ..nodes::Shape::PAIR }];
 /// Two racks, of two nodes each.
 const RACKS: [nodes::Shape; 1] = [nodes::Shape {
     seats: &[0, 1, 2, 3],
@@ -63,9 +66,12 @@ fn all_take_turns() {
         }
     }
     // What copies promise, jobs on several nodes show.
-    for (mutant, shapes) in
-        [(Mutant::CopyNotPublished, &PAIRS[..]), (Mutant::HolderBeside, &PAIRS), (Mutant::HolderInDomain, &RACKS)]
-    {
+    for (mutant, shapes) in [
+        (Mutant::CopyNotPublished, &PAIRS[..]),
+        (Mutant::GivenUpWithOneCopy, &DISKS),
+        (Mutant::HolderBeside, &PAIRS),
+        (Mutant::HolderInDomain, &RACKS),
+    ] {
         activate(mutant);
         let caught = on_nodes(shapes, 1, true);
         activate(Mutant::None);
@@ -75,7 +81,7 @@ fn all_take_turns() {
         }
     }
     assert_eq!(escaped, [], "no test caught them");
-    for shapes in [&PAIRS[..], &RACKS] {
+    for shapes in [&PAIRS[..], &DISKS, &RACKS] {
         assert_eq!(on_nodes(shapes, 5, false), None, "with no mutant");
     }
     assert_eq!((crash_test(), seeded_test(schedules_needed)), (None, None), "with no mutant");

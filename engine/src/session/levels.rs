@@ -9,6 +9,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::Group,
+    mutant::{self, Mutant},
 };
 use std::{ops::Range, sync::OnceLock};
 
@@ -99,9 +100,10 @@ impl Levels {
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
             let has_copies = matches!(levels[1].writers, Writers::Holders(_));
-            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
+            let waits = has_copies && !mutant::is(Mutant::GivenUpWithOneCopy);
+            let asked = if waits { &levels[asked..] } else { &levels[..1] };
             let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
-            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
+            let newest = levels[usize::from(waits)].complete.iter().find(on_all).map(|complete| complete.key);
             for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
                 if level.is_former() && level.newest() < newest {
                     level.drop_all(rank);
