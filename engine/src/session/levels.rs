@@ -100,10 +100,9 @@ impl Levels {
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
             let has_copies = matches!(levels[1].writers, Writers::Holders(_));
-            let waits = has_copies && !mutant::is(Mutant::GivenUpWithOneCopy);
-            let asked = if waits { &levels[asked..] } else { &levels[..1] };
+            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
             let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
-            let newest = levels[usize::from(waits)].complete.iter().find(on_all).map(|complete| complete.key);
+            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
             for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
                 if level.is_former() && level.newest() < newest {
                     level.drop_all(rank);
@@ -113,6 +112,11 @@ impl Levels {
                     level.joint.extend(newest);
                 }
                 level.hold_known();
+            }
+            if mutant::is(Mutant::GivenUpWithOneCopy) {
+                // On its own level alone: a copy that is behind may be writing, and has its ledger locked.
+                levels[0].joint.clear();
+                levels[0].hold_known();
             }
         }
     }
