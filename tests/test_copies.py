@@ -122,6 +122,43 @@ def test_the_disk_of_each_of_two_nodes_is_lost(nodes):
     ends_well(nodes, PAIRS, 6, [4], **disks)
 
 
+def flip(path, _):
+    content = bytearray(path.read_bytes())
+    for at in (20, *range(3 * len(content) // 8, len(content), BLOCK)):
+        content[at] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    "flipped": flip,
+    "cut to half": lambda path, _: os.truncate(path, path.stat().st_size // 2),
+    "filled": lambda path, _: path.write_bytes(bytes([7]) * path.stat().st_size),
+    "of another job": lambda path, other: path.write_bytes(other),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("copy", [False, True], ids=["own", "copy"])
+def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
+    """A file that was cut to half was opened as if it were whole, and the next checkpoint failed there."""
+    def files():
+        level = nodes.copies_of("0") if copy else nodes.level_of("0")
+        return sorted(level.glob("*.mainstay"))
+
+    space, nodes.space = nodes.space, nodes.folder / "other"
+    nodes.killed(PAIRS, 0, "computed", 3)
+    other, nodes.space = files()[0].read_bytes(), space
+    nodes.lose("01")
+    nodes.killed(PAIRS, 0, "computed", 3)
+    DAMAGES[damage](files()[0], other)
+    name = files()[0].name
+    assert nodes.killed(PAIRS, 1, "waited", 5).step == 2
+    # Node 1 is lost: what node 0 has is all that is left.
+    nodes.lose("1")
+    said = ends_well(nodes, PAIRS, 6, [5])
+    assert "WRONG" not in said.output, (name, said.output)
+
+
 # How ranks are told that nodes 0 and 1 are in one rack, and nodes 2 and 3 in another.
 RACKS = {
     "a variable": 'export MAINSTAY_DOMAIN="rack$((MAINSTAY_NODE / 2))"',

@@ -67,7 +67,7 @@ def in_c(kind):
 KINDS = [
     f"mainstay_{kind}"
     for kind in (
-        *("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "exchange"),
+        *("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "disk_lost", "exchange"),
         *("recovery", "capture", "compress", "track", "alloc_flag"),
     )
 ]

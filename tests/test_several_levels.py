@@ -77,8 +77,8 @@ with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], 
 
 
 def test_options_in_python(scratch, pools):
-    def job(*arguments):
-        words = [sys.executable, "-c", PROGRAM, scratch / "space", scratch / "disk", *map(str, arguments)]
+    def job(*arguments, program=PROGRAM):
+        words = [sys.executable, "-c", program, scratch / "space", scratch / "disk", *map(str, arguments)]
         return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
 
     killed = job(8, "killed")
@@ -90,7 +90,12 @@ def test_options_in_python(scratch, pools):
     again = job(8, "killed")
     assert again.stdout == "8 8.0\n", again
     shutil.rmtree(scratch / "disk")
-    again = job(9)
+    shutil.rmtree(next(pools.glob(OF_A_SPACE)))
+    refused = job(9)
+    assert refused.returncode == 1 and refused.stdout == "", refused
+    for word in ("OutOfSight", str(scratch / "disk"), "revision 8 is there", "revision 6 is left", 'disk_lost = "accepted"'):
+        assert word in refused.stderr, refused
+    again = job(9, program=PROGRAM.replace("keep=2)", 'keep=2, disk_lost="accepted")'))
     assert again.returncode == 0 and again.stdout == "6 6.0\n", again
     assert not list(pools.iterdir())
     assert job(9).stdout.endswith(" 9.0\n")
@@ -114,6 +119,35 @@ def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
     status, told = run(RANKS, ["env", *variables, program, space, held], scratch, mpi=mpi)
     # It has ended itself, without a close.
     assert (status, revisions(space)[-1]) == (5, 2), told
+
+
+def test_disks_that_are_gone_refuse_the_start(mpi, scratch, pools, monkeypatch):
+    """The job went on from what the space had, and saved over what was on the disks, had they come back."""
+    monkeypatch.setenv("MAINSTAY_DISK", str(scratch / "disk"))
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
+    status, calm = run(RANKS, [build_c(["adopt.c"], "adopt", mpi=mpi), scratch / "calm", STEPS], scratch, mpi=mpi)
+    assert status == 0, calm
+    shutil.rmtree(scratch / "disk")
+    # Three revisions, of which the disks have the last and the space the second.
+    status, ended = adopt(mpi, scratch, 3 * EVERY)
+    newest = revisions(next((scratch / "disk").glob(OF_A_SPACE)))[-1]
+    left = revisions(scratch / "space")[-1]
+    assert status == 0 and left < newest, ended
+    (scratch / "disk").rename(scratch / "away")
+    for _ in range(2):
+        status, refused = adopt(mpi, scratch, STEPS)
+        assert status != 0 and "out of reach" in refused and "from step" not in refused, refused
+        for word in (str(scratch / "disk"), f"revision {newest} is there", f"revision {left} is left", "MAINSTAY_DISK_LOST=accepted"):
+            assert word in refused, refused
+    shutil.rmtree(scratch / "disk", ignore_errors=True)
+    shutil.copytree(scratch / "away", scratch / "disk", symlinks=True)
+    status, again = adopt(mpi, scratch, 3 * EVERY)
+    assert status == 0 and f"from step {newest * EVERY}" in again, again
+    shutil.rmtree(scratch / "disk")
+    monkeypatch.setenv("MAINSTAY_DISK_LOST", "accepted")
+    status, again = adopt(mpi, scratch, STEPS)
+    assert status == 0 and f"from step {left * EVERY}" in again, again
+    assert again.splitlines()[-1] == calm.splitlines()[-1]
 
 
 def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):

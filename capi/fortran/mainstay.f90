@@ -224,6 +224,10 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_REMOVED = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_KEPT = 2
 
+  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_DEFAULT = 0
+  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_REFUSED = 1
+  integer(c_int64_t), parameter, public :: MAINSTAY_DISK_LOST_ACCEPTED = 2
+
   integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BACKGROUND = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BLOCKING = 2
@@ -299,6 +303,7 @@ module mainstay
     integer(c_int32_t) :: audit = 0
     integer(c_int64_t) :: snapshot_bytes = 0
     integer(c_int64_t) :: compress = MAINSTAY_COMPRESS_DEFAULT
+    integer(c_int64_t) :: disk_lost = MAINSTAY_DISK_LOST_DEFAULT
   end type
 
   ! What saving early came to on this rank, in blocks of 4 KiB; as in mainstay.h.

@@ -23,7 +23,8 @@
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
-    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT }
+    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT, \
+    MAINSTAY_DISK_LOST_DEFAULT }
 
 // In place of a revision's number, in all calls that take one: the newest that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -170,6 +171,16 @@ typedef enum {
   // It stays for the next job on these nodes.
   MAINSTAY_MEMORY_AFTER_KEPT,
 } mainstay_memory_after;
+
+// What a start does where a disk level is out of reach that had something newer than all that is left.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_DISK_LOST_REFUSED.
+  MAINSTAY_DISK_LOST_DEFAULT = 0,
+  // It is refused: the disk may come back.
+  MAINSTAY_DISK_LOST_REFUSED,
+  // It goes on from what is left.
+  MAINSTAY_DISK_LOST_ACCEPTED,
+} mainstay_disk_lost;
 
 // When the copies that lie on other nodes are made.
 typedef enum {
@@ -357,6 +368,9 @@ typedef struct {
   uint64_t snapshot_bytes;
   // A mainstay_compress: how what goes to a disk or a parallel file system is compressed; MAINSTAY_COMPRESS_OFF.
   uint64_t compress;
+  // A mainstay_disk_lost: what a start does where a disk level is out of reach that had something newer than all that is
+  // left; MAINSTAY_DISK_LOST_REFUSED.
+  uint64_t disk_lost;
 } mainstay_options;
 
 // A process of a job, as others on its machine know it: this very one, and no other that gets its number later.

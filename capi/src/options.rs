@@ -94,6 +94,19 @@ pub enum MemoryAfterCode {
     Kept,
 }
 
+/// What a start does where a disk level is out of reach that had something newer than all that is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum DiskLostCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_DISK_LOST_REFUSED.
+    Default = 0,
+    /// It is refused: the disk may come back.
+    Refused,
+    /// It goes on from what is left.
+    Accepted,
+}
+
 /// When the copies that lie on other nodes are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
@@ -268,10 +281,13 @@ pub struct Options {
     pub snapshot_bytes: u64,
     /// A mainstay_compress: how what goes to a disk or a parallel file system is compressed; MAINSTAY_COMPRESS_OFF.
     pub compress: u64,
+    /// A mainstay_disk_lost: what a start does where a disk level is out of reach that had something newer than all that is
+    /// left; MAINSTAY_DISK_LOST_REFUSED.
+    pub disk_lost: u64,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 12] = [
+const SIZES: [usize; 13] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
@@ -283,6 +299,7 @@ const SIZES: [usize; 12] = [
     offset_of!(Options, capture),
     offset_of!(Options, snapshot_bytes),
     offset_of!(Options, compress),
+    offset_of!(Options, disk_lost),
     size_of::<Options>(),
 ];
 
@@ -353,7 +370,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 36] {
+    fn given(&self) -> [(&'static str, Given); 37] {
         let Options {
             size: _,
             hints: _,
@@ -395,6 +412,7 @@ impl Options {
             audit,
             snapshot_bytes,
             compress,
+            disk_lost,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -433,6 +451,7 @@ impl Options {
             ("audit", Given::Number(audit.into())),
             ("snapshot_bytes", Given::Number(snapshot_bytes)),
             ("compress", Given::Code(compress, &["off", "lz4", "zstd"])),
+            ("disk_lost", Given::Code(disk_lost, &["refused", "accepted"])),
         ]
     }
 }

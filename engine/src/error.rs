@@ -156,11 +156,18 @@ pub enum Error {
 
     #[error(
         "revision {revision} in {path} is out of sight: no rank sees the files {files} that hold {} of it; bring them, \
-         or the disk that they are on, back, or start the ranks where they are seen; to go on without that revision, \
-         move the other files of this name away, on every node; nothing was changed",
-        numbered("shard", .shards)
+         or the disk that they are on, back, or start the ranks where they are seen; to go on without that revision, {}; nothing \
+         was changed",
+        numbered("shard", .shards), go_on(*.is_disk_level)
     )]
-    LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String },
+    LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String, is_disk_level: bool },
+
+    #[error(
+        "the level disk, in {path}, is out of reach: revision {revision} {state} there, and {left} is left without it; bring the \
+         disks back, or start the ranks on the nodes that have them; to go on from what is left, set disk_lost = \
+         \"accepted\" (MAINSTAY_DISK_LOST=accepted) for one start; nothing was changed"
+    )]
+    DiskOutOfSight { path: String, revision: u64, state: &'static str, left: String },
 
     #[error("no {files} in {path} has the portion of rank {rank}; bring that file, or the disk that it is on, back")]
     PortionOutOfSight { path: String, rank: u32, files: String },
@@ -218,6 +225,7 @@ impl Error {
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
             Self::OutOfSight { .. }
             | Self::LayoutOutOfSight { .. }
+            | Self::DiskOutOfSight { .. }
             | Self::PortionOutOfSight { .. }
             | Self::StagedOutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
@@ -299,6 +307,14 @@ fn and_held(held: usize) -> String {
     match held {
         0 => String::new(),
         held => format!(", {held} of them held: `mainstay release` lets those go"),
+    }
+}
+
+/// How to go on without a revision of which a part is out of sight.
+fn go_on(is_disk_level: bool) -> &'static str {
+    match is_disk_level {
+        true => "set disk_lost = \"accepted\" (MAINSTAY_DISK_LOST=accepted) for one start",
+        false => "move the other files of this name away, on every node",
     }
 }
 

@@ -45,9 +45,9 @@ pub mod transfer;
 pub use capture::{Allocated, OwnMemory, Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Capture, Choice, Compress, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Predictor,
-    Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track, UnknownVariable,
-    Value, WhenBusy,
+    Capture, Choice, Compress, Config, DiskLost, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld,
+    Predictor, Recovery, Resolved, Setting, Shown, Signal, Source, Stage, Stagger, Start, Surroundings, Track,
+    UnknownVariable, Value, WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;

@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     FreeTooEarly,
     /// A copy counts as there once it has come, and is never published.
     CopyNotPublished,
+    /// The older revision is given up on its own node once the newer one is there, before that has its copies.
+    GivenUpWithOneCopy,
     /// Copies lie with the next rank, on whichever node.
     HolderBeside,
     /// Copies lie on other nodes, in whichever failure domain.

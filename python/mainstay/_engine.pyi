@@ -100,6 +100,7 @@ def open(
     disk_every: int | None = None,
     disk_keep: int | None = None,
     disk_copies: int | None = None,
+    disk_lost: Literal["refused", "accepted"] | None = None,
     exchange: Literal["background", "blocking"] | None = None,
     pfs_every: int | None = None,
     start: Literal["restored", "fresh"] | None = None,

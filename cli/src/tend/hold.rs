@@ -11,7 +11,7 @@ use crate::{
         revision::missing,
     },
 };
-use mainstay_engine::{Error, LevelKind, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
+use mainstay_engine::{Error, LevelKind, Lying, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -32,11 +32,7 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
         let key = chosen(&survey, wanted.revision)?;
         let Some(held) = hold_on_all(wanted, &survey, key, expires)? else {
             if places_of(&survey, key, &wanted.space.path).is_empty() {
-                return Err(Failure::refused(format!(
-                    "revision {} lies in several directories, none of which has all of its shards; nothing is held. Hold one \
-                     that is whole in one place, or have the program save to all levels first",
-                    key.number
-                )));
+                return Err(is_spread(&survey, key));
             }
             if wanted.revision.is_none() {
                 continue;
@@ -52,6 +48,22 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     Err(Failure::lost(
         "the job that has the space open let go of each revision before the hold counted; nothing is held, try again"
             .to_owned(),
+    ))
+}
+
+/// Why a revision is not held of which each directory has a part: what holds it has to stand where all of it lies.
+fn is_spread(survey: &SpaceSurvey, key: RevisionKey) -> Failure {
+    let places = survey.complete(key).into_iter().flat_map(|revision| &revision.lies);
+    let part = |lying: &Lying| {
+        let shards = lying.shards.len();
+        format!("{} ({shards} {})", lying.place, if shards == 1 { "shard" } else { "shards" })
+    };
+    Failure::refused(format!(
+        "revision {} lies in several directories, none of which has all of its shards: {}; nothing is held. `mainstay export` \
+         copies it out; `mainstay checkpoint` has the job save one more to all levels, which can be held in the space; or hold \
+         one that `mainstay ls` shows whole on a level",
+        key.number,
+        places.map(part).collect::<Vec<_>>().join("; ")
     ))
 }
 
@@ -115,7 +127,11 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
     let key = chosen(&survey, wanted.revision)?;
     let mut levels = Vec::new();
     let mut has_room = false;
-    for (place, directory) in places_of(&survey, key, &wanted.space.path) {
+    let places = places_of(&survey, key, &wanted.space.path);
+    if places.is_empty() {
+        return Err(is_spread(&survey, key));
+    }
+    for (place, directory) in places {
         if tend::has_room_for(&directory, key)? {
             has_room = true;
             levels.extend(place.map(|place| place.to_string()));

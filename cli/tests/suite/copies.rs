@@ -158,6 +158,29 @@ fn where_copies_have_no_room_for_what_is_held_that_is_told() {
     assert_eq!(places(&space, 0).map(|place| holds(&place)), [0, 0]);
 }
 
+/// Without a job a dry run said that there was no room for it.
+#[test]
+fn what_lies_in_parts_is_not_held_and_told_with_what_to_do() {
+    let space = two_nodes();
+    for words in [&["hold", "--revision", "3"][..], &["hold", "--dry-run"]] {
+        space.mainstay(words).refused(
+            4,
+            &[
+                "revision 3 lies in several directories",
+                "memory (2 shards); memory (1 shard)",
+                "mainstay export",
+                "mainstay checkpoint",
+            ],
+        );
+    }
+    for place in all_places(&space) {
+        assert!(mainstay(&["ls", "--json"], &place).json()["holds"].as_array().unwrap().is_empty());
+    }
+    // One that the space has whole is held there.
+    let held = space.mainstay(&["hold", "--revision", "2", "--json"]);
+    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["pfs"])), "{held:?}");
+}
+
 fn revisions_in(directory: &Path) -> Vec<u64> {
     let document = mainstay(&["ls", "--json"], directory).json();
     document["revisions"].as_array().unwrap().iter().map(|one| one["revision"].as_u64().unwrap()).collect()

@@ -5,8 +5,8 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown, Signal,
-    Stage, Stagger, Start, Track, Value, WhenBusy,
+    Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
+    Signal, Stage, Stagger, Start, Track, Value, WhenBusy,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
@@ -393,6 +393,15 @@ settings! {
         given_as: count,
         takes: "1 to 4",
         in_range: within(1..=COPIES_MAX),
+        alike: true,
+    }
+    /// what a start does where a disk level is out of reach of which it was told that it had something newer than all that is
+    /// left: refused: it is refused; accepted: it goes on from what is left
+    disk_lost: DiskLost {
+        default: DiskLost::default(),
+        given_as: word,
+        takes: "refused or accepted",
+        in_range: any,
         alike: true,
     }
     /// when copies go to other nodes: in the background while the program goes on, or blocking, before a checkpoint returns

@@ -1,8 +1,8 @@
 //! Values as places give them, read for what a key takes.
 
 use super::{
-    Capture, Compress, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal, Stage,
-    Stagger, Start, Track, WhenBusy,
+    Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal,
+    Stage, Stagger, Start, Track, WhenBusy,
 };
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
@@ -163,6 +163,10 @@ impl Word for PoolHeld {
 
 impl Word for MemoryAfter {
     const ALL: &'static [(&'static str, Self)] = &[("removed", MemoryAfter::Removed), ("kept", MemoryAfter::Kept)];
+}
+
+impl Word for DiskLost {
+    const ALL: &'static [(&'static str, Self)] = &[("refused", DiskLost::Refused), ("accepted", DiskLost::Accepted)];
 }
 
 impl Word for Exchange {

@@ -114,6 +114,16 @@ pub enum MemoryAfter {
     Kept,
 }
 
+/// What a start does where a disk level is out of reach that had something newer than all that is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiskLost {
+    /// It is refused: the disk may come back.
+    #[default]
+    Refused,
+    /// It goes on from what is left.
+    Accepted,
+}
+
 /// When the copies that lie on other nodes are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exchange {

@@ -9,6 +9,7 @@ use crate::support::{
     recording::{Recording, Shape},
     schedule,
 };
+use mainstay_engine::LevelKind;
 use std::{env, process::Command};
 
 const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
@@ -17,6 +18,8 @@ const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;
 /// Two ranks, each on a node of its own, and two on each.
 const PAIRS: [nodes::Shape; 2] = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
+/// The same on disks: a copy that is busy at its turn is passed over there, and lags.
+const DISKS: [nodes::Shape; 1] = [nodes::Shape { kind: LevelKind::Disk, ..nodes::Shape::PAIR }];
 /// Two racks, of two nodes each.
 const RACKS: [nodes::Shape; 1] = [nodes::Shape {
     seats: &[0, 1, 2, 3],
@@ -63,11 +66,15 @@ fn all_take_turns() {
         }
     }
     // What copies promise, jobs on several nodes show.
-    for (mutant, shapes) in
-        [(Mutant::CopyNotPublished, &PAIRS[..]), (Mutant::HolderBeside, &PAIRS), (Mutant::HolderInDomain, &RACKS)]
-    {
+    for (mutant, shapes, stride) in [
+        (Mutant::CopyNotPublished, &PAIRS[..], 1),
+        // It shows late in a long record, and from then on at any moment.
+        (Mutant::GivenUpWithOneCopy, &DISKS, 5),
+        (Mutant::HolderBeside, &PAIRS, 1),
+        (Mutant::HolderInDomain, &RACKS, 1),
+    ] {
         activate(mutant);
-        let caught = on_nodes(shapes, 1, true);
+        let caught = on_nodes(shapes, stride, true);
         activate(Mutant::None);
         tell!("{mutant:?}, on nodes: {}", caught.as_deref().unwrap_or("escapes"));
         if caught.is_none() {
@@ -75,7 +82,7 @@ fn all_take_turns() {
         }
     }
     assert_eq!(escaped, [], "no test caught them");
-    for shapes in [&PAIRS[..], &RACKS] {
+    for shapes in [&PAIRS[..], &DISKS, &RACKS] {
         assert_eq!(on_nodes(shapes, 5, false), None, "with no mutant");
     }
     assert_eq!((crash_test(), seeded_test(schedules_needed)), (None, None), "with no mutant");

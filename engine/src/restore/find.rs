@@ -5,7 +5,10 @@ use crate::{
     commit::{Complete, Ledger, RevisionKey},
     error::{Error, Result},
     mutant::{self, Mutant},
-    space::format::{Entry, Lineage},
+    space::{
+        GoneBack,
+        format::{Entry, Lineage},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -22,6 +25,14 @@ pub(crate) struct Seen {
     pub(crate) layout: [u8; 16],
 }
 
+/// A portion that cannot be read, or not all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Hurt {
+    /// The short id of its layout.
+    pub(crate) layout: u32,
+    pub(crate) shard: u32,
+}
+
 /// All that one rank sees of a space.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
@@ -31,6 +42,10 @@ pub(crate) struct Sight {
     /// The lineages that slots and revisions name.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
+    /// Whose the damaged portions are; `None` of one that does not say it.
+    pub(crate) hurt: Vec<Option<Hurt>>,
+    /// Of the layouts in sight, the short id and the number of ranks.
+    pub(crate) layouts: Vec<(u32, u32)>,
     /// What a restore tells the user besides damage: slots that a crash cut short or that are damaged, and shards that were
     /// staged and lost.
     pub(crate) torn: Vec<String>,
@@ -83,6 +98,12 @@ impl Sight {
 }
 
 impl Sight {
+    /// Takes out what rollbacks have left out.
+    pub(crate) fn leave_out(&mut self, back: &[GoneBack]) {
+        let is_out = |key: &RevisionKey| back.iter().any(|back| back.leaves_out(key.lineage.number, key.number));
+        self.shards.retain(|seen| !is_out(&seen.key));
+    }
+
     /// The same sight, as if all portions belonged to one layout.
     pub(crate) fn without_layouts(mut self) -> Sight {
         self.shards.iter_mut().for_each(|seen| seen.layout = [0; 16]);
@@ -184,8 +205,7 @@ mod tests {
             shards,
             portions: vec![([1; 16], shard)],
             lineages: revisions.iter().map(|r| key(r).lineage).collect(),
-            damage: Vec::new(),
-            torn: Vec::new(),
+            ..Sight::default()
         }
     }
 

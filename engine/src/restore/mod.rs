@@ -7,6 +7,7 @@ mod base;
 mod blocks;
 mod find;
 mod hash_rows;
+mod hidden;
 #[cfg(test)]
 mod in_memory;
 mod pour;
@@ -17,8 +18,9 @@ mod stored;
 
 pub(crate) use base::{base_of, joined_rows};
 pub(crate) use blocks::BlockReader;
-pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
+pub(crate) use find::{Found, Hurt, Seen, Sight, find, gaps, hex};
 pub(crate) use hash_rows::{HashRows, rows_of};
+pub(crate) use hidden::Hidden;
 pub(crate) use pour::{pour, pour_blocks};
 pub(crate) use redistribute::{SavedShard, Sharing, box_of, share_of};
 pub(crate) use regions::{Targets, has_moved, match_regions};

@@ -30,8 +30,9 @@ impl Inner {
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
         let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
         let known = self.levels.iter().flat_map(Level::keys).max();
-        let mut looked = Looked::at_all(group, &later.plans, which, config, self.program.holds_copies, kept)?;
-        Looked::check_all(group, &mut looked, config, known)?;
+        let note = later.note.as_ref();
+        let mut looked = Looked::at_all(group, &later.plans, which, note, config, self.program.holds_copies, kept)?;
+        Looked::check_all(group, &mut looked, config, known, later.note.as_ref())?;
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;

@@ -15,7 +15,7 @@ use crate::{
     commit::{Complete, RevisionKey},
     error::{Error, ErrorKind, Result},
     group::{Group, gather},
-    restore::{Found, Sight, find},
+    restore::{Found, Hidden, Sight, find},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,9 +70,11 @@ impl Spread {
 }
 
 impl Levels {
-    /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage. Collective.
+    /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage to what may have
+    /// been one. Collective.
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
         let (mut found, mut all, families) = (Vec::new(), Vec::new(), self.families());
+        let mut hidden = Hidden::default();
         let mut spread = Spread { lying: BTreeMap::new(), is_shared: Vec::new(), families: families.clone() };
         for family in families.clone() {
             let level = family.start;
@@ -83,6 +85,7 @@ impl Levels {
                 let told: Vec<Sight> = told.into_iter().map(|(sight, _)| sight).collect();
                 found.push(find(&told, &self.at(index).device.path())?);
                 spread.add(index, &told);
+                hidden.add(&told);
                 sights.extend(told);
             }
             let mut complete = found[level].complete.clone();
@@ -102,7 +105,7 @@ impl Levels {
         let mut choices = Choices { found, all, spread };
         choices.sort();
         let damage: Vec<String> = choices.found.iter().flat_map(|found| found.damage.iter().cloned()).collect();
-        if choices.all.is_empty() && !damage.is_empty() {
+        if choices.all.is_empty() && !damage.is_empty() && hidden.may_be_complete() {
             return Err(Error::Damaged { what: damage });
         }
         Ok(choices)
@@ -252,6 +255,11 @@ pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()
 }
 
 impl Choices {
+    /// Whether anything that was found is damaged, on whichever rank.
+    pub(super) fn has_damage(&self) -> bool {
+        self.found.iter().any(|found| !found.damage.is_empty())
+    }
+
     fn sort(&mut self) {
         self.all.sort_by(|a, b| b.complete.key.cmp(&a.complete.key).then(a.level.cmp(&b.level)));
     }

@@ -18,8 +18,8 @@ use crate::{
     group::{Group, gather},
     mutant::{self, Mutant},
     place::{Shard, Site},
-    restore::{Found, Sight, find},
-    space::{LayoutFile, Locks, Portion},
+    restore::{Found, Hurt, Sight, find},
+    space::{GoneBack, LayoutFile, Locks, Portion, short},
 };
 use std::{
     cmp::Reverse,
@@ -53,6 +53,8 @@ pub(super) struct Level {
     pub(super) holds: Holds,
     /// Damage: what could not be read when the space was opened.
     pub(super) damage: Vec<String>,
+    /// Whose the damaged portions are.
+    pub(super) hurt: Vec<Option<Hurt>>,
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
@@ -82,6 +84,8 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
+    /// What rollbacks have left out, and may lie here all the same.
+    pub(super) back: Arc<[GoneBack]>,
     /// Of a level with copies: the newest revision that is complete on this level and on each of its copies, and one that is
     /// complete on all of them together, which stay on each of them until the next is complete on all. Of any level: one
     /// of which it has a part, and other levels the rest, which stays until a newer one is complete here.
@@ -293,8 +297,15 @@ impl Level {
 
     /// All that this rank sees of this level.
     pub(super) fn sight(&self) -> Sight {
-        let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
+        let mut sight = Sight {
+            damage: self.damage.clone(),
+            hurt: self.hurt.clone(),
+            layouts: layouts_of(&self.layouts),
+            torn: self.torn.clone(),
+            ..Sight::default()
+        };
         self.each_ledger(|ledger| sight.add(ledger));
+        sight.leave_out(&self.back);
         sight
     }
 
@@ -351,6 +362,13 @@ impl Level {
     pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
         self.current.iter().flat_map(|current| &current.ledgers)
     }
+}
+
+/// The short ids of the layouts of `files`, and the numbers of their ranks.
+pub(super) fn layouts_of(files: &[LayoutFile]) -> Vec<(u32, u32)> {
+    let all: BTreeSet<(u32, u32)> =
+        files.iter().map(|file| (short(file.header.layout_id), file.header.ranks)).collect();
+    all.into_iter().collect()
 }
 
 pub(super) fn lost_layout() -> Error {

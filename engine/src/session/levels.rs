@@ -9,6 +9,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::Group,
+    mutant::{self, Mutant},
 };
 use std::{ops::Range, sync::OnceLock};
 
@@ -111,6 +112,11 @@ impl Levels {
                     level.joint.extend(newest);
                 }
                 level.hold_known();
+            }
+            if mutant::is(Mutant::GivenUpWithOneCopy) {
+                // On its own level alone: a copy that is behind may be writing, and has its ledger locked.
+                levels[0].joint.clear();
+                levels[0].hold_known();
             }
         }
     }

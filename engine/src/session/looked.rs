@@ -8,20 +8,25 @@ use super::{
     epoch::same_id,
     failing::FailureStreak,
     holds::Holds,
-    level::{Current, Level, LevelKind, Mends, Writers},
+    level::{Current, Level, LevelKind, Mends, Writers, layouts_of},
     locking::{self, KeptLocks},
+    missed::ToldOnDisks,
+    places::NoteFile,
     plan::LevelPlan,
 };
 use crate::{
     commit::{Complete, Ledger, Opened, RevisionKey},
-    config::Config,
+    config::{Config, DiskLost},
     device::{Access, Device},
     error::{Error, Result, numbered},
     ground::lock,
     group::{Group, agree, gather},
-    restore::{Found, Sight, find, hex},
+    restore::{Found, Hurt, Sight, find, hex},
     salvage,
-    space::{LayoutFile, Locks, Per, Strays, clear_away, files_of_layout, format::Lineage, layouts_and_strays},
+    space::{
+        GoneBack, LayoutFile, Locks, Per, Stray, Strays, clear_away, files_of_layout, format::Lineage,
+        layouts_and_strays, short,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -111,6 +116,8 @@ pub(super) struct Wanted {
     grows: bool,
     feeds: u32,
     pub(super) device: Arc<dyn Device>,
+    /// What rollbacks have left out.
+    back: Arc<[GoneBack]>,
 }
 
 impl Wanted {
@@ -126,17 +133,19 @@ impl Wanted {
 }
 
 impl Looked {
-    /// Looks at `plans`, those of the range `which`, each with its copies. `holds`: whether this rank holds copies of others.
-    /// `kept`: the job goes on after a failure. Collective.
+    /// Looks at `plans`, those of the range `which`, each with its copies. `note`: of the space, where there are several levels.
+    /// `holds`: whether this rank holds copies of others. `kept`: the job goes on after a failure. Collective.
     pub(super) fn at_all(
         group: &dyn Group,
         plans: &[LevelPlan],
         which: Range<usize>,
+        note: Option<&NoteFile>,
         config: &Config,
         holds: bool,
         mut kept: Option<&mut KeptLocks>,
     ) -> Result<Vec<Looked>> {
         let id = same_id(group)?;
+        let back: Arc<[GoneBack]> = note.map(NoteFile::back).unwrap_or_default().into();
         // What has to be kept for them until they have it.
         let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
         let mut looked: Vec<Looked> = Vec::new();
@@ -147,7 +156,8 @@ impl Looked {
             // With one level, the program decides what to do where its space is too small.
             let grows = plan.kind == LevelKind::Memory || plans.len() > 1;
             let mut at = |device: &Arc<dyn Device>, writers, feeds| {
-                let wanted = Wanted { kind: plan.kind, writers, every, grows, feeds, device: device.clone() };
+                let (kind, back) = (plan.kind, back.clone());
+                let wanted = Wanted { kind, writers, every, grows, feeds, device: device.clone(), back };
                 let domain = Domain::find(group, &**device, id)?;
                 let locks = locking::take(group, &**device, &domain, kept.as_deref_mut())?;
                 Looked::at(group, wanted, config.clone(), domain, locks)
@@ -173,28 +183,33 @@ impl Looked {
     /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
     pub(super) fn with_holders(group: &dyn Group, old: Level, holders: Vec<usize>, lineage: Lineage) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, grows, feeds, device, config, joint, passed_over, lacks, failing, remarked, .. } = old;
+        let Level { kind, every, grows, feeds, device, back, config, joint, .. } = old;
+        let Level { passed_over, lacks, failing, remarked, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of));
-        let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device };
+        let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
         Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
     }
 
-    /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
-    /// Collective.
+    /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one. `note`:
+    /// of the space, where there are several levels, of which its jobs tell. Collective.
     pub(super) fn check_all(
         group: &dyn Group,
         looked: &mut [Looked],
         config: &Config,
         known: Option<RevisionKey>,
+        note: Option<&NoteFile>,
     ) -> Result<()> {
         one_history(looked)?;
         let spread = spread_newest(group, looked)?;
-        check_sight(looked, known.max(spread))?;
+        check_sight(looked, known.max(spread), config.disk_lost)?;
+        if let Some(note) = note {
+            check_told(group, looked, known.max(spread), config.disk_lost, note.back())?;
+        }
         let has =
             |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
         looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
@@ -230,7 +245,7 @@ impl Looked {
         left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
         agree(group, left.check_taken(&**device, &config.pool_directory))?;
 
-        let scan = scan(group, &**device, &domain, locks_work, writers);
+        let scan = scan(group, &wanted, &domain, locks_work);
         let mut scan = agree(group, scan)?;
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
@@ -257,7 +272,7 @@ impl Looked {
     /// and stops. Collective.
     pub(super) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { wanted, scan, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
-        let Wanted { kind, writers, every, grows, feeds, device } = wanted;
+        let Wanted { kind, writers, every, grows, feeds, device, back } = wanted;
         let Scan { layouts, opened, newest, sight } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
         // one later sees the lock.
@@ -294,6 +309,7 @@ impl Looked {
             complete,
             holds,
             damage: sight.damage,
+            hurt: sight.hurt,
             torn: sight.torn,
             last: None,
             kind,
@@ -311,6 +327,7 @@ impl Looked {
             config,
             domain,
             device,
+            back,
             joint,
             doubted: None,
             sent: None,
@@ -336,15 +353,17 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
 
 /// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
 /// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
-/// node, which the restore tells.
-fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>) -> Result<()> {
+/// node, which the restore tells; so does what was on a disk, where the user has said so.
+fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
     let newest = looked.iter().filter_map(Looked::newest).max().max(known);
     for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
         let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
             continue;
         };
         let revision = unseen.whole.key.number;
-        if level.wanted.kind == LevelKind::Memory || !level.joint.is_empty() {
+        let is_disk_level = level.wanted.kind == LevelKind::Disk;
+        let is_lost = level.wanted.kind == LevelKind::Memory || is_disk_level && disk_lost == DiskLost::Accepted;
+        if is_lost || !level.joint.is_empty() {
             let shards = numbered("shard", &unseen.shards);
             let name = level.wanted.kind.name();
             let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
@@ -352,7 +371,34 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>) -> Result<()> 
             continue;
         }
         let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
-        return Err(Error::LayoutOutOfSight { path, revision, shards: unseen.shards.clone(), files });
+        let shards = unseen.shards.clone();
+        return Err(Error::LayoutOutOfSight { path, revision, shards, files, is_disk_level });
+    }
+    Ok(())
+}
+
+/// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
+/// What is damaged there is not out of reach. Collective.
+fn check_told(
+    group: &dyn Group,
+    looked: &mut [Looked],
+    known: Option<RevisionKey>,
+    disk_lost: DiskLost,
+    back: &[GoneBack],
+) -> Result<()> {
+    let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
+    let Some(first) = looked.iter().position(is_disk) else { return Ok(()) };
+    let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory()).collect();
+    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(()) };
+    let left = looked.iter().filter_map(Looked::newest).max().max(known);
+    let disks = || looked.iter().filter(|level| is_disk(level));
+    let seen = disks().map(|level| level.found.lineage_max).max().unwrap_or(0);
+    if disks().any(|level| !level.found.damage.is_empty()) || !told.is_missed(seen, left) {
+        return Ok(());
+    }
+    match disk_lost {
+        DiskLost::Refused => return Err(told.refusal(left)),
+        DiskLost::Accepted => looked[first].scan.sight.torn.push(told.text()),
     }
     Ok(())
 }
@@ -409,7 +455,9 @@ fn one_history(looked: &[Looked]) -> Result<()> {
     Ok(())
 }
 
-fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool, writers: &Writers) -> Result<Scan> {
+fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_work: bool) -> Result<Scan> {
+    let Wanted { device, writers, back, .. } = wanted;
+    let device = &**device;
     let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
     if rank == domain.leader() {
         clear_away(device)?;
@@ -418,8 +466,12 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     if rank == domain.leader() {
         sight.torn.extend(foreign);
-        sight.damage.extend(damaged);
+        for Stray { told, of } in damaged {
+            sight.damage.push(told);
+            sight.hurt.push(of.map(|(layout, shard)| Hurt { layout, shard }));
+        }
     }
+    sight.layouts = layouts_of(&layouts);
     let mut writable = 0;
     for layout in &layouts {
         let header = &layout.header;
@@ -441,6 +493,10 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
                 writable += 1;
                 newest.writable = writable == written.len();
             }
+            if !found.damage.is_empty() {
+                let portion = found.ledger.portion();
+                sight.hurt.push(Some(Hurt { layout: short(portion.layout_id()), shard: portion.rank() }));
+            }
             sight.damage.extend(found.damage.iter().cloned());
             sight.torn.extend(found.torn.iter().cloned());
             sight.lineages.extend(found.lineage);
@@ -448,5 +504,6 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
             opened.push(found);
         }
     }
+    sight.leave_out(back);
     Ok(Scan { layouts, opened, newest, sight })
 }

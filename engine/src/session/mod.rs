@@ -41,6 +41,7 @@ mod levels;
 mod locking;
 mod looked;
 mod means;
+mod missed;
 mod node;
 mod open;
 mod outward;

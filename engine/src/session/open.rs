@@ -133,13 +133,13 @@ impl Inner {
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
         let mut kept = going_on.recovering.as_ref().map(|_| &mut remains.kept);
-        let mut looked = Looked::at_all(group, &plans, 0..now, &config, holds, kept.as_deref_mut())?;
+        let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
         if now < plans.len() && looked[0].newest() < going_on.newest {
-            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config, holds, kept)?);
+            looked.extend(Looked::at_all(group, &plans, now..plans.len(), note.as_ref(), &config, holds, kept)?);
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
-        Looked::check_all(group, &mut looked, &config, known)?;
+        Looked::check_all(group, &mut looked, &config, known, note.as_ref())?;
         let nearest = &looked[0];
         let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.

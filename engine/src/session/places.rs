@@ -10,19 +10,19 @@ use crate::{
     printable::printable_path,
     remark::Remark,
     space::{
-        LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_layout, is_of_space, level_directory,
-        without_copy,
+        GoneBack, LEVELS_FILE, LevelsNote, draw_id, format::hash, is_layout, is_of_space, level_directory,
+        sync_directory, without_copy,
     },
     survey::{Place, Places},
 };
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read, Write},
+    fs::{self, DirBuilder},
+    io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        fs::{DirBuilderExt, MetadataExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -134,16 +134,21 @@ impl NoteFile {
     fn of(group: &dyn Group, path: &Path) -> Result<NoteFile> {
         let path = path.join(LEVELS_FILE);
         let read = agree(group, (group.rank() == 0).then(|| read_or_make(&path)).transpose())?;
-        let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage)).unwrap_or_default();
-        let (id, lineage) = gather(group, &mine)?.swap_remove(0);
+        let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage, note.back.clone())).unwrap_or_default();
+        let (id, lineage, back) = gather(group, &mine)?.swap_remove(0);
         // Where levels lie that this job has not, rank 0 alone has to know.
         let within = read.map(|note| note.within).unwrap_or_default();
-        Ok(NoteFile { path, said: LevelsNote { id, lineage, within } })
+        Ok(NoteFile { path, said: LevelsNote { id, lineage, within, back } })
     }
 
     /// The highest lineage that any of the levels was opened with.
     pub(super) fn lineage(&self) -> u64 {
         self.said.lineage
+    }
+
+    /// What rollbacks have left out, wherever it lies.
+    pub(super) fn back(&self) -> &[GoneBack] {
+        &self.said.back
     }
 
     /// Says of `level` that its directories lie in these.
@@ -155,16 +160,7 @@ impl NoteFile {
     /// older. Collective.
     pub(super) fn begin(&mut self, group: &dyn Group, lineage: u64) -> Result<()> {
         self.said.lineage = lineage;
-        let written = if group.rank() == 0 {
-            let unfinished = self.path.with_extension("unfinished");
-            let failed = |e| Error::io("writing", self.path.display().to_string(), e);
-            write_note(&unfinished, &self.said)
-                .and_then(|()| fs::rename(&unfinished, &self.path))
-                .and_then(|()| sync_directory(&self.path))
-                .map_err(failed)
-        } else {
-            Ok(())
-        };
+        let written = if group.rank() == 0 { self.said.replace(&self.path) } else { Ok(()) };
         agree(group, written)
     }
 }
@@ -194,48 +190,20 @@ fn label() -> Option<u32> {
 fn read_or_make(path: &Path) -> Result<LevelsNote> {
     let failed = |e| Error::io("making", path.display().to_string(), e);
     match fs::symlink_metadata(path) {
-        Ok(_) => return read_note(path),
+        Ok(_) => return LevelsNote::read(path),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(failed(e)),
     }
     // Whole or not there, whoever else makes one meanwhile.
     let id = hex(&draw_id()?);
     let own = path.with_extension(&id);
-    let note = LevelsNote { id, lineage: 0, within: BTreeMap::new() };
-    let made = write_note(&own, &note).and_then(|()| fs::hard_link(&own, path));
+    let note = LevelsNote { id, lineage: 0, within: BTreeMap::new(), back: Vec::new() };
+    let made = note.write(&own).and_then(|()| fs::hard_link(&own, path));
     let _ = fs::remove_file(&own);
     match made {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(e)),
-        _ => sync_directory(path).map_err(failed).and_then(|()| read_note(path)),
+        _ => sync_directory(path).map_err(failed).and_then(|()| LevelsNote::read(path)),
     }
-}
-
-fn write_note(path: &Path, note: &LevelsNote) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)?;
-    file.write_all(note.text().as_bytes())?;
-    file.sync_all()
-}
-
-fn sync_directory(of: &Path) -> io::Result<()> {
-    let directory = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
-}
-
-fn read_note(path: &Path) -> Result<LevelsNote> {
-    let failed = |e| Error::io("reading", path.display().to_string(), e);
-    let mut bytes = Vec::new();
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)).map_err(failed)?;
-    LevelsNote::parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
-        let why = "it does not say which levels belong to the space; remove it, and nothing in memory or on the nodes' disks is found";
-        Error::Damaged { what: vec![format!("{}: {why}", path.display())] }
-    })
 }
 
 /// Makes a directory of this user alone, or checks that the one that is there is such.

@@ -110,7 +110,7 @@ impl Inner {
         self.program.due.go_back_to(group, back_at)?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
-            self.remark_nothing_left(skipped);
+            self.remark_nothing_left(skipped, found.has_damage());
             // A job that begins is told before its first step that it cannot save itself.
             self.make_ahead(&entry)?;
             return Ok(None);
@@ -185,10 +185,10 @@ impl Inner {
         Ok(Tried { found, came, skipped })
     }
 
-    /// Says why nothing came back where jobs before this one have had several levels: the memory of their nodes goes with
-    /// these, and a program that begins anew for that looks like one that began for the first time.
-    fn remark_nothing_left(&mut self, skipped: Flaws) {
-        if self.levels.note.is_none() || self.epoch.lineage.number < 2 {
+    /// Says why nothing came back where something is damaged, and where jobs before this one have had several levels: the memory
+    /// of their nodes goes with these, and a program that begins anew for that looks like one that began for the first time.
+    fn remark_nothing_left(&mut self, skipped: Flaws, is_damaged: bool) {
+        if !is_damaged && (self.levels.note.is_none() || self.epoch.lineage.number < 2) {
             return;
         }
         let mut why = skipped.into_what();

@@ -190,8 +190,7 @@ impl Telling {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
         // What rank 0 before this one told, if it did not live to close the space, or still tells.
-        let earlier = directories.iter().filter(|_| group.rank() == 0).filter_map(|path| Status::read(path).ok()?);
-        let earlier = earlier.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns));
+        let earlier = if group.rank() == 0 { Status::newest_in(&directories) } else { None };
         let recoveries = match earlier.filter(|status| !status.told.ended) {
             Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
             None => Recoveries::default(),

@@ -43,22 +43,36 @@ pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutF
 pub(crate) struct Strays {
     /// What there is to tell of files that belong to another space.
     pub(crate) foreign: Vec<String>,
-    /// What there is to tell of files whose header is damaged.
-    pub(crate) damaged: Vec<String>,
+    /// Files whose header is damaged, or which are cut short in memory.
+    pub(crate) damaged: Vec<Stray>,
+}
+
+/// A damaged file that is passed over.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    /// What there is to tell of it.
+    pub(crate) told: String,
+    /// The short id of its layout and its rank, as its name says them.
+    pub(crate) of: Option<(u32, u32)>,
 }
 
 /// As `layouts`, with what was passed over.
 pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<(Vec<LayoutFile>, Strays)> {
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
     let is_level = space_of_level(&device.directory()).is_some();
+    // A file in memory is mapped whole: what was cut off can be neither read nor written.
+    let is_mapped = is_level && device.is_memory();
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
+        let of = named_in(&name);
+        let mut stray = |told| strays.damaged.push(Stray { told, of });
         match open_layout(device, name, access) {
             Ok(layout) => match layout.told_if_foreign(device) {
                 Some(told) => strays.foreign.push(told),
+                None if is_mapped && layout.is_cut() => stray(layout.told_as_cut()),
                 None => layouts.push(layout),
             },
-            Err(Error::Damaged { what }) if is_level => strays.damaged.extend(what),
-            Err(Error::NotASpace { path, why }) if is_level => strays.damaged.push(format!("{path}: {why}")),
+            Err(Error::Damaged { what }) if is_level => stray(what.join("; ")),
+            Err(Error::NotASpace { path, why }) if is_level => stray(format!("{path}: {why}")),
             Err(error) => return Err(error),
         }
     }
@@ -148,6 +162,13 @@ pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
 }
 
+/// The short id of the layout and the lowest rank that a file called `name` says to be of.
+fn named_in(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.strip_suffix(SUFFIX)?.split('-').skip(2);
+    let (rank, id) = (parts.next()?.parse().ok()?, u32::from_str_radix(parts.next()?, 16).ok()?);
+    Some((id, rank)).filter(|_| parts.next().is_none())
+}
+
 /// The pattern of that name for a layout of any id.
 pub(crate) fn layout_pattern(number: u64, rank: usize) -> String {
     format!("layout-{number:06}-{rank:06}-*{SUFFIX}")
@@ -165,7 +186,7 @@ pub(crate) fn names_layout(device: &dyn Device, id: [u8; 16]) -> Result<bool> {
 }
 
 /// The id keeps it apart from what a job thought dead may still be making under the same number.
-fn short(id: [u8; 16]) -> u32 {
+pub(crate) fn short(id: [u8; 16]) -> u32 {
     u32::from_be_bytes([0, 1, 2, 3].map(|index| id[index]))
 }
 

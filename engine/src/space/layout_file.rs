@@ -28,6 +28,16 @@ impl LayoutFile {
         self.file.is_lazy()
     }
 
+    /// Whether it is shorter than it was made.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.bytes < self.header.file_bytes
+    }
+
+    /// What there is to tell of it then.
+    pub(crate) fn told_as_cut(&self) -> String {
+        format!("{}: cut short, it has {} of its {} bytes", self.path, self.bytes, self.header.file_bytes)
+    }
+
     /// What there is to tell of the file if it lies in the directory of a level, on `device`, and belongs to another space.
     pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
         let id = space_of_level(&device.directory())?;

@@ -1,8 +1,8 @@
 //! What the file `levels` in a space says of the levels before it: the id by which their directories are called, how far
 //! the lineages have come on all of them, and in which directories they lie.
 //!
-//! What must hold: a job goes by the first two lines alone; what stands below them serves those who look from outside,
-//! and is checked before it is used.
+//! What must hold: a job goes by the first two lines, and by what the rollbacks have left out; the directories serve those who
+//! look from outside. All of it is checked before it is used.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::{
     fmt::Write,
     path::{Path, PathBuf},
 };
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 /// How much of the file is read, in bytes.
 pub(crate) const NOTE_BYTES_MAX: u64 = 256 << 10;
@@ -23,6 +23,10 @@ const COPY: &str = "copy";
 /// Hexadecimal digits of an id, and of a node's label.
 const ID_DIGITS: usize = 32;
 const LABEL_DIGITS: usize = 8;
+/// The key of the rollbacks.
+const BACK: &str = "back";
+/// How many rollbacks are noted: the newest of them.
+const BACK_MAX: usize = 64;
 /// How many directories are noted.
 const DIRECTORIES_MAX: usize = 64;
 const PATH_BYTES_MAX: usize = 4096;
@@ -61,6 +65,22 @@ impl LevelKind {
     }
 }
 
+/// A rollback. It leaves out what it does not see as well: the memory of nodes on which nobody has called it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GoneBack {
+    /// The lineage and the number of the revision that became the newest.
+    pub(crate) to: (u64, u64),
+    /// The highest lineage that there was then: later jobs have newer ones.
+    pub(crate) until: u64,
+}
+
+impl GoneBack {
+    /// Whether the revision is left out, wherever it lies.
+    pub(crate) fn leaves_out(&self, lineage: u64, number: u64) -> bool {
+        lineage <= self.until && (lineage, number) > self.to
+    }
+}
+
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LevelsNote {
@@ -69,6 +89,8 @@ pub(crate) struct LevelsNote {
     pub(crate) lineage: u64,
     /// Where the directories of the levels lie: absolute paths, as the last job had them on all of its nodes.
     pub(crate) within: BTreeMap<LevelKind, Vec<PathBuf>>,
+    /// The rollbacks, the newest last.
+    pub(crate) back: Vec<GoneBack>,
 }
 
 impl LevelsNote {
@@ -79,7 +101,19 @@ impl LevelsNote {
         let lineage = lines.next()?.strip_prefix(LINEAGE)?.parse().ok()?;
         let is_good = is_hex(id, ID_DIGITS) && lineage < NUMBER_MAX;
         let rest = lines.next().filter(|_| is_good).unwrap_or_default();
-        is_good.then(|| LevelsNote { id: id.to_owned(), lineage, within: directories(rest) })
+        let table = DeTable::parse(rest).map(|table| table.into_inner()).unwrap_or_default();
+        let (within, back) = (directories(&table), rollbacks(&table));
+        is_good.then(|| LevelsNote { id: id.to_owned(), lineage, within, back })
+    }
+
+    /// Notes a rollback to the revision of this lineage and number.
+    pub(crate) fn go_back(&mut self, to: (u64, u64)) {
+        let new = GoneBack { to, until: self.lineage };
+        // What it leaves out as well need not be said twice.
+        self.back.retain(|old| old.to < new.to);
+        self.back.push(new);
+        let more = self.back.len().saturating_sub(BACK_MAX);
+        self.back.drain(..more);
     }
 
     pub(crate) fn text(&self) -> String {
@@ -92,6 +126,11 @@ impl LevelsNote {
             if text.len() + line.len() < NOTE_BYTES_MAX as usize / 2 {
                 let _ = writeln!(text, "{} = [{line}]", level.name());
             }
+        }
+        if !self.back.is_empty() {
+            let one = |GoneBack { to: (lineage, number), until }: &GoneBack| format!("[{lineage}, {number}, {until}]");
+            let all: Vec<String> = self.back.iter().map(one).collect();
+            let _ = writeln!(text, "{BACK} = [{}]", all.join(", "));
         }
         text
     }
@@ -140,9 +179,7 @@ pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
 }
 
 /// The directories that the lines below the first two name; lines that cannot be read name none.
-fn directories(text: &str) -> BTreeMap<LevelKind, Vec<PathBuf>> {
-    let Ok(table) = DeTable::parse(text) else { return BTreeMap::new() };
-    let table = table.into_inner();
+fn directories(table: &DeTable<'_>) -> BTreeMap<LevelKind, Vec<PathBuf>> {
     let of_level = |level: LevelKind| {
         let DeValue::Array(named) = table.get(level.name())?.get_ref() else { return None };
         let path = |value: &DeValue<'_>| match value {
@@ -153,6 +190,23 @@ fn directories(text: &str) -> BTreeMap<LevelKind, Vec<PathBuf>> {
         Some((level, paths.collect()))
     };
     [LevelKind::Memory, LevelKind::Disk].into_iter().filter_map(of_level).collect()
+}
+
+/// The rollbacks that a line below the first two names; those that cannot be read are none.
+fn rollbacks(table: &DeTable<'_>) -> Vec<GoneBack> {
+    let Some(all) = table.get(BACK).and_then(|value| value.get_ref().as_array()) else { return Vec::new() };
+    let numbers = |one: &DeArray<'_>| -> Option<Vec<u64>> {
+        let number = |value: &DeValue<'_>| {
+            let number = value.as_integer()?;
+            u64::from_str_radix(number.as_str(), number.radix()).ok().filter(|number| *number < NUMBER_MAX)
+        };
+        one.iter().map(|value| number(value.get_ref())).collect()
+    };
+    let gone_back = |value: &DeValue<'_>| match numbers(value.as_array()?)?[..] {
+        [lineage, number, until] => Some(GoneBack { to: (lineage, number), until }),
+        _ => None,
+    };
+    all.iter().take(BACK_MAX).filter_map(|value| gone_back(value.get_ref())).collect()
 }
 
 fn is_usable(path: &Path) -> bool {
@@ -189,11 +243,30 @@ mod tests {
             (LevelKind::Memory, vec!["/dev/shm".into(), odd]),
             (LevelKind::Disk, vec!["/local/run".into()]),
         ]);
-        let note = LevelsNote { id: ID.to_owned(), lineage: 7, within };
+        let back = vec![GoneBack { to: (1, 4), until: 3 }, GoneBack { to: (4, 6), until: 5 }];
+        let note = LevelsNote { id: ID.to_owned(), lineage: 7, within, back };
         assert_eq!(LevelsNote::parse(&note.text()), Some(note.clone()));
         // As builds wrote it that noted no directories.
         let old = format!("id = \"{ID}\"\nlineage = 7\n");
-        assert_eq!(LevelsNote::parse(&old), Some(LevelsNote { within: BTreeMap::new(), ..note }));
+        assert_eq!(LevelsNote::parse(&old), Some(LevelsNote { within: BTreeMap::new(), back: Vec::new(), ..note }));
+    }
+
+    #[test]
+    fn a_rollback_leaves_out_what_was_newer_and_nothing_that_is_saved_later() {
+        let mut note = LevelsNote { id: ID.to_owned(), lineage: 3, within: BTreeMap::new(), back: Vec::new() };
+        note.go_back((1, 4));
+        let out = |note: &LevelsNote, lineage, number| note.back.iter().any(|back| back.leaves_out(lineage, number));
+        assert!(out(&note, 1, 5) && out(&note, 2, 1) && out(&note, 3, 9));
+        assert!(!out(&note, 1, 4) && !out(&note, 1, 3) && !out(&note, 4, 1));
+        // Of the next ones, what was left out before still is.
+        note.lineage = 5;
+        note.go_back((4, 6));
+        assert!(out(&note, 4, 7) && out(&note, 3, 9) && !out(&note, 4, 6) && !out(&note, 6, 1));
+        note.go_back((1, 2));
+        assert_eq!(note.back, [GoneBack { to: (1, 2), until: 5 }]);
+        note.lineage = 1000;
+        (0..500).for_each(|number| note.go_back((900, number)));
+        assert!(LevelsNote::parse(&note.text()).unwrap().back.len() == BACK_MAX && out(&note, 900, 500));
     }
 
     #[test]
@@ -215,9 +288,14 @@ mod tests {
             let note = LevelsNote::parse(&format!("id = \"{ID}\"\nlineage = 1\n{text}\n")).unwrap();
             assert_eq!(note.within.values().flatten().count(), count, "{text}");
         }
+        for text in ["back = 7", "back = [7]", "back = [[1, 2]]", "back = [[1, 2, -3]]", "back = [[1, 2, \"3\"]]"] {
+            let note = LevelsNote::parse(&format!("id = \"{ID}\"\nlineage = 1\n{text}\n")).unwrap();
+            assert_eq!(note.back, [], "{text}");
+        }
         let long = LevelsNote {
             id: ID.to_owned(),
             lineage: 1,
+            back: Vec::new(),
             within: [(LevelKind::Disk, vec![PathBuf::from(format!("/{}", "x".repeat(5000))); 500])].into(),
         };
         assert!(long.text().len() < 200);

@@ -16,6 +16,7 @@ mod hold_blocks;
 mod id;
 mod layout_file;
 mod levels;
+mod levels_file;
 mod lock_blocks;
 mod locks;
 mod opener;
@@ -29,16 +30,17 @@ pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, Strays,
-    clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name, layout_pattern, layouts,
-    layouts_and_strays, list, names_layout, open_layout, probe_name, remove_layout, remove_layouts_of,
+    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, Stray,
+    Strays, clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name, layout_pattern,
+    layouts, layouts_and_strays, list, names_layout, open_layout, probe_name, remove_layout, remove_layouts_of, short,
 };
 pub(crate) use framed::FrameReader;
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
 pub(crate) use layout_file::LayoutFile;
 pub use levels::LevelKind;
-pub(crate) use levels::{LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory, space_of_level, without_copy};
+pub(crate) use levels::{GoneBack, LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory, space_of_level, without_copy};
+pub(crate) use levels_file::sync_directory;
 pub(crate) use lock_blocks::LockBlocks;
 pub(crate) use locks::Locks;
 pub(crate) use opener::{note_opener, with_opener};

@@ -15,7 +15,7 @@ use std::{
     fs::OpenOptions,
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 const VERSION: u32 = 1;
@@ -173,6 +173,12 @@ impl Status {
                 Error::Unreadable { what: vec![what] }
             }),
         }
+    }
+
+    /// What the newest job told last in one of the `directories`; what cannot be read is passed over.
+    pub(crate) fn newest_in(directories: &[PathBuf]) -> Option<Status> {
+        let told = directories.iter().filter_map(|path| Status::read(path).ok()?);
+        told.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns))
     }
 
     fn parse(bytes: &[u8]) -> std::result::Result<Status, String> {

@@ -5,7 +5,7 @@ use crate::{
     commit::RevisionKey,
     device::Disk,
     error::{Error, Result},
-    space::format::Manifest,
+    space::{LevelsNote, format::Manifest},
 };
 use std::{cmp::Reverse, collections::BTreeMap, path::Path};
 
@@ -41,6 +41,10 @@ impl SpaceSurvey {
             }
         }
         found.push((own.clone(), std::mem::take(&mut survey.revisions)));
+        if let Ok(Some(note)) = LevelsNote::of_space(directory) {
+            let is_out = |key: RevisionKey| note.back.iter().any(|it| it.leaves_out(key.lineage.number, key.number));
+            found.iter_mut().for_each(|(_, revisions)| revisions.retain(|revision| !is_out(revision.key)));
+        }
         survey.revisions = united(found);
         survey.damage.extend(unseen);
         Ok(survey)

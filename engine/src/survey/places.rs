@@ -127,7 +127,7 @@ mod tests {
         fs::create_dir(&space).unwrap();
         let gone = folder.path().join("gone");
         let within = BTreeMap::from([(LevelKind::Memory, vec![gone, shm.clone()])]);
-        fs::write(space.join(LEVELS_FILE), LevelsNote { id, lineage: 3, within }.text()).unwrap();
+        fs::write(space.join(LEVELS_FILE), LevelsNote { id, lineage: 3, within, back: Vec::new() }.text()).unwrap();
         let found = Places::of(&space);
         let of = |index: usize, copy| Place { level: LevelKind::Memory, copy, directory: shm.join(&names[index].0) };
         assert_eq!(found.all[..2], [of(0, 0), of(1, 1)]);

@@ -2,8 +2,9 @@
 //!
 //! What must hold: all that can be refused is found before anything is written. In one place all newer revisions go at once, with
 //! the write that takes the first portion's last root which leads to them: a revision that one portion has let go of is not
-//! complete any more. The revision itself and older ones stay as they are. What is cut off between two places has left newer
-//! revisions on levels that were not reached, and is done by the same call again.
+//! complete any more. The revision itself and older ones stay as they are. What is noted in the space goes before all that: from
+//! then on no job goes back to a newer revision, wherever that lies, also where the rollback is cut off between two places, or
+//! does not see one.
 
 use super::{
     prune::{Pruned, Tending, carry_out_all, on_disks},
@@ -14,7 +15,7 @@ use crate::{
     commit::RevisionKey,
     device::Device,
     error::Result,
-    space::format::Hold,
+    space::{LEVELS_FILE, LevelsNote, format::Hold},
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 use std::path::Path;
@@ -28,17 +29,36 @@ pub enum RolledBack {
     Held(Vec<Hold>),
 }
 
-/// Lets go of all revisions that are newer than `to` in the places `directories` of one space, complete or not. Refused as in
+/// Lets go of all revisions that are newer than `to` in the places `directories` of one space, complete or not; what lies in
+/// others, out of sight, is noted in the space as left out. Refused as in
 /// use while a job has one of them open, and as out of sight if a job that did not end in order may have staged something
 /// `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
 pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
-    on_disks(directories, |places| rollback_on(places, to, progress))
+    let note = || directories.iter().try_for_each(|(directory, _)| note_back(directory, to));
+    on_disks(directories, |places| go_back(places, to, &note, progress))
+}
+
+/// Notes the rollback in the space of `directory`, if that is one with other levels before it.
+fn note_back(directory: &Path, to: RevisionKey) -> Result<()> {
+    let Some(mut note) = LevelsNote::of_space(directory)? else { return Ok(()) };
+    note.go_back((to.lineage.number, to.number));
+    note.replace(&directory.join(LEVELS_FILE))
 }
 
 /// Like `rollback`, on devices.
 pub fn rollback_on<'a>(
     places: &[(&'a dyn Device, Unseen<'_>)],
     to: RevisionKey,
+    progress: &dyn Fn(u64),
+) -> Result<RolledBack> {
+    go_back(places, to, &|| Ok(()), progress)
+}
+
+/// Calls `note` once nothing can be refused any more, before anything else is written.
+fn go_back<'a>(
+    places: &[(&'a dyn Device, Unseen<'_>)],
+    to: RevisionKey,
+    note: &dyn Fn() -> Result<()>,
     progress: &dyn Fn(u64),
 ) -> Result<RolledBack> {
     let mut held = Vec::new();
@@ -57,6 +77,7 @@ pub fn rollback_on<'a>(
     if !held.is_empty() {
         return Ok(RolledBack::Held(held));
     }
+    note()?;
     carry_out_all(begun, progress).map(RolledBack::Done)
 }
 

@@ -42,7 +42,12 @@ impl Place {
 
     /// The layout file of the level on a node.
     fn layout(&self, node: usize) -> PathBuf {
-        let files = entries(&self.levels(node)[0]);
+        self.file(node, 0)
+    }
+
+    /// The layout file of the level on a node, or of the copy that it holds of another node's shard.
+    fn file(&self, node: usize, copy: usize) -> PathBuf {
+        let files = entries(&self.levels(node)[copy]);
         files.into_iter().find(|file| file.extension().is_some_and(|suffix| suffix == "mainstay")).unwrap()
     }
 
@@ -134,24 +139,112 @@ fn a_file_of_another_space_is_passed_over() {
     assert_eq!(place.restored(&[0], 1).0, 2);
 }
 
+/// What can become of the file in which a rank's shards lie on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hurt {
+    HeaderFlipped,
+    /// Whatever lies behind the slots.
+    DataFlipped,
+    CutInHeader,
+    CutToHalf,
+    CutByABlock,
+    Filled,
+    OfAnotherJob,
+}
+
+const HURTS: [Hurt; 7] = [
+    Hurt::HeaderFlipped,
+    Hurt::DataFlipped,
+    Hurt::CutInHeader,
+    Hurt::CutToHalf,
+    Hurt::CutByABlock,
+    Hurt::Filled,
+    Hurt::OfAnotherJob,
+];
+
+impl Hurt {
+    fn to(self, file: &Path, of_other: &Path) {
+        let mut bytes = fs::read(file).unwrap();
+        let end = bytes.len();
+        match self {
+            Hurt::HeaderFlipped => bytes[20] ^= 1,
+            Hurt::DataFlipped => bytes[(136 << 10)..end * 3 / 4].iter_mut().step_by(512).for_each(|byte| *byte ^= 1),
+            Hurt::CutInHeader => bytes.truncate(100),
+            Hurt::CutToHalf => bytes.truncate(end / 2),
+            Hurt::CutByABlock => bytes.truncate(end - 4096),
+            Hurt::Filled => bytes.fill(7),
+            Hurt::OfAnotherJob => bytes = fs::read(of_other).unwrap(),
+        }
+        fs::write(file, bytes).unwrap();
+    }
+}
+
+/// A copy that was cut short was taken for whole at the start: what was saved next failed there.
 #[test]
-fn a_file_whose_header_is_damaged_is_read_from_the_copy() {
-    for damage in [
-        |bytes: &mut Vec<u8>| bytes[20] ^= 1,
-        |bytes: &mut Vec<u8>| bytes.truncate(100),
-        |bytes: &mut Vec<u8>| bytes.fill(7),
-    ] {
+fn whichever_copy_is_damaged_the_other_is_taken_and_the_job_goes_on() {
+    let other = Place::new();
+    other.save(&[0, 1], 2, 1..6);
+    for (hurt, copy) in HURTS.into_iter().flat_map(|hurt| [0, 1].map(|copy| (hurt, copy))) {
         let place = Place::new();
         place.save(&[0, 1], 2, 1..4);
-        let layout = place.layout(0);
-        let mut bytes = fs::read(&layout).unwrap();
-        damage(&mut bytes);
-        fs::write(&layout, bytes).unwrap();
+        let layout = place.file(0, copy);
+        hurt.to(&layout, &other.file(0, copy));
         let (revision, told) = place.restored(&[0, 1], 2);
-        assert_eq!(revision, 3, "{told}");
-        assert!(told.contains(layout.file_name().unwrap().to_str().unwrap()), "{told}");
+        let case = format!("{hurt:?}, copy {copy}: {told}");
+        assert_eq!(revision, 3, "{case}");
+        // Of data that is not read nobody finds out.
+        if copy == 0 || hurt != Hurt::DataFlipped {
+            assert!(told.contains(layout.file_name().unwrap().to_str().unwrap()), "{case}");
+        }
         place.save(&[0, 1], 2, 4..6);
-        assert_eq!(place.restored(&[0, 1], 2).0, 5);
+        assert_eq!(place.restored(&[0, 1], 2).0, 5, "{case}");
+        // On both nodes.
+        fs::remove_dir_all(place.node(1)).unwrap();
+        assert_eq!(place.restored(&[0, 0], 2).0, 5, "{case}");
+    }
+}
+
+/// The memory is made at the restore, before anything is saved. With one damaged file among those the next start was refused,
+/// as if that had been a revision.
+#[test]
+fn one_damaged_copy_of_a_job_that_had_saved_nothing_is_a_fresh_start() {
+    let other = Place::new();
+    other.save(&[0, 1], 2, 1..6);
+    for (hurt, copy) in HURTS.into_iter().flat_map(|hurt| [0, 1].map(|copy| (hurt, copy))) {
+        let place = Place::new();
+        place.save(&[0, 1], 2, 1..1);
+        hurt.to(&place.file(0, copy), &other.file(0, copy));
+        let came = place.job(&[0, 1], 2, |rank, mut session| {
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES).unwrap();
+            let came = session.restore();
+            session.close().unwrap();
+            came.map(|restored| restored.map(|restored| restored.revision)).map_err(|error| error.to_string())
+        });
+        assert_eq!(came, [Ok(None), Ok(None)], "{hurt:?}, copy {copy}");
+        place.save(&[0, 1], 2, 1..3);
+        assert_eq!(place.restored(&[0, 1], 2).0, 2, "{hurt:?}, copy {copy}");
+    }
+}
+
+/// Nobody can tell that it had nothing: of the only shard that there was nothing else is left.
+#[test]
+fn what_may_have_been_a_revision_is_no_fresh_start() {
+    for lost in [&[][..], &[1]] {
+        let place = Place::new();
+        place.save(&[0, 1], 2, 1..4);
+        Hurt::Filled.to(&place.file(0, 0), Path::new(""));
+        match lost {
+            [] => Hurt::Filled.to(&place.file(1, 1), Path::new("")),
+            _ => fs::remove_dir_all(place.node(1)).unwrap(),
+        }
+        let refused = place.job(&[0, 1], 2, |rank, mut session| {
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            session.restore().map(drop).unwrap_err().kind()
+        });
+        assert_eq!(refused, [ErrorKind::Damaged; 2], "without {lost:?}");
     }
 }
 

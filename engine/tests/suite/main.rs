@@ -41,6 +41,7 @@ mod memory_level;
 mod metadata;
 mod other_ranks;
 mod other_ranks_crash;
+mod out_of_reach;
 mod pieces;
 mod probes;
 mod reader;

@@ -1,9 +1,9 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Capture, Choice, Compress, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld,
-    Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track, Value,
-    WhenBusy,
+    Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter,
+    PoolHeld, Predictor, Recovery, Resolved, Result, Session, Source, Stage, Stagger, Start, Surroundings, Track,
+    Value, WhenBusy,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -116,6 +116,7 @@ fn a_file_sets_every_key() {
         disk_every = 3
         disk_keep = 4
         disk_copies = 2
+        disk_lost = "accepted"
         exchange = "blocking"
         pfs_every = 0
         start = "fresh"
@@ -153,6 +154,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.memory_keep, config.memory_after), (2, MemoryAfter::Kept));
     assert_eq!((config.disk_every, config.disk_keep, config.pfs_every), (3, 4, 0));
     assert_eq!((config.memory_copies, config.disk_copies, config.exchange), (3, 2, Exchange::Blocking));
+    assert_eq!(config.disk_lost, DiskLost::Accepted);
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
@@ -239,6 +241,7 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_MEMORY_COPIES", "0", "0 is out of range"),
         ("MAINSTAY_DISK_COPIES", "5", "5 is out of range, it takes 1 to 4"),
         ("MAINSTAY_DISK_COPIES", "0", "0 is out of range"),
+        ("MAINSTAY_DISK_LOST", "ignored", "it takes refused or accepted"),
         ("MAINSTAY_EXCHANGE", "later", "it takes background or blocking"),
         ("MAINSTAY_CAPTURE", "all", "it takes whole, incremental, snapshot or incremental-snapshot"),
         ("MAINSTAY_TRACK", "hash", "it takes auto, pages or hashes"),
@@ -492,6 +495,7 @@ fn ranks_with_different_settings_are_refused() {
         ("disk_every", "2", "1", Config { disk_every: 2, ..small.clone() }),
         ("disk_keep", "2", "1", Config { disk_keep: 2, ..small.clone() }),
         ("disk_copies", "2", "1", Config { disk_copies: 2, ..small.clone() }),
+        ("disk_lost", "accepted", "refused", Config { disk_lost: DiskLost::Accepted, ..small.clone() }),
         ("exchange", "blocking", "background", Config { exchange: Exchange::Blocking, ..small.clone() }),
         ("pfs_every", "2", "1", Config { pfs_every: 2, ..small.clone() }),
         ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),

@@ -1,0 +1,150 @@
+//! What the disks of the nodes were told to have, where they are out of reach: they may come back, and bring something that is
+//! newer than all that is left. A job that went on from that would save over it.
+//!
+//! What must hold: all ranks come to the same answer; nothing is missed of which nobody has told.
+
+use crate::{
+    commit::RevisionKey,
+    error::{Error, Result, named},
+    group::{Group, gather},
+    space::{GoneBack, LevelKind},
+    status::{Saved, Status},
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The newest revision that the disks were told to have, and where these lay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ToldOnDisks {
+    lineage: u64,
+    revision: u64,
+    /// It was on its way, and may have come there.
+    is_under_way: bool,
+    directories: Vec<String>,
+}
+
+impl ToldOnDisks {
+    /// What rank 0 finds told in one of the `directories`, but for what rollbacks have left out. Collective.
+    pub(super) fn find(group: &dyn Group, directories: &[PathBuf], back: &[GoneBack]) -> Result<Option<ToldOnDisks>> {
+        let told = || ToldOnDisks::of(&Status::newest_in(directories)?, back);
+        let mine = if group.rank() == 0 { told() } else { None };
+        Ok(gather(group, &mine)?.swap_remove(0))
+    }
+
+    fn of(status: &Status, back: &[GoneBack]) -> Option<ToldOnDisks> {
+        let levels = status.job.places.iter().zip(&status.told.levels);
+        let (place, level) = levels.into_iter().find(|(place, _)| place.level == LevelKind::Disk)?;
+        let lists = level.copies.iter().map(|copy| &copy.complete).chain([&level.complete]);
+        let stays = |(lineage, number): &(u64, u64)| !back.iter().any(|back| back.leaves_out(*lineage, *number));
+        let complete = lists.flatten().map(Saved::key).filter(stays).max();
+        let under_way = level.under_way.filter(|_| !status.told.ended).map(|number| (status.told.lineage, number));
+        let under_way = under_way.filter(stays);
+        let (lineage, revision) = complete.max(under_way)?;
+        let is_under_way = complete < under_way;
+        Some(ToldOnDisks { lineage, revision, is_under_way, directories: place.directories.clone() })
+    }
+
+    /// Whether it is newer than what is `left`, and the disks that had it are not among those in sight, whose newest lineage is
+    /// `seen`. Whoever opens a level puts its lineage there: disks with that lineage or a newer one have let go of what they
+    /// have not.
+    pub(super) fn is_missed(&self, seen: u64, left: Option<RevisionKey>) -> bool {
+        let left = left.map(|key| (key.lineage.number, key.number));
+        seen < self.lineage && Some((self.lineage, self.revision)) > left
+    }
+
+    fn path(&self) -> String {
+        named(self.directories.iter().map(String::as_str))
+    }
+
+    fn state(&self) -> &'static str {
+        if self.is_under_way { "was on its way" } else { "is" }
+    }
+
+    /// Why the job is not to go on from what is `left`.
+    pub(super) fn refusal(&self, left: Option<RevisionKey>) -> Error {
+        let (path, revision, state) = (self.path(), self.revision, self.state());
+        let left = left.map_or("nothing".to_owned(), |key| format!("revision {}", key.number));
+        Error::DiskOutOfSight { path, revision, state, left }
+    }
+
+    /// What there is to tell where the job goes on all the same.
+    pub(super) fn text(&self) -> String {
+        let (path, revision, state) = (self.path(), self.revision, self.state());
+        format!("revision {revision} {state} on the level disk, in {path}, which is out of reach: accepted as lost")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{CopyStatus, Job, LevelStatus, PlaceOfLevel, Told};
+
+    fn saved(lineage: u64, revision: u64) -> Saved {
+        Saved { lineage, revision, saved_unix_ns: None }
+    }
+
+    fn status(disk: LevelStatus) -> Status {
+        let place = |level, directory: &str| PlaceOfLevel {
+            level,
+            directories: vec![directory.to_owned()],
+            every: 1,
+            keep: 1,
+            outlives_nodes: false,
+            holders: Vec::new(),
+        };
+        let places =
+            vec![place(LevelKind::Memory, "/memory"), place(LevelKind::Disk, "/disk"), place(LevelKind::Pfs, "/space")];
+        let memory = LevelStatus { complete: vec![saved(7, 90)], ..LevelStatus::default() };
+        let levels = vec![memory, disk, LevelStatus::default()];
+        Status { job: Job { places, ..Job::default() }, told: Told { lineage: 7, levels, ..Told::default() } }
+    }
+
+    fn told(disk: LevelStatus) -> Option<(u64, u64, bool)> {
+        ToldOnDisks::of(&status(disk), &[]).map(|told| (told.lineage, told.revision, told.is_under_way))
+    }
+
+    #[test]
+    fn the_newest_on_the_disks_or_on_its_way_there_counts() {
+        let none = LevelStatus::default;
+        let complete = || vec![saved(7, 8), saved(6, 5)];
+        assert_eq!(told(none()), None);
+        assert_eq!(told(LevelStatus { complete: complete(), ..none() }), Some((7, 8, false)));
+        let copy = CopyStatus { complete: complete(), ..CopyStatus::default() };
+        assert_eq!(told(LevelStatus { copies: vec![copy], ..none() }), Some((7, 8, false)));
+        assert_eq!(told(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), Some((7, 9, true)));
+        assert_eq!(told(LevelStatus { under_way: Some(1), ..none() }), Some((7, 1, true)));
+        let mut ended = status(LevelStatus { under_way: Some(9), complete: complete(), ..none() });
+        ended.told.ended = true;
+        assert_eq!(ToldOnDisks::of(&ended, &[]).unwrap().revision, 8);
+        // What a rollback has left out is not missed.
+        let back = [GoneBack { to: (6, 5), until: 7 }];
+        let told = ToldOnDisks::of(&status(LevelStatus { under_way: Some(9), complete: complete(), ..none() }), &back);
+        assert_eq!(told.map(|told| told.revision), Some(5));
+        let mut without = status(none());
+        without.job.places.remove(1);
+        without.told.levels.remove(1);
+        assert_eq!(ToldOnDisks::of(&without, &[]), None);
+    }
+
+    #[test]
+    fn what_is_as_new_elsewhere_or_was_let_go_is_not_missed() {
+        let told = ToldOnDisks { lineage: 7, revision: 8, is_under_way: false, directories: vec!["/disk".to_owned()] };
+        let missed = |seen, left: Option<(u64, u64)>| {
+            told.is_missed(seen, left.map(|(lineage, number)| RevisionKey::new(lineage_of(lineage), number)))
+        };
+        assert!(missed(0, None) && missed(6, Some((7, 7))) && missed(0, Some((6, 50))));
+        assert!(!missed(0, Some((7, 8))) && !missed(0, Some((8, 1))));
+        // The disks are there, and have it no more: it was pruned or rolled back.
+        assert!(!missed(7, Some((7, 4))) && !missed(8, None));
+        let refusal = told.refusal(None).to_string();
+        assert!(
+            refusal.contains("revision 8") && refusal.contains("/disk") && refusal.contains("nothing"),
+            "{refusal}"
+        );
+        assert!(refusal.contains("disk_lost = \"accepted\""), "{refusal}");
+    }
+
+    fn lineage_of(number: u64) -> crate::space::format::Lineage {
+        crate::space::format::Lineage { number, id: [1; 16] }
+    }
+}
