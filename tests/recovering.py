@@ -96,15 +96,22 @@ class Recovering:
         self.left = [path for node in nodes.iterdir() if node.is_dir() for path in node.iterdir()]
         return said
 
-    def goes_on(self, *deaths, starts=1, **how):
-        """A job that goes on through all of them, started so often, and leaves nothing in memory."""
+    def goes_on(self, *deaths, starts=1, anew=False, **how):
+        """A job that goes on through all of them, started so often, and leaves nothing in memory. `anew`: whether it goes back to
+        the beginning on the way, as there is nothing else to go back to; None where that is left to chance."""
         said = self.run(*deaths, restarts=starts - 1, **how)
         steps, cells = how.get("steps", STEPS), how.get("cells", CELLS)
         assert said.status == 0 and said.starts == starts, said.output
         assert said.died == len(deaths), said.output
         assert said.result == result(cells, steps), said.output
         assert not self.left, (self.left, said.output)
+        assert anew is None or anew == begun_anew(said.output), said.output
         return said
+
+
+def begun_anew(output):
+    """Whether a job has gone back to the beginning after a failure, and not to a revision."""
+    return "the job went on anew" in output or "the job begins anew" in output
 
 
 def result(cells, steps):

@@ -15,7 +15,7 @@ from library import build
 from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, place
-from recovering import Recovering
+from recovering import Recovering, begun_anew
 from staged import pool_directory
 from test_due import mainstay
 
@@ -81,7 +81,7 @@ class Lossy(Recovering):
         self.node.write_text(NODE)
         self.node.chmod(0o755)
 
-    def goes_on(self, *words, ranks=RANKS, **how):
+    def goes_on(self, *words, ranks=RANKS, anew=False, **how):
         self.jobs += 1
         scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
         scratch.mkdir()
@@ -94,6 +94,7 @@ class Lossy(Recovering):
         output = "\n".join(job.output)
         assert status == 0, output
         assert told(output) == undisturbed(), output
+        assert anew is None or anew == begun_anew(output), output
         return output
 
 
@@ -147,6 +148,16 @@ def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
 def test_a_rank_is_lost(lossy, how):
     output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
     assert re.search(r"revision \d+: step 8, ", output), output
+
+
+@pytest.mark.parametrize("how", [SPARE, {}], ids=["spare", "spawn"])
+def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_moves(lossy, how):
+    """To a spare, or to a process that is started, which has nothing of its own in memory before."""
+    output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
+    (back,) = re.findall(r"revision \d+: step 8, (\d+) objects on (\d+) ranks, (\d+) elsewhere", output)
+    objects, ranks, elsewhere = map(int, back)
+    # Those of the rank that is gone: about a fourth. From the memory of whoever is the highest of two holders, half would come.
+    assert ranks == RANKS and 0 < elsewhere <= objects // RANKS + RANKS, output
 
 
 @pytest.mark.parametrize("rank", [0, RANKS - 1])
@@ -341,7 +352,9 @@ def is_lost_at_random(lossy, seed, how):
     ranks, count = RANKS + 1, chance.randrange(2, 4)
     strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
     words = random_crashes(chance, ranks, min(count, how.get("spares", count)))
-    lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, MAINSTAY_PFS_EVERY=1, **how)
+    # The first is mostly lost before anything is saved.
+    how = {**how, "anew": None, "MAINSTAY_PFS_EVERY": 1}
+    lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, **how)
 
 
 @BOTH

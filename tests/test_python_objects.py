@@ -15,6 +15,7 @@ import pytest
 from jobs import run
 from mainstay import objects
 from mpi import OPENMPI, ROOT
+from recovering import begun_anew
 from staged import pool_directory
 from test_objects import AT_ONCE, BOTH, SHRINK, Lossy
 
@@ -42,7 +43,7 @@ def undisturbed():
 
 
 class LossyRod(Lossy):
-    def goes_on(self, *more, ranks=RANKS, **how):
+    def goes_on(self, *more, ranks=RANKS, anew=False, **how):
         self.jobs += 1
         scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
         scratch.mkdir()
@@ -55,6 +56,7 @@ class LossyRod(Lossy):
         output = "\n".join(job.output)
         assert status == 0, output
         assert told(output) == undisturbed(), output
+        assert anew is None or anew == begun_anew(output), output
         return output
 
 
@@ -90,7 +92,9 @@ def is_lost_at_random(lossy, seed, how):
     crashes = []
     for step, rank in zip((chance.randrange(1, 9), chance.randrange(16, 36)), chance.sample(range(RANKS), 2), strict=True):
         crashes += ["--crash", f"{rank}@{step}+{chance.choice([1, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
-    lossy.goes_on(*crashes, "--strategy", chance.choice(["greedy", "refine", "orphans", "graph"]), MAINSTAY_PFS_EVERY=1, **how)
+    strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
+    # The first may be lost before anything is saved.
+    lossy.goes_on(*crashes, "--strategy", strategy, anew=None, MAINSTAY_PFS_EVERY=1, **how)
 
 
 @BOTH

@@ -1,9 +1,11 @@
 """Jobs in C++ and Fortran that go on when a rank fails."""
 
+import re
+
 import pytest
 from mpi import OPENMPI
 from programs import FORTRAN_SOURCES, build_cxx, build_fortran
-from recovering import Recovering
+from recovering import Recovering, begun_anew
 from staged import pool_directory
 
 RANKS = 3
@@ -18,6 +20,7 @@ def finished(job):
         status = job.wait()
     output = "\n".join(job.output)
     assert status == 0 and "WRONG" not in output and "rank 1 failed; the job went on from revision" in output, output
+    assert not begun_anew(output), output
     return output
 
 
@@ -44,3 +47,24 @@ def test_fortran(scratch):
     with pool_directory() as nodes:
         job = Recovering(scratch, nodes).start(RANKS, [program, scratch / "space", STEPS], scratch, spares=1)
         assert f"sum {sum(field)}" in finished(job)
+
+
+RECOVERS = {
+    "cxx": lambda: build_cxx("recovers.cpp", "recovers-cxx", mpi=OPENMPI),
+    "fortran": lambda: build_fortran(FORTRAN_SOURCES / "recovers.f90", "recovers-fortran", OPENMPI),
+}
+
+
+@pytest.mark.parametrize("language", RECOVERS)
+def test_calls_of_their_own(scratch, language):
+    """`recover`, and `check`, by which rank 0 hears of the failure while the others are in a checkpoint."""
+    program = RECOVERS[language]()
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes).start(RANKS, [program, scratch / "space", STEPS], scratch, spares=1)
+        output = finished(job)
+    for rank in range(RANKS):
+        field = range(1000 * rank, 1000 * (rank + 1))
+        for step in range(STEPS):
+            field = [(3 * value + step) % PRIME for value in field]
+        assert output.count(f"rank {rank}: {sum(field)}") == 1, output
+    assert re.search(r"^back at step [24]$", output, re.M), output

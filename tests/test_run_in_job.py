@@ -1,6 +1,7 @@
 """`mainstay run --in-job`: a job goes on by itself when ranks fail, and where it cannot it is started again; the exit status is
 that of the job, whatever its launcher says of ranks that failed."""
 
+import json
 import re
 import stat
 import subprocess
@@ -120,12 +121,21 @@ def test_srun_and_what_is_no_launcher_cannot(launcher):
 def test_what_the_job_says_counts(launcher, status, tmp_path):
     """prterun reports how any rank ended, also one that the job has recovered from."""
     space = tmp_path / "space"
+    space.mkdir()
     opened = [f"{space}", f"opened {space}", f"complete 1 7 {space}"]
-    recovered = [f"opened {space}", f"recovered 2 7 120000000 2 {space}"]
+    recovery = {
+        "noticed_unix_ns": 1, "failed": [2], "way": "spare", "ranks_before": 4, "ranks": 4,
+        "parts": {"regroup_ns": 5 * 10**7, "open_ns": 3 * 10**7, "copies_ns": 0, "state_ns": 4 * 10**7},
+        "total_ns": 12 * 10**7, "back_to": {"lineage": 1, "revision": 7, "saved_unix_ns": None},
+        "lineage": 2, "step": None, "lost": [],
+    }  # fmt: skip
+    recovered = [f"opened {space}", f"recovered {json.dumps(recovery, separators=(',', ':'))} {space}"]
     command = ["--", launcher(tells=[*opened, *recovered, f"closed {space}"], status=status), "-n", 4, "./a"]
     ended, output = run("--in-job", *command)
     assert ended == 0 and output.count("mainstay: start ") == 1, output
-    assert output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s") == 1, output
+    assert output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s (a spare took its place; ") == 1, output
+    # Counted by what it told, as there is no journal.
+    assert "mainstay: summary: inside Mainstay 120 ms" in output and "(1 recovery 120 ms)" in output, output
     # Recovered once, and then ended with the job.
     command[1] = launcher(tells=[*opened, *recovered], status=status)
     ended, output = run("--in-job", "--restarts", 0, *command)
@@ -174,7 +184,10 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
     status, output = run("--in-job", "--spares", 1, *job("space", "2@33"))
     assert status == 0 and hashes(output) == [calm], output
     assert output.count("mainstay: start ") == 1, output
-    assert re.search(r"^mainstay: rank 2 failed; the job went on from revision \d+ after \d+\.\d\d s$", output, re.M), output
+    went_on = r"^mainstay: rank 2 failed; the job went on from revision \d+ after [\d.]+ s \(a spare took its place; .*\)$"
+    # Rank 0 and `mainstay run` both said it.
+    assert re.search(went_on, output, re.M) and output.count("the job went on") == 1, output
+    assert re.search(r"^mainstay: summary: .*\b1 recovery \d", output, re.M), output
     document = mainstay("status", tmp_path / "space")
     (recovery,) = document["recoveries"]
     assert document["recovered"] == 1 and recovery["failed"] == [2] and recovery["way"] == "spare", document

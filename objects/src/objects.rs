@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// The region by which the engine knows that any number of ranks can take the state over.
 const MARK: &str = "mainstay_objects";
-const VERSION: u64 = 1;
 
 /// When objects move to balance the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,7 +107,7 @@ impl Objects {
             rank_before: None,
             is_given_up: false,
             holders_change: false,
-            mark: Box::new(VERSION),
+            mark: Box::default(),
         }
     }
 
@@ -205,10 +204,11 @@ impl Objects {
 
     /// Has the engine know that the state is one that other numbers of ranks can take over.
     pub(crate) fn protect_mark(&mut self, session: &mut Session) -> Result<()> {
+        // Without a cell: for one that all ranks have, the shard that it is in would be brought to each of them, whole.
         let place = PlaceInWhole { global_shape: vec![1], offset: vec![0] };
         // SAFETY: the box stays where it is until `forget`, or the end of the session, which the caller sees to.
         #[allow(unsafe_code)]
-        let region = unsafe { Region::placed(MARK, (&raw mut *self.mark).cast(), ElementType::U64, &[1], place) }?;
+        let region = unsafe { Region::placed(MARK, (&raw mut *self.mark).cast(), ElementType::U64, &[0], place) }?;
         match session.protect(region) {
             // As after a recovery, which keeps what is protected.
             Err(Error::DuplicateName { .. }) => Ok(()),

@@ -1,9 +1,9 @@
 /* A program that goes on when ranks fail.
  *
- *     goes_on SPACE STEPS GATE [RANK@STEP]...
+ *     goes_on SPACE STEPS GATE [RANK@STEP]... [wait@STEP]
  *
- * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. The result, a hash over all
- * fields, depends on the number of ranks alone. */
+ * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. At the STEP of `wait` rank 0 says
+ * so, and goes on once there is the file GATE.STEP. The result, a hash over all fields, depends on the number of ranks alone. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <mainstay_mpi.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define CELLS 20000
+enum { LOOKS_MAX = 60000 };
 
 typedef struct {
     uint64_t field[CELLS], steps;
@@ -43,6 +44,24 @@ static void die_once(const program *mine, uint64_t step, int rank)
     }
 }
 
+static void wait_at(const program *mine, uint64_t step)
+{
+    const struct timespec pause = {0, 1000000};
+    char path[4096];
+    int i, look;
+    long at;
+
+    for (i = 4; i < mine->argc; i++) {
+        if (sscanf(mine->argv[i], "wait@%ld", &at) != 1 || (uint64_t)at != step)
+            continue;
+        snprintf(path, sizeof path, "%s.%ld", mine->argv[3], at);
+        printf("waiting at step %ld\n", at);
+        fflush(stdout);
+        for (look = 0; look < LOOKS_MAX && access(path, F_OK) != 0; look++)
+            nanosleep(&pause, NULL);
+    }
+}
+
 static int layout(mainstay_session *session, void *context)
 {
     program *mine = context;
@@ -65,6 +84,8 @@ static int step(mainstay_session *session, uint64_t number, int *over, void *con
     }
     MPI_Comm_rank(mainstay_mpi_comm(session), &rank);
     die_once(mine, number, rank);
+    if (rank == 0)
+        wait_at(mine, number);
     for (i = 0; i < CELLS; i++)
         mine->field[i] = mine->field[i] * 6364136223846793005u + (uint64_t)(rank + i) + number;
     nanosleep(&pause, NULL);

@@ -29,7 +29,7 @@ use std::{
 
 /// How often a checkpoint that was asked for is looked after.
 const POLL: Duration = Duration::from_millis(50);
-/// How often it is asked whether a node was lost, where nodes are looked after, and whether the job went on after a failure.
+/// How often it is asked whether the job went on after a failure, and whether a node was lost.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a launcher may take to end its job where a node is lost, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
@@ -58,8 +58,9 @@ pub struct Limits<'a> {
     pub grace: Duration,
     /// The nodes to look after.
     pub watch: Option<Watch>,
-    /// Of a job that goes on by itself when ranks fail.
-    pub recoveries: Option<Recoveries<'a>>,
+    pub recoveries: Recoveries<'a>,
+    /// Ranks that fail do not end the job.
+    pub in_job: bool,
 }
 
 /// Runs the command of `words`; `fresh`: it may push out what is saved already.
@@ -101,13 +102,12 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     // When a launcher that has lost a node is killed.
     let mut kill_at: Option<Instant> = None;
     let mut lost = None;
-    let mut starting = recoveries.is_some().then(Starting::default);
+    let mut starting = limits.in_job.then(Starting::default);
     loop {
         let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
         let patience = match &last {
             Some(_) => Some(POLL),
-            None if watching.is_some() || recoveries.is_some() => Some(until_end.map_or(LOOK, |left| left.min(LOOK))),
-            None => until_end,
+            None => Some(until_end.map_or(LOOK, |left| left.min(LOOK))),
         };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
@@ -154,7 +154,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         }
         let ended = child.try_wait()?;
         // All that it has told is there once it has ended.
-        recoveries.iter_mut().flat_map(Recoveries::news).for_each(|recovered| say(&recovered.to_string()));
+        recoveries.news().for_each(|recovery| say(&recovery.told()));
         if let Some(status) = ended {
             return Ok(Ended { status, asked, lost });
         }
@@ -163,7 +163,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
             (lost, kill_at) = (Some("a node was lost"), Some(Instant::now() + END_LIMIT));
             pass_on(Signal::SIGTERM);
         }
-        if recoveries.as_ref().is_some_and(Recoveries::has_told) {
+        if recoveries.has_told() {
             starting = None;
         }
         if starting.as_mut().is_some_and(|starting| starting.hangs(job)) {

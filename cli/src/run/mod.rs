@@ -76,7 +76,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let mut summary = Summary::begin();
     let code = start_until_done(wanted, &report, &known, &newest, &mut summary)?;
     let spaces = known();
-    summary.tell(&spaces, &Newest::of(&spaces, Default::default()));
+    summary.tell(&spaces, &Newest::of(&spaces, Default::default()), &report.told_since(0).recovered);
     Ok(code)
 }
 
@@ -138,8 +138,8 @@ fn start_until_done(
         }
         let (mark, openings) = (report.mark(), Openings::of(&wanted.spaces));
         let watch = nodes.as_ref().and_then(Nodes::watch);
-        let recoveries = in_job.then(|| Recoveries::since(report, mark));
-        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries };
+        let recoveries = Recoveries::since(report, mark);
+        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries, in_job };
         summary.starts();
         let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
         summary.ended();

@@ -1,11 +1,11 @@
 //! What the job's rank 0 tells, as `engine/src/session/report.rs` has it.
 
 use super::spaces::Key;
+use mainstay_engine::status::Recovery;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fmt,
     fs::File,
     io,
     os::{
@@ -25,7 +25,8 @@ pub struct Report {
 pub struct Told {
     /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
     open: BTreeMap<PathBuf, bool>,
-    pub recovered: Vec<Recovered>,
+    /// How often the job went on after a failure, each time with the space that it has open.
+    pub recovered: Vec<(PathBuf, Recovery)>,
     /// Ranks have failed while a session was closed, and nothing is lost.
     pub left: bool,
     /// Each space's newest complete revision, on whichever level.
@@ -69,42 +70,6 @@ impl Report {
     }
 }
 
-/// The job has gone on after a failure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    ranks: Vec<u32>,
-    /// The revision that it went back to; `None` if it began anew.
-    revision: Option<u64>,
-    ns: u64,
-}
-
-impl Recovered {
-    fn read([lineage, number, ns, ranks]: [&str; 4]) -> Option<Recovered> {
-        let _: u64 = lineage.parse().ok()?;
-        let revision = if number == "-" { None } else { Some(number.parse().ok()?) };
-        let ranks = if ranks == "-" { "" } else { ranks };
-        let ranks = ranks.split(',').filter(|rank| !rank.is_empty()).map(|rank| rank.parse().ok());
-        Some(Recovered { ranks: ranks.collect::<Option<_>>()?, revision, ns: ns.parse().ok()? })
-    }
-}
-
-impl fmt::Display for Recovered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
-        match &ranks[..] {
-            [] => f.write_str("ranks failed")?,
-            [one] => write!(f, "rank {one} failed")?,
-            [all @ .., last] => write!(f, "ranks {} and {last} failed", all.join(", "))?,
-        }
-        f.write_str("; the job went on ")?;
-        match self.revision {
-            Some(revision) => write!(f, "from revision {revision}")?,
-            None => f.write_str("anew")?,
-        }
-        write!(f, " after {:.2} s", self.ns as f64 / 1e9)
-    }
-}
-
 /// The recoveries of a start, as they are told.
 pub struct Recoveries<'a> {
     report: &'a Report,
@@ -125,12 +90,12 @@ impl Recoveries<'_> {
     }
 
     /// Those that were told since it was last asked.
-    pub fn news(&mut self) -> Vec<Recovered> {
+    pub fn news(&mut self) -> impl Iterator<Item = Recovery> + use<> {
         // Each word is written as a whole.
         let end = self.report.mark();
         let told = self.report.told_between(self.mark, end);
         self.mark = end;
-        told.recovered
+        told.recovered.into_iter().map(|(_, recovery)| recovery)
     }
 }
 
@@ -150,8 +115,8 @@ impl Told {
                     told.open.insert(path, false);
                     told.left = true;
                 }
-                ["recovered", lineage, number, ns, ranks] => {
-                    told.recovered.extend(Recovered::read([lineage, number, ns, ranks]));
+                ["recovered", recovery] => {
+                    told.recovered.extend(Recovery::of_word(recovery).map(|recovery| (path, recovery)));
                 }
                 ["complete", lineage, number] => {
                     if let (Ok(lineage), Ok(number)) = (lineage.parse(), number.parse()) {
@@ -212,14 +177,20 @@ mod tests {
 
     #[test]
     fn recoveries_are_told_in_words() {
-        let told = Told::read(
-            b"opened /a\0recovered 2 7 120000000 2 /a\0recovered 3 - 2000000000 0,1,3 /a\0recovered 3 - x 0 /a\0closed /a\0",
-        );
-        let told: Vec<String> = told.recovered.iter().map(ToString::to_string).collect();
-        let wanted = [
-            "rank 2 failed; the job went on from revision 7 after 0.12 s",
-            "ranks 0, 1 and 3 failed; the job went on anew after 2.00 s",
-        ];
-        assert_eq!(told, wanted);
+        let lost = r#"["revision\u00207\u0020in\u0020\u002fb:\u0020gone"]"#;
+        let word = |failed: &str, lost: &str| {
+            format!(
+                r#"recovered {{"noticed_unix_ns":1,"failed":{failed},"way":"spare","ranks_before":4,"ranks":4,"parts":{{"regroup_ns":0,"open_ns":0,"copies_ns":0,"state_ns":0}},"total_ns":120000000,"back_to":null,"lineage":2,"step":null,"lost":{lost}}} /b c"#
+            )
+        };
+        let words =
+            ["opened /b c", &word("[2]", lost), &word("[4]", "[]"), "recovered 2 7 120000000 2 /b c", "closed /b c"];
+        let told = Told::read(words.join("\0").as_bytes());
+        let told: Vec<String> =
+            told.recovered.iter().map(|(path, recovery)| format!("{}: {}", path.display(), recovery.told())).collect();
+        let parts = "a spare took its place; group 0.000 s, opening 0.000 s, state 0.000 s, copies 0.000 s";
+        let wanted =
+            format!("/b c: rank 2 failed; the job went on anew after 0.12 s ({parts}); lost: revision 7 in /b: gone");
+        assert_eq!(told, [wanted]);
     }
 }

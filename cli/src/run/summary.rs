@@ -4,7 +4,7 @@ use super::spaces::Newest;
 use crate::{exit::say, text};
 use mainstay_engine::{
     printable_path,
-    status::{Completion, Event, Journal},
+    status::{Completion, Event, Journal, Recovery},
     unix_ns,
 };
 use std::{
@@ -28,7 +28,7 @@ pub struct Summary {
     between_ns: u64,
 }
 
-/// What the journal of a space says of the time since a run began: of rank 0, nanoseconds.
+/// What the journal of a space says of the time since a run began, and what the run was told: of rank 0, nanoseconds.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Inside {
     checkpoints: u64,
@@ -70,7 +70,8 @@ impl Summary {
     }
 
     /// Says in a few lines what the run came to. A job that was never started, or saves nothing, has no summary.
-    pub fn tell(&self, spaces: &[PathBuf], newest: &Newest) {
+    /// `recovered`: what the job told of how it went on after failures, on which space.
+    pub fn tell(&self, spaces: &[PathBuf], newest: &Newest, recovered: &[(PathBuf, Recovery)]) {
         if self.starts == 0 || spaces.is_empty() {
             return;
         }
@@ -88,8 +89,11 @@ impl Summary {
             say(&format!("summary: {line}"));
         }
         for space in spaces {
-            if let Ok(Some(journal)) = Journal::read(space) {
-                self.tell_inside(space, &Inside::of(&journal, self.begun_unix_ns), run_ns);
+            if let Ok(journal) = Journal::read(space) {
+                let path = space.canonicalize().unwrap_or_else(|_| space.clone());
+                let told = recovered.iter().filter(|(on, _)| *on == path).map(|(_, recovery)| recovery);
+                let inside = Inside::of(&journal.unwrap_or_default(), told, self.begun_unix_ns);
+                self.tell_inside(space, &inside, run_ns);
             }
         }
     }
@@ -118,10 +122,12 @@ impl Summary {
 }
 
 impl Inside {
-    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first.
-    fn of(journal: &Journal, begun_unix_ns: u64) -> Inside {
+    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first, and so does a
+    /// recovery. Some are `told` and in no journal: a rank 0 that fails takes along what it has not written.
+    fn of<'a>(journal: &Journal, told: impl Iterator<Item = &'a Recovery>, begun_unix_ns: u64) -> Inside {
         let mut inside = Inside::default();
         let mut perceived = BTreeMap::new();
+        let mut recovered: BTreeMap<u64, u64> = told.map(|recovery| (recovery.lineage, recovery.total_ns)).collect();
         for entry in journal.entries.iter().filter(|entry| entry.unix_ns >= begun_unix_ns) {
             match &entry.event {
                 Event::Complete(Completion { lineage, revision, phases: Some(phases), .. }) => {
@@ -132,14 +138,15 @@ impl Inside {
                     inside.restores_ns = inside.restores_ns.saturating_add(*took_ns);
                 }
                 Event::Recovered(recovery) => {
-                    inside.recoveries += 1;
-                    inside.recoveries_ns = inside.recoveries_ns.saturating_add(recovery.total_ns);
+                    recovered.insert(recovery.lineage, recovery.total_ns);
                 }
                 _ => {}
             }
         }
-        inside.checkpoints = perceived.len() as u64;
-        inside.checkpoints_ns = perceived.values().fold(0, |sum, ns| sum.saturating_add(*ns));
+        let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
+        (inside.checkpoints, inside.recoveries) = (perceived.len() as u64, recovered.len() as u64);
+        inside.checkpoints_ns = sum(&mut perceived.into_values());
+        inside.recoveries_ns = sum(&mut recovered.into_values());
         inside
     }
 }
@@ -178,6 +185,17 @@ mod tests {
             complete(13, LevelKind::Memory, 3, 8),
         ];
         let wanted = Inside { checkpoints: 2, checkpoints_ns: 15, restores: 1, restores_ns: 50, ..Inside::default() };
-        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, 10), wanted);
+        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, [].iter(), 10), wanted);
+    }
+
+    /// Before, the journal alone counted: what a rank 0 that failed had not written was left out.
+    #[test]
+    fn a_recovery_counts_once_whoever_tells_of_it() {
+        let recovery = |lineage, total_ns| Recovery { lineage, total_ns, ..Recovery::default() };
+        let noted = |unix_ns, recovery| Entry { unix_ns, event: Event::Recovered(recovery) };
+        let entries = vec![noted(9, recovery(2, 100)), noted(11, recovery(4, 30)), noted(12, recovery(4, 30))];
+        let told = [recovery(3, 5), recovery(4, 30)];
+        let wanted = Inside { recoveries: 2, recoveries_ns: 35, ..Inside::default() };
+        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, told.iter(), 10), wanted);
     }
 }

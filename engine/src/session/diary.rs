@@ -93,10 +93,8 @@ impl Diary {
     }
 
     /// From now on this has also what was noted `before`, in the session that this one goes on with.
-    pub(super) fn take_over(&mut self, mut before: Diary, unwritten: Vec<Entry>) {
-        let earlier = mem::take(&mut before.entries);
-        let later = mem::take(&mut self.entries);
-        self.entries = unwritten.into_iter().chain(earlier).chain(later).collect();
+    pub(super) fn take_over(&mut self, mut before: Diary) {
+        self.note_before(mem::take(&mut before.entries));
         self.is_urgent |= before.is_urgent;
         // What has become complete there since is news after all.
         let is_same = |(now, before): (&Noted, &Noted)| (now.kind, now.is_copy) == (before.kind, before.is_copy);
@@ -104,6 +102,12 @@ impl Diary {
             let levels = mem::take(&mut before.levels).into_iter();
             self.levels = levels.map(|noted| Noted { failures: 0, passed_over: 0, ..noted }).collect();
         }
+    }
+
+    /// These were noted before all that is noted here.
+    pub(super) fn note_before(&mut self, earlier: Vec<Entry>) {
+        let later = mem::take(&mut self.entries);
+        self.entries = earlier.into_iter().chain(later).collect();
     }
 
     /// `key` was begun.

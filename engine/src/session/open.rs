@@ -39,6 +39,7 @@ use crate::{
     group::{Divided, Group, agree},
     place::IoThreads,
     pool::{Pool, RankRecord},
+    printable::shortened,
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
@@ -109,6 +110,11 @@ impl Inner {
             let mut diary = Diary::begin(path, open.levels.all(), open.lineage.number, group.size(), nodes);
             let at = |step: &u64| BegunAt { step: Some(*step), ..BegunAt::default() };
             open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, at(step)));
+            match remains.diary.take() {
+                Some(before) => diary.take_over(before),
+                // This rank was not the first before, and the one that was has written nothing of these.
+                None => untold(remains).for_each(|recovery| diary.recovered(recovery.clone().shortened(shortened))),
+            }
             open.outward.diary = Some(diary);
         }
         Ok(open)
@@ -125,8 +131,11 @@ impl Inner {
         check_alike(group, &config)?;
         let going_on = match config.recovery {
             config::Recovery::Off => GoingOn::default(),
-            _ => GoingOn::find(group, remains.before, config.spares)?,
+            _ => GoingOn::find(group, remains, config.spares)?,
         };
+        if group.rank() == 0 && !going_on.untold.is_empty() {
+            remains.past.get_or_insert_default().since = going_on.untold;
+        }
         let (begun, holds) = (Instant::now(), !remains.holds_none);
         agree(group, check_plans(&plans, &config))?;
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
@@ -157,16 +166,16 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            let (before, kept, holds_none) = (remains.before, remains.kept.clone(), remains.holds_none);
-            later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
-            // Should this opening fail, the next one needs them.
-            (remains.before, remains.kept, remains.holds_none) = (before, kept, holds_none);
+            // Should this opening fail, the next one needs them, too.
+            let (kept, past) = (remains.kept.clone(), remains.past.clone());
+            let remains = Remains { before: remains.before, kept, past, diary: None, holds_none: remains.holds_none };
+            later = Some(Later { plans, from: now, note: note.take(), remains });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
         let telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
         let mut outward = Outward { telling, diary: None, waits: later.is_some() };
-        if let (Some(telling), Some(past)) = (&mut outward.telling, remains.past.take()) {
+        if let (Some(telling), Some(past)) = (&mut outward.telling, remains.past.clone()) {
             telling.take_over(past);
         }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
@@ -263,6 +272,11 @@ impl Open {
         session.tell();
         session
     }
+}
+
+/// The recoveries that are told once all levels are open.
+fn untold(remains: &Remains) -> impl Iterator<Item = &Recovery> {
+    remains.past.iter().flat_map(|past| &past.since)
 }
 
 /// Refuses settings for which several levels leave no room.

@@ -67,8 +67,10 @@ impl Inner {
     /// Tells those who look from outside, `mainstay run` and the user that the job has gone on after a failure: called on all
     /// ranks once the program has its state back. Local.
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
-        remark(self.epoch.group.rank(), &recovery.told());
-        self.report.iter().for_each(|report| report.recovered(&recovery));
+        // `mainstay run` says it where it is told.
+        if !self.report.as_ref().is_some_and(|report| report.recovered(&recovery)) {
+            remark(self.epoch.group.rank(), &recovery.told());
+        }
         if let Some(telling) = &mut self.outward.telling {
             telling.recoveries.add(recovery.clone());
         } else if let Some(later) = &mut self.later {
@@ -114,16 +116,19 @@ impl Inner {
         let Epoch { post, group: failed, .. } = epoch;
         failed.end(post);
         drop((means, failed));
-        let (mut past, diary) = (outward.telling.take().map(Telling::end), outward.diary.take());
-        past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
-        let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
+        let (told, mut diary) = (outward.telling.take().map(Telling::end), outward.diary.take());
+        let (past, unwritten) = told.map_or_else(Default::default, |(past, unwritten)| (Some(past), unwritten));
+        let past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        if let Some(diary) = &mut diary {
+            diary.note_before(unwritten);
+        }
         let not_open = later.map_or_else(KeptLocks::default, |later| later.remains.kept);
         let kept = KeptLocks::new(levels.into_levels().into_iter().map(|level| level.locks).chain(not_open.into_all()));
         let mut session = Inner::open(
             group,
             &whence,
             &program.config,
-            Remains { before, kept, past, holds_none: !program.holds_copies },
+            Remains { before, kept, past, diary, holds_none: !program.holds_copies },
         )?;
         let lineage = session.epoch.lineage;
         if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
@@ -131,9 +136,6 @@ impl Inner {
             listener.renew(lineage);
         }
         session.program.take_over(program);
-        if let (Some(now), Some(before)) = (&mut session.outward.diary, diary) {
-            now.take_over(before, unwritten);
-        }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);
         }

@@ -1,6 +1,6 @@
 //! What is left of a session for the one that goes on with it after a failure, and what all ranks know of that.
 
-use super::{due::SAVED_MAX, locking::KeptLocks, telling::Past};
+use super::{diary::Diary, due::SAVED_MAX, locking::KeptLocks, telling::Past};
 use crate::{
     commit::RevisionKey,
     error::Result,
@@ -39,6 +39,8 @@ pub(super) struct Remains {
     pub(super) kept: KeptLocks,
     /// What rank 0 has told.
     pub(super) past: Option<Past>,
+    /// What rank 0 has noted and not written.
+    pub(super) diary: Option<Diary>,
     /// This rank is to hold no copies of others.
     pub(super) holds_none: bool,
 }
@@ -54,12 +56,14 @@ pub(super) struct GoingOn {
     pub(super) spares_left: u32,
     /// At which steps the last revisions were begun.
     pub(super) saved_at: Vec<(RevisionKey, u64)>,
+    /// Where rank 0 is new: the recoveries that nobody has written down.
+    pub(super) untold: Vec<Recovery>,
 }
 
 impl GoingOn {
     /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
-    pub(super) fn find(group: &dyn Group, before: Option<Before>, spares: u32) -> Result<GoingOn> {
-        let told: Vec<Option<Before>> = gather(group, &before)?;
+    pub(super) fn find(group: &dyn Group, remains: &Remains, spares: u32) -> Result<GoingOn> {
+        let told: Vec<Option<Before>> = gather(group, &remains.before)?;
         let before: Vec<Before> = told.iter().flatten().copied().collect();
         let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
             return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
@@ -87,7 +91,16 @@ impl GoingOn {
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
             spares_left: spares.saturating_sub(new),
+            untold: untold(group, &told, remains)?,
             saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
         })
     }
+}
+
+/// What a new rank 0 has to tell for the one that has failed, of which the first rank that was there before has kept
+/// account. `told`: who was there. Collective.
+fn untold(group: &dyn Group, told: &[Option<Before>], remains: &Remains) -> Result<Vec<Recovery>> {
+    let Some(first) = told.iter().position(Option::is_some).filter(|first| *first > 0) else { return Ok(Vec::new()) };
+    let since = remains.past.as_ref().filter(|_| group.rank() == first).map(|past| past.since.clone());
+    Ok(gather(group, &since.unwrap_or_default())?.swap_remove(first))
 }

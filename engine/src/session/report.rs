@@ -6,11 +6,11 @@
 //! | PATH | a session is about to open the space PATH |
 //! | `opened` PATH | it is open |
 //! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
-//! | `recovered` LINEAGE NUMBER NS RANKS PATH | it went on from revision NUMBER (`-`: anew) after the failure of RANKS (`2,5`) |
+//! | `recovered` RECOVERY PATH | it went on after a failure: RECOVERY is what the journal says of that, without spaces and slashes; rank 0 says nothing of it then |
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
 //! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
 
-use crate::{commit::RevisionKey, status::Recovery};
+use crate::{commit::RevisionKey, printable::shortened, status::Recovery};
 use std::{
     fs::{File, OpenOptions},
     io::Write,
@@ -19,8 +19,6 @@ use std::{
 };
 
 const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
-/// More ranks that failed at once are not told by number.
-const RANKS_TOLD_MAX: usize = 64;
 
 pub(super) struct Report {
     file: File,
@@ -49,11 +47,9 @@ impl Report {
         self.tell(&format!("complete {} {} ", key.lineage.number, key.number));
     }
 
-    pub(super) fn recovered(&self, recovery: &Recovery) {
-        let number = recovery.back_to.map_or("-".to_owned(), |back| back.revision.to_string());
-        let failed = recovery.failed.iter().take(RANKS_TOLD_MAX).map(u32::to_string).collect::<Vec<_>>().join(",");
-        let failed = if failed.is_empty() { "-".to_owned() } else { failed };
-        self.tell(&format!("recovered {} {number} {} {failed} ", recovery.lineage, recovery.total_ns));
+    /// Returns whether it could be told, so that `mainstay run` says it to the user.
+    pub(super) fn recovered(&self, recovery: &Recovery) -> bool {
+        self.tell(&format!("recovered {} ", recovery.clone().shortened(shortened).word()))
     }
 
     pub(super) fn closed(&self) {
@@ -64,8 +60,8 @@ impl Report {
         self.tell("left ");
     }
 
-    fn tell(&self, what: &str) {
+    fn tell(&self, what: &str) -> bool {
         // A path may hold any byte but zero. One write, so that the words of coupled jobs do not mix.
-        let _ = (&self.file).write_all(&[what.as_bytes(), self.space.as_os_str().as_bytes(), b"\0"].concat());
+        (&self.file).write_all(&[what.as_bytes(), self.space.as_os_str().as_bytes(), b"\0"].concat()).is_ok()
     }
 }

@@ -212,9 +212,10 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// Tells no more, as the session is opened anew, and returns what is to be told then.
-    pub(super) fn end(self) -> Past {
-        Past { before: Some(self.recoveries), since: Vec::new(), unwritten: self.writer.end() }
+    /// Tells no more, as the session is opened anew, and returns what is to be told then, and what was noted for the journal
+    /// and is not written.
+    pub(super) fn end(self) -> (Past, Vec<Entry>) {
+        (Past { before: Some(self.recoveries), since: Vec::new() }, self.writer.end())
     }
 
     /// From now on this tells also what was told before of the same job.
@@ -277,14 +278,12 @@ fn lacks_of(level: &Level) -> Vec<u64> {
 }
 
 /// What was told of a job before its session was opened anew.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Past {
     /// `None` where rank 0 is another process now.
     before: Option<Recoveries>,
-    /// Those since then.
+    /// Those since then, which nobody has written down: the same on all ranks that have been there.
     pub(super) since: Vec<Recovery>,
-    /// What was noted for the journal and is not written.
-    pub(super) unwritten: Vec<Entry>,
 }
 
 /// How often the job has gone on after a failure, and the last of these times.
@@ -296,6 +295,10 @@ pub(super) struct Recoveries {
 
 impl Recoveries {
     pub(super) fn add(&mut self, recovery: Recovery) {
+        // A rank 0 that has failed may have told of it already.
+        if self.newest.iter().any(|told| told.lineage == recovery.lineage) {
+            return;
+        }
         self.count += 1;
         if self.newest.len() == RECOVERIES_MAX {
             self.newest.remove(0);

@@ -17,7 +17,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
@@ -124,9 +124,12 @@ impl Journal {
     }
 
     fn of(mut lines: impl BufRead) -> io::Result<Journal> {
-        let (mut kept, mut passed_over) = (VecDeque::new(), 0);
+        let (mut kept, mut passed_over, mut recovered) = (VecDeque::new(), 0, BTreeSet::new());
         while let Some(line) = next_line(&mut lines)? {
             match Entry::parse(&line) {
+                // Rank 0 has failed after it wrote this down, and the one in its place did not know that it had.
+                Some(Entry { event: Event::Recovered(Recovery { lineage, .. }), .. }) if !recovered.insert(lineage) => {
+                }
                 Some(entry) => {
                     if kept.len() == EVENTS_MAX + EVENTS_MORE {
                         kept.pop_front();

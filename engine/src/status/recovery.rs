@@ -102,6 +102,17 @@ impl Recovery {
         format!("{failed}; the job went on {back} after {} ({way}; {parts}){lost}", seconds(self.total_ns))
     }
 
+    /// The JSON, without a slash or a space: `of_word` reads it.
+    pub(crate) fn word(&self) -> String {
+        // Texts alone have them, which may have any character like this.
+        serde_json::to_string(self).unwrap_or_default().replace('/', "\\u002f").replace(' ', "\\u0020")
+    }
+
+    /// What `word` has made; `None` of anything else.
+    pub fn of_word(word: &str) -> Option<Recovery> {
+        serde_json::from_str(word).ok().filter(Recovery::is_sound)
+    }
+
     /// The same with lists and texts of a length that can be told.
     pub(crate) fn shortened(mut self, shortened: impl Fn(&str) -> String) -> Recovery {
         self.failed.truncate(LISTED_MAX);
@@ -181,6 +192,18 @@ mod tests {
         assert!(told.ends_with("; lost: revision 7"), "{told}");
         let many = Recovery { failed: (0..20).collect(), ranks_before: 40, ..recovery() };
         assert!(many.told().starts_with("ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 others failed; "), "{}", many.told());
+    }
+
+    #[test]
+    fn a_word_says_all_of_it() {
+        let lost = vec!["revision 7 in /a b: gone".to_owned(), "\"\\/".to_owned()];
+        let told = Recovery { lost, noticed_unix_ns: 5, step: Some(3), way: Way::Spawned, ..recovery() };
+        let word = told.word();
+        assert!(!word.contains(['/', ' ', '\0']), "{word}");
+        assert_eq!(Recovery::of_word(&word), Some(told));
+        for bad in [&word[1..], "", "{}", &word.replace("[2]", "[4]")] {
+            assert_eq!(Recovery::of_word(bad), None, "{bad}");
+        }
     }
 
     #[test]

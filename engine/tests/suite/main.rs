@@ -46,6 +46,7 @@ mod pieces;
 mod probes;
 mod reader;
 mod recover;
+mod recoveries_told;
 mod remarks;
 mod reserve;
 mod room;

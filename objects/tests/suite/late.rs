@@ -1,7 +1,10 @@
 //! Messages from before a failure that arrive after it, and revisions whose objects are damaged in every copy.
 
 use crate::{COUNT, ThreadWire, Wrong, counters, create, expected, job, key, round, total};
-use mainstay_engine::{Config, Error, ErrorKind, Result, Session, group::ThreadGroup};
+use mainstay_engine::{
+    Config, Error, ErrorKind, Recovery, Result, Session,
+    group::{Divided, ThreadGroup},
+};
 use mainstay_objects::{Arriving, Objects, Options, Wire};
 use std::{
     cell::{Cell, RefCell},
@@ -75,20 +78,21 @@ impl Wire for LateWire {
     }
 }
 
-/// Two ranks, of which the second gets what the first has sent before a failure after that.
-#[test]
-fn a_message_from_before_a_failure_that_arrives_after_it_is_dropped() {
+/// Rank 1 gets what rank 0 has sent before a failure once all have gone back; with `dies`, a third rank has failed, and the
+/// others have regrouped meanwhile.
+fn arrives_late(dies: bool) {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let config = Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() };
-    let (groups, wires) = (ThreadGroup::new(2), ThreadGroup::new(2));
+    let recovery = if dies { Recovery::Shrink } else { Recovery::Off };
+    let config = Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), recovery, ..Config::default() };
+    let ranks = if dies { 3 } else { 2 };
+    let (groups, wires) = (ThreadGroup::new(ranks), ThreadGroup::new(ranks));
     thread::scope(|scope| {
         for (group, wire) in groups.into_iter().zip(wires) {
             let (config, space) = (config.clone(), folder.path());
             scope.spawn(move || {
                 let mut session = Session::open(Box::new(group), space, config).unwrap();
-                let delay = Rc::new(Delay::default());
-                let wire = LateWire(ThreadWire::new(wire), delay.clone());
-                let mut objects = Objects::new(Box::new(wire), Options::default());
+                let (delay, wire) = (Rc::new(Delay::default()), ThreadWire::new(wire));
+                let mut objects = Objects::new(Box::new(LateWire(wire.clone(), delay.clone())), Options::default());
                 counters(&mut objects, |_| Wrong::Nothing);
                 objects.restore(&mut session).unwrap();
                 create(&mut objects);
@@ -100,7 +104,17 @@ fn a_message_from_before_a_failure_that_arrives_after_it_is_dropped() {
                 }
                 delay.breaks_after.set(2);
                 assert_eq!(objects.step().unwrap_err().kind(), ErrorKind::GroupFailed);
+                if objects.rank() == 2 {
+                    return;
+                }
+                assert_eq!(delay.kept.borrow().is_empty(), objects.rank() == 0, "nothing was held back");
+                if dies {
+                    let left = wire.0.borrow().shrink(Divided::IntoBoxes).unwrap();
+                    *wire.0.borrow_mut() = left;
+                    assert_eq!(session.recover().unwrap().lost, [2]);
+                }
                 objects.restore(&mut session).unwrap().unwrap();
+                assert_eq!(objects.ranks(), 2);
                 assert_eq!(total(&mut objects), expected(1));
                 round(&mut objects).unwrap();
                 assert_eq!(total(&mut objects), expected(2));
@@ -110,6 +124,16 @@ fn a_message_from_before_a_failure_that_arrives_after_it_is_dropped() {
             });
         }
     });
+}
+
+#[test]
+fn a_message_from_before_a_failure_that_arrives_after_it_is_dropped() {
+    arrives_late(false);
+}
+
+#[test]
+fn a_message_that_is_held_back_until_the_ranks_have_regrouped_is_dropped() {
+    arrives_late(true);
 }
 
 /// Flips a bit of what counters were told, wherever it is like nothing else; returns how often.

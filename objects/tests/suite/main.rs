@@ -4,6 +4,7 @@
 mod dying;
 mod faults;
 mod late;
+mod nodes;
 
 use mainstay_engine::{
     Config, Error, Region, Result, Session,
@@ -242,6 +243,29 @@ fn messages_arrive_wherever_objects_are_and_these_come_back_on_any_number_of_ran
         assert_eq!(here.iter().sum::<usize>(), COUNT as usize, "{before} to {after}");
         assert!(here.iter().all(|count| *count > 0), "{before} to {after}: {here:?}");
     }
+}
+
+/// Without a step in between: a checkpoint delivers what is in flight, and what that has sent in turn, before it saves.
+#[test]
+fn a_checkpoint_saves_what_messages_in_flight_come_to() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap();
+        create(objects);
+        objects.step().unwrap();
+        let post = objects.post();
+        objects.here().iter().for_each(|at| post.send(*at, ADD, &(at.id % 7).to_le_bytes()));
+        objects.checkpoint(session).unwrap();
+        session.wait().unwrap();
+        // What is sent after it goes with the job.
+        objects.here().iter().for_each(|at| post.send(*at, ADD, &100_u64.to_le_bytes()));
+    });
+    job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap().unwrap();
+        assert_eq!(total(objects), expected(1));
+    });
 }
 
 #[test]

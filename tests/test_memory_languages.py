@@ -1,0 +1,20 @@
+"""C++ and Fortran: memory that Mainstay allocates, what it is told of memory that is written past the page tables, and what is
+protected no longer, in jobs that are killed and started again."""
+
+import pytest
+from jobs import comes_back
+from programs import FORTRAN_SOURCES, build_cxx, build_fortran
+
+BUILD = {
+    "cxx": lambda mpi: build_cxx("memory.cpp", "memory-cxx", mpi=mpi),
+    "fortran": lambda mpi: build_fortran(FORTRAN_SOURCES / "memory.f90", "memory-fortran", mpi),
+}
+
+
+@pytest.mark.parametrize("capture", ["whole", "incremental"])
+@pytest.mark.parametrize("language", BUILD)
+def test_memory_comes_back_as_it_was(mpi, scratch, monkeypatch, language, capture):
+    """With `incremental` what was written past the page tables is found by its hashes alone."""
+    monkeypatch.setenv("MAINSTAY_CAPTURE", capture)
+    monkeypatch.setenv("MAINSTAY_TRACK", "pages")
+    comes_back(BUILD[language](mpi), scratch, mpi=mpi)
