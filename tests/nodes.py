@@ -69,7 +69,7 @@ class Nodes:
     def _signal(self, node, number):
         deadline = time.monotonic() + GONE_LIMIT_S
         # Again, as the processes can have started others meanwhile.
-        while found := [pid for pid in self._processes(node) if number != signal.SIGSTOP or state(pid) not in "TtZX"]:
+        while found := [pid for pid in self.processes(node) if number != signal.SIGSTOP or state(pid) not in "TtZX"]:
             assert time.monotonic() < deadline, f"processes of {node} are still there: {found}"
             for pid in found:
                 try:
@@ -78,7 +78,8 @@ class Nodes:
                     pass
             time.sleep(0.01)
 
-    def _processes(self, node):
+    def processes(self, node):
+        """All that run there."""
         mark = f"MAINSTAY_POOL_DIRECTORY={self.memory(node)}".encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():

@@ -156,8 +156,8 @@ def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_
     output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
     (back,) = re.findall(r"revision \d+: step 8, (\d+) objects on (\d+) ranks, (\d+) elsewhere", output)
     objects, ranks, elsewhere = map(int, back)
-    # Those of the rank that is gone: about a fourth. From the memory of whoever is the highest of two holders, half would come.
-    assert ranks == RANKS and 0 < elsewhere <= objects // RANKS + RANKS, output
+    # Those of the rank that is gone count, less than a third here. If each came to the highest of its holders, most would move.
+    assert ranks == RANKS and 0 < elsewhere <= objects // 3, output
 
 
 @pytest.mark.parametrize("rank", [0, RANKS - 1])

@@ -241,11 +241,15 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells);
 
 MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
   mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
+  int left = 0;
   if (!mainstay_mpi_is_over()) {
 #ifdef MAINSTAY_MPI_SURVIVES
     if (mine->job && mine->has_failed) MPIX_Comm_revoke(mine->comm);
 #endif
-    MPI_Comm_free(&mine->comm);
+    /* Where messages are in it that nobody has received, as of a session that is let go of after an error, it stays: MPICH ends
+     * a program that frees such a communicator. */
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mine->comm, &left, MPI_STATUS_IGNORE) != MPI_SUCCESS || !left)
+      MPI_Comm_free(&mine->comm);
   }
   if (mine->job) mainstay_mpi_leave(mine->job, 1);
   free(mine);

@@ -2,7 +2,8 @@
  *
  *     ranks MODE
  *
- * "messages": rounds of messages both ways. "refuses": tells what the table lacks. "shrink": rank 0 kills itself, then
+ * "messages": rounds of messages both ways. "unread": the table is let go of with messages, short and long, that nobody has
+ * received. "refuses": tells what the table lacks. "shrink": rank 0 kills itself, then
  * the last; those that are left go on. "shrink_twice": the same, and one of them is told of a failure while the new group
  * is made, as if another had failed meanwhile. */
 #define _POSIX_C_SOURCE 200809L
@@ -132,6 +133,26 @@ static void dies(void)
     raise(SIGKILL);
 }
 
+/* To the next rank, which has them, or word of them, before it lets go, and has sent nothing: what a rank is sending keeps a
+ * communicator that is freed. */
+static void send_unread(const mainstay_group *group)
+{
+    static char bytes[BYTES];
+    const uint32_t next = (group->rank + 1) % group->ranks;
+    int through, look, any;
+    void *message;
+    if (group->rank % 2 == 0) {
+        right(!group->start_send(group->context, next, bytes, 1, &message), "start_send");
+        for (through = look = 0; look < LOOKS_MAX && !through; look++)
+            right(!group->test(group->context, message, &through), "test");
+        right(!group->start_send(group->context, next, bytes, sizeof bytes, &message), "start_send");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* MPI takes in what has come, of whichever communicator. */
+    for (look = 0; look < 1000; look++)
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &any, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     int rank, ranks;
@@ -152,6 +173,8 @@ int main(int argc, char **argv)
         exchange(&group);
         odd_length(&group);
         exchange(&group);
+    } else if (strcmp(argv[1], "unread") == 0) {
+        send_unread(&group);
     } else {
         right(group.failed && group.shrink, "cannot shrink");
         exchange(&group);

@@ -176,6 +176,10 @@ fn start_until_done(
             return Ok(cut_off(signal, &reached).unwrap_or(code));
         }
         let spaces = known();
+        if in_job && (status.success() || code >= 128) && report.told_since(mark).left_open().is_some() {
+            // Of an error of its own a program tells by another status.
+            how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
+        }
         say(&format!("start {start} failed: {how}"));
         let unfinished = completing::what_can_be(&spaces);
         unfinished.iter().for_each(|line| say(line));
