@@ -16,8 +16,6 @@ use std::{
 
 /// A stream in more parts than this is not led to any more: HDF5 takes about 2,700 of them.
 const LED_PARTS_MAX: usize = 2500;
-/// What a run of an older revision takes in the list, beside its extent, counted in extents.
-const RUN_PARTS: u64 = (Manifest::RUN_AND_EXTENT_BYTES - Manifest::EXTENT_BYTES) / Manifest::EXTENT_BYTES;
 
 /// The items of a shard, and where in the log their parts lie.
 #[derive(Debug, Default)]
@@ -135,7 +133,7 @@ impl Log {
     /// Whether the list has room for a stretch of a stream more that is led to, and is kept short all the same.
     pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
-        item.kind != ItemKind::Stream || item.parts.len() < LED_PARTS_MAX && self.parts + RUN_PARTS < self.parts_max / 2
+        item.kind != ItemKind::Stream || item.parts.len() < LED_PARTS_MAX && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
     }
 
     /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.
@@ -143,7 +141,7 @@ impl Log {
         let parts = self.parts;
         self.lay(handed, from, bytes, at);
         // A run of an older revision takes room in the list, too.
-        self.parts += (self.parts - parts) * RUN_PARTS;
+        self.parts += (self.parts - parts) * Manifest::RUN_EXTENTS;
     }
 
     /// A place for bytes that were led to and are staged all the same: in an item that nobody is told of.

@@ -28,9 +28,13 @@ pub(super) struct Aim {
 }
 
 impl Pool {
-    /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it.
-    pub(crate) fn made_bytes(&self) -> u64 {
-        if self.shared.constants.grows() { self.shared.made() } else { self.shared.constants.bytes() }
+    /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it, or are to have it soon.
+    pub(crate) fn wanted_bytes(&self) -> u64 {
+        let shared = &*self.shared;
+        match shared.constants.grows() {
+            true => shared.made().max(shared.aim(LOOK_AGAIN).target),
+            false => shared.constants.bytes(),
+        }
     }
 
     /// Bytes of all chunks that this process can take.
@@ -123,7 +127,7 @@ impl Pool {
         if !shared.constants.grows() {
             return PoolBound::Set;
         }
-        if shared.holds_all() {
+        if shared.needed() <= self.wanted_bytes() {
             return PoolBound::Needed;
         }
         shared.looked().map_or(PoolBound::Needed, |look| look.limit.1)

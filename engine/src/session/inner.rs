@@ -117,7 +117,7 @@ impl Inner {
             stage: config.stage.code(),
             found_by: self.means.changing.as_ref().map(Changing::found_by).unwrap_or_default(),
             keep: u16::try_from(config.keep).ok(),
-            pool_bytes: pool.map_or(0, Pool::made_bytes),
+            pool_bytes: pool.map_or(0, Pool::wanted_bytes),
             pool_bound: pool.map_or(PoolBound::default(), |pool| pool.bound()),
             chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
             threshold_bytes: self.means.policy.threshold(),

@@ -277,7 +277,7 @@ fn fewer_ranks_start_where_all_shards_are_elsewhere() {
                 Ok(came.map(|mark| mark.step))
             }
         };
-        place.job(&NODES, work(2, &[1, 2, 3])).into_iter().for_each(|saved| drop(saved.unwrap()));
+        place.job(&NODES, work(2, &[1, 2, 3])).into_iter().for_each(|saved| assert!(saved.is_ok(), "{saved:?}"));
         fs::remove_dir_all(place.disk(1)).unwrap();
         fs::remove_dir_all(place.memory(1)).unwrap();
         if !in_memory {

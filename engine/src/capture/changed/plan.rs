@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     capture::{Region, Size, region::SMALL_ALIGNMENT},
-    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Run, blocks_for, hash},
+    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
 };
 use std::ops::Range;
 
@@ -19,8 +19,6 @@ use std::ops::Range;
 const PARTS_FEW: u64 = 4096;
 /// A shard of which only staging tells what it shares has room for a part for so many blocks.
 const BLOCKS_A_LATE_PART: u64 = 4;
-/// What a run takes in a list that is not compressed, in extents.
-const RUN_EXTENTS: u64 = 3;
 /// How much more than what changed may be written: this share of what changed, and this share of all that is protected.
 const MORE_OF_CHANGED: u64 = 4;
 const MORE_OF_ALL: u64 = 1024;
@@ -121,7 +119,7 @@ impl Plan {
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // What is staged may lie between what is shared.
         let parts = self.regions.iter().map(|parts| parts.len() as u64).sum::<u64>();
-        let parts = parts + RUN_EXTENTS * self.shared.len() as u64 + OWN_RUNS_MAX as u64;
+        let parts = parts + Manifest::RUN_EXTENTS * self.shared.len() as u64 + OWN_RUNS_MAX as u64;
         whole
             .in_parts(parts.max(parts_likely(whole)))
             .at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
@@ -283,7 +281,7 @@ fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{ElementType, Extent, Item, ItemKind, Manifest};
+    use crate::space::format::{ElementType, Extent, Item, ItemKind};
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
         // SAFETY: the memory outlives the region, of which nothing is touched.

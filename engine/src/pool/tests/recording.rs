@@ -186,7 +186,7 @@ fn a_pool_of_tables_has_no_chunks() {
     let directory = memory();
     let pool = create(directory.path(), &Shape::of_tables(4)).unwrap();
     let others: Vec<Pool> = (1..4).map(|member| Pool::join(directory.path(), pool.id(), member).unwrap()).collect();
-    assert_eq!(pool.made_bytes(), 0);
+    assert_eq!(pool.wanted_bytes(), 0);
     assert!(pool.shared.file().metadata().unwrap().blocks() * 512 <= 64 << 10);
     drop((pool, others));
     assert!(list(directory.path()).unwrap().is_empty());

@@ -268,6 +268,8 @@ pub struct Manifest {
 impl Manifest {
     /// What one extent takes.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+    /// What a run takes, in extents.
+    pub(crate) const RUN_EXTENTS: u64 = size_of::<RunRecord>() as u64 / Manifest::EXTENT_BYTES;
     /// What an item of one dimension takes besides its name and its extents.
     pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
