@@ -250,13 +250,13 @@ impl Objects {
 
     /// Brings what was contributed to results together. Collective.
     fn bring_results(&mut self) -> Result<()> {
-        type Told = std::result::Result<Parts, u32>;
-        let mine: Told = Ok(self.post.take_parts());
+        type Contributed = std::result::Result<Parts, u32>;
+        let mine: Contributed = Ok(self.post.take_parts());
         let all = reduce(&*self.wire, encode(&mine)?, |low, high| {
-            let (low, high): (Told, Told) = (decode(&low)?, decode(&high)?);
+            let (low, high): (Contributed, Contributed) = (decode(&low)?, decode(&high)?);
             encode(&low.and_then(|low| unite(low, high?)))
         })?;
-        let all: Told = decode(&all)?;
+        let all: Contributed = decode(&all)?;
         let parts = all.map_err(|number| {
             let why = "its parts have different operations, or not as many values; let all objects contribute alike";
             Error::argument(format!("result {number} over objects"), why)

@@ -29,7 +29,7 @@ pub struct Balanced {
 }
 
 /// An object, and what it has done, as ranks tell each other.
-type Told = (Key, u64, bool);
+type Borne = (Key, u64, bool);
 
 /// In front of a packed object.
 #[derive(Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Objects {
     /// Moves objects to where `strategy` has them. Collective.
     pub(crate) fn place_by(&mut self, strategy: Strategy) -> Result<Balanced> {
         self.drain(false)?;
-        let mine: Vec<Told> = self.here.iter().map(|(key, held)| (*key, held.measured.load, held.is_orphan)).collect();
+        let mine: Vec<Borne> = self.here.iter().map(|(key, held)| (*key, held.measured.load, held.is_orphan)).collect();
         let told = gather(&*self.wire, &(self.is_given_up, mine))?;
         let mut open: Vec<bool> = told.iter().map(|(is_given_up, _)| !is_given_up).collect();
         if !open.contains(&true) {

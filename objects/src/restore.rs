@@ -262,9 +262,9 @@ impl Objects {
     }
 }
 
-type Told = Vec<(usize, std::result::Result<Index, String>)>;
+type ReadBy = Vec<(usize, std::result::Result<Index, String>)>;
 
-fn told_of(read: Vec<(usize, Result<Index>)>) -> Told {
+fn told_of(read: Vec<(usize, Result<Index>)>) -> ReadBy {
     read.into_iter().map(|(shard, index)| (shard, index.map_err(|error| error.to_string()))).collect()
 }
 

@@ -22,7 +22,7 @@ pub struct Report {
 
 /// What all starts so far, or those since a mark, have told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
     open: BTreeMap<PathBuf, bool>,
     /// How often the job went on after a failure, each time with the space that it has open.
@@ -52,16 +52,16 @@ impl Report {
         self.file.metadata().map_or(0, |file| file.len())
     }
 
-    pub fn told_since(&self, mark: u64) -> Told {
+    pub fn told_since(&self, mark: u64) -> Reported {
         self.told_between(mark, self.mark())
     }
 
-    fn told_between(&self, mark: u64, end: u64) -> Told {
+    fn told_between(&self, mark: u64, end: u64) -> Reported {
         let mut bytes = vec![0; end.saturating_sub(mark) as usize];
         if self.file.read_exact_at(&mut bytes, mark).is_err() {
-            return Told::default();
+            return Reported::default();
         }
-        Told::read(&bytes)
+        Reported::read(&bytes)
     }
 
     /// All spaces that were told of so far, each once.
@@ -99,9 +99,9 @@ impl Recoveries<'_> {
     }
 }
 
-impl Told {
-    fn read(bytes: &[u8]) -> Told {
-        let mut told = Told::default();
+impl Reported {
+    fn read(bytes: &[u8]) -> Reported {
+        let mut told = Reported::default();
         for word in bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
             // Paths are absolute, so that a path alone is none of the others.
             let (what, path) = word.split_at(word.iter().position(|byte| *byte == b'/').unwrap_or(word.len()));
@@ -149,30 +149,30 @@ mod tests {
 
     #[test]
     fn what_was_opened_and_not_closed_is_known() {
-        let told = Told::read(
+        let told = Reported::read(
             b"/b c\0/a\0opened /b c\0complete 3 7 /b c\0complete 3 6 /b c\0closed /b c\0opened /a\0news /a\0/a\0",
         );
         assert_eq!(told.spaces, [PathBuf::from("/a"), PathBuf::from("/b c")]);
         assert_eq!(told.left_open(), Some(&PathBuf::from("/a")));
         assert_eq!(told.newest, BTreeMap::from([(PathBuf::from("/b c"), (3, 7))]));
-        assert!(told.is_known() && !Told::read(b"/a\0").is_known());
+        assert!(told.is_known() && !Reported::read(b"/a\0").is_known());
         // One session after the other.
-        let told = Told::read(b"opened /a\0closed /a\0opened /a\0closed /a\0");
+        let told = Reported::read(b"opened /a\0closed /a\0opened /a\0closed /a\0");
         assert_eq!((told.left_open(), told.is_known()), (None, true));
         // One that a failed rank 0 had opened was not closed by it.
-        let told = Told::read(b"opened /a\0opened /a\0closed /a\0");
+        let told = Reported::read(b"opened /a\0opened /a\0closed /a\0");
         assert_eq!(told.left_open(), None);
     }
 
     /// By ranks that are left, of which one may not have heard of the failure.
     #[test]
     fn a_session_that_was_closed_without_all_ranks_is_closed() {
-        let told = Told::read(b"opened /a\0left /a\0left /a\0");
+        let told = Reported::read(b"opened /a\0left /a\0left /a\0");
         assert!(told.left && told.left_open().is_none());
         // Of a job that goes on when ranks fail, all tell that it is closed.
-        let told = Told::read(b"opened /a\0closed /a\0closed /a\0");
+        let told = Reported::read(b"opened /a\0closed /a\0closed /a\0");
         assert!(!told.left && told.left_open().is_none());
-        assert!(!Told::read(b"opened /a\0closed /a\0").left);
+        assert!(!Reported::read(b"opened /a\0closed /a\0").left);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         };
         let words =
             ["opened /b c", &word("[2]", lost), &word("[4]", "[]"), "recovered 2 7 120000000 2 /b c", "closed /b c"];
-        let told = Told::read(words.join("\0").as_bytes());
+        let told = Reported::read(words.join("\0").as_bytes());
         let told: Vec<String> =
             told.recovered.iter().map(|(path, recovery)| format!("{}: {}", path.display(), recovery.told())).collect();
         let parts = "a spare took its place; group 0.000 s, opening 0.000 s, state 0.000 s, copies 0.000 s";

@@ -154,14 +154,14 @@ impl Inside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_engine::{LevelKind, space::format::PhaseRecord, status::Entry};
+    use mainstay_engine::{LevelKind, space::format::PhaseRecord, status::JournalEntry};
 
     #[test]
     fn a_revision_counts_once_and_only_of_this_run() {
         let complete = |unix_ns, level, revision, perceived_ns| {
             let phases = Some(PhaseRecord { perceived_ns, ..PhaseRecord::default() });
             let (copy, lineage, step, bytes) = (0, 1, None, None);
-            Entry {
+            JournalEntry {
                 unix_ns,
                 event: Event::Complete(Completion {
                     level,
@@ -179,7 +179,7 @@ mod tests {
         let restored = Event::Restored { lineage: 1, revision: 1, step: None, took_ns: 50, skipped: Vec::new() };
         let entries = vec![
             complete(9, LevelKind::Pfs, 1, 1000),
-            Entry { unix_ns: 10, event: restored },
+            JournalEntry { unix_ns: 10, event: restored },
             complete(11, LevelKind::Memory, 2, 7),
             complete(12, LevelKind::Pfs, 2, 900),
             complete(13, LevelKind::Memory, 3, 8),
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_recovery_counts_once_whoever_tells_of_it() {
         let recovery = |lineage, total_ns| Recovery { lineage, total_ns, ..Recovery::default() };
-        let noted = |unix_ns, recovery| Entry { unix_ns, event: Event::Recovered(recovery) };
+        let noted = |unix_ns, recovery| JournalEntry { unix_ns, event: Event::Recovered(recovery) };
         let entries = vec![noted(9, recovery(2, 100)), noted(11, recovery(4, 30)), noted(12, recovery(4, 30))];
         let told = [recovery(3, 5), recovery(4, 30)];
         let wanted = Inside { recoveries: 2, recoveries_ns: 35, ..Inside::default() };

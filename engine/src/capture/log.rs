@@ -133,7 +133,8 @@ impl Log {
     /// Whether the list has room for a stretch of a stream more that is led to, and is kept short all the same.
     pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
-        item.kind != ItemKind::Stream || item.parts.len() < LED_PARTS_MAX && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
+        item.kind != ItemKind::Stream
+            || item.parts.len() < LED_PARTS_MAX && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
     }
 
     /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.

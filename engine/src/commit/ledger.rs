@@ -43,7 +43,7 @@ pub(crate) struct Ledger {
 
 /// What was found in a portion.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedLedger {
     pub(crate) ledger: Ledger,
     /// What is not readable: both slots, catalogues, manifests.
     pub(crate) damage: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Opened {
 
 impl Ledger {
     /// Reads what the portion holds. Damage is noted; an I/O error or a newer version is an error.
-    pub(crate) fn open(portion: Portion) -> Result<Opened> {
+    pub(crate) fn open(portion: Portion) -> Result<OpenedLedger> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
         let mut torn = Vec::new();
         for (index, place) in slots.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ impl Ledger {
         };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
-        Ok(Opened { ledger, damage, torn, usable, clean, lineage })
+        Ok(OpenedLedger { ledger, damage, torn, usable, clean, lineage })
     }
 
     /// The ledger of a portion that was just made with `slot` as its first.

@@ -24,7 +24,7 @@ pub(crate) use early::EarlyRoom;
 pub(crate) use found::FoundLedger;
 pub(crate) use handing::HandedLedger;
 pub(crate) use lasting::{Stays, lacking};
-pub(crate) use ledger::{Ledger, Opened};
+pub(crate) use ledger::{Ledger, OpenedLedger};
 pub(crate) use publication::{Described, Publication};
 pub use revision::RevisionKey;
 pub(crate) use revision::{Complete, Kept};

@@ -7,12 +7,12 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Extents, ascending. They may overlap: items may share bytes.
 pub(crate) struct Scatter<T> {
-    extents: Vec<Target<T>>,
+    extents: Vec<ItemPart<T>>,
     /// Stretches that lie nowhere: whose they are, the offset in the owner's bytes, and the length.
     zeros: Vec<(T, u64, u64)>,
 }
 
-struct Target<T> {
+struct ItemPart<T> {
     at: u64,
     bytes: u64,
     owner: T,
@@ -30,7 +30,7 @@ impl<T: Copy> Scatter<T> {
             for extent in &item.extents {
                 match extent.is_zeros() {
                     true => zeros.push((owner, offset, extent.bytes)),
-                    false => extents.push(Target { at: extent.at, bytes: extent.bytes, owner, offset, reach: 0 }),
+                    false => extents.push(ItemPart { at: extent.at, bytes: extent.bytes, owner, offset, reach: 0 }),
                 }
                 offset += extent.bytes;
             }

@@ -9,7 +9,7 @@ use super::{
     entry::Call,
     inner::Inner,
     level::{Level, lost_layout},
-    ranks::Entry,
+    ranks::Entered,
     room::ShardSizes,
 };
 use crate::{
@@ -30,7 +30,7 @@ type AgainTo = (usize, Vec<usize>, Vec<(usize, Site, Size)>);
 impl Inner {
     /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
     /// of that. What cannot be made again is told, and harms nothing. Collective.
-    pub(super) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
+    pub(super) fn copy_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
         let Some(family) = family.filter(|_| chosen.is_searched) else { return Ok(()) };
@@ -70,7 +70,7 @@ impl Inner {
 
     /// Brings the newest revision to the copies of its level that it passed over because they were busy: what was waited for
     /// survives the loss of a node. Waits for them. Collective.
-    pub(super) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
+    pub(super) fn copy_passed_over(&mut self, entry: &Entered, call: Call) -> Result<()> {
         let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
         let lacks = |index: &usize| {
             let level = self.levels.at(*index);
@@ -126,7 +126,7 @@ impl Inner {
     /// Saves this rank's shard on its level again, if it is one of `shards`, in the background. Collective.
     fn save_again(
         &mut self,
-        entry: &Entry,
+        entry: &Entered,
         index: usize,
         shards: &[usize],
         own: (Portion, Arc<Kept>),
@@ -147,7 +147,7 @@ impl Inner {
     /// Where those of the `shards` go that this rank holds. Collective.
     fn sites_again(
         &mut self,
-        entry: &Entry,
+        entry: &Entered,
         index: usize,
         shards: &[usize],
         size: &Size,

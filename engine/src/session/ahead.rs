@@ -1,7 +1,7 @@
 //! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
 //! memory that nobody has touched yet, which takes many times as long as the copy.
 
-use super::{copying::swap_sizes, inner::Inner, ranks::Entry, room::ShardSizes};
+use super::{copying::swap_sizes, inner::Inner, ranks::Entered, room::ShardSizes};
 use crate::{
     capture::{Size, size_elsewhere},
     error::{ErrorKind, Result},
@@ -10,14 +10,14 @@ use crate::{
 impl Inner {
     /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
     /// are none yet. `DiskFull`: there is no room for them. What else stands in their way, the checkpoint tells. Collective.
-    pub(super) fn make_ahead(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn make_ahead(&mut self, entry: &Entered) -> Result<()> {
         if !self.means.policy.is_in_portion() || self.levels.nearest().is_laid_out() {
             return Ok(());
         }
         self.try_ahead(entry).or_else(|error| if error.kind() == ErrorKind::DiskFull { Err(error) } else { Ok(()) })
     }
 
-    fn try_ahead(&mut self, entry: &Entry) -> Result<()> {
+    fn try_ahead(&mut self, entry: &Entered) -> Result<()> {
         let program = &self.program;
         let size = Size::new(program.regions.all(), 0, self.means.policy.small_below, program.notes.all(), &[]);
         let mut anything = [u64::from(!size.is_empty())];

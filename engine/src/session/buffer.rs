@@ -10,7 +10,7 @@ use super::{
     flaws::Attempted,
     inner::Inner,
     level::Level,
-    ranks::Entry,
+    ranks::Entered,
     restore::pour_together,
 };
 use crate::{
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// The revisions that can be read: `revision` alone, or all of them if none was asked for. Collective.
-    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Choices)> {
+    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entered, Choices)> {
         let entry = self.wait_in(call)?;
         self.open_later(&entry)?;
         let group = self.epoch.group.with(&entry);

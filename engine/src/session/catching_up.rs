@@ -8,7 +8,7 @@ use super::{
     inner::Inner,
     level::Level,
     looked::Looked,
-    ranks::Entry,
+    ranks::Entered,
     requests::Listener,
     telling::{Telling, whereabouts_of},
 };
@@ -25,7 +25,7 @@ impl Inner {
     }
 
     /// The same in a call that all ranks are in. An error leaves the levels for later still. Collective.
-    pub(super) fn open_later(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn open_later(&mut self, entry: &Entered) -> Result<()> {
         let Some(later) = &mut self.later else { return Ok(()) };
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
         let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));

@@ -3,14 +3,14 @@
 //! What must hold: where all ranks have agreed on the end, a job that goes on when ranks fail is told to have ended as long as
 //! one of its ranks is left.
 
-use super::{inner::Inner, ranks::Entry, report::Report};
+use super::{inner::Inner, ranks::Entered, report::Report};
 use crate::{config::Recovery, group::agree, status};
 use std::path::PathBuf;
 
 impl Inner {
     /// All ranks have agreed on the end, and rank 0 has told of it, or has failed before. `memory_goes`: what lies in memory
     /// is removed next. Collective where ranks may fail.
-    pub(super) fn end_is_told(&self, entry: &Entry, memory_goes: bool) {
+    pub(super) fn end_is_told(&self, entry: &Entered, memory_goes: bool) {
         if self.program.config.recovery != Recovery::Off && agree(self.epoch.group.with(entry), Ok(())).is_err() {
             self.tell_end_for_lost(memory_goes);
         }

@@ -11,7 +11,7 @@ use super::{
     inner::Inner,
     level::{Level, LevelKind},
     means::Means,
-    ranks::Entry,
+    ranks::Entered,
 };
 use crate::{
     capture::Size,
@@ -165,7 +165,7 @@ pub(super) fn swap_sizes(
     post: &mut Post,
     level: &Level,
     mine: &Size,
-    _: &Entry,
+    _: &Entered,
 ) -> Result<Vec<Size>> {
     let rank = group.rank();
     let (holder, wards) = (level.writers.of(rank), level.writers.shards_of(rank));

@@ -10,7 +10,7 @@ use crate::{
     group::host_name,
     printable::shortened,
     space::format::SavedEarly,
-    status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, StatusWriter},
+    status::{Completion, EVENTS_MAX, Event, Job, JournalEntry, Opening, Recovery, StatusWriter},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ const TEXTS_MAX: usize = 20;
 
 pub(super) struct Diary {
     directory: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     /// Something is noted that is not to wait for the end.
     is_urgent: bool,
     /// Of a session with one level, once there was something to write.
@@ -89,7 +89,7 @@ impl Diary {
             self.entries.remove(0);
         }
         self.is_urgent |= matches!(event, Event::Failed { .. } | Event::Recovered(_));
-        self.entries.push(Entry { unix_ns: unix_ns(), event });
+        self.entries.push(JournalEntry { unix_ns: unix_ns(), event });
     }
 
     /// From now on this has also what was noted `before`, in the session that this one goes on with.
@@ -105,7 +105,7 @@ impl Diary {
     }
 
     /// These were noted before all that is noted here.
-    pub(super) fn note_before(&mut self, earlier: Vec<Entry>) {
+    pub(super) fn note_before(&mut self, earlier: Vec<JournalEntry>) {
         let later = mem::take(&mut self.entries);
         self.entries = earlier.into_iter().chain(later).collect();
     }

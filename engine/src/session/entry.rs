@@ -11,7 +11,7 @@ use super::{
     flag::Alike,
     inner::Inner,
     level::{Level, LevelKind},
-    ranks::Entry,
+    ranks::Entered,
 };
 use crate::{
     error::{Error, Result, numbered},
@@ -29,7 +29,7 @@ pub(super) struct Arrival {
 }
 
 /// What the ranks have told each other.
-pub(super) struct Told {
+pub(super) struct AllTold {
     pub(super) all: Agreement,
     /// Whether the last revision has failed on the nearest level.
     pub(super) has_failed: bool,
@@ -112,7 +112,7 @@ impl Inner {
     }
 
     /// Makes the first all-reduce of a call. An error is the same on all ranks, or one of the group. Collective.
-    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
+    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entered, AllTold)> {
         let Arrival { call, previous } = arrival;
         let mut mine = Agreement { call: Alike::of(call as u64), ..mine };
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
@@ -138,7 +138,7 @@ impl Inner {
         self.levels.note_joint(rank);
         if !call.settles() {
             self.tell();
-            return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));
+            return Ok((entry, AllTold { all, has_failed: false, previous: Ok(()) }));
         }
         self.levels.keep_for_feeding(None);
         let nearest = self.levels.nearest_mut();
@@ -159,12 +159,12 @@ impl Inner {
             self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
         }
         self.tell();
-        Ok((entry, Told { all, has_failed, previous }))
+        Ok((entry, AllTold { all, has_failed, previous }))
     }
 
     /// Meets the other ranks in a call that has arrived, before it enters: an all-reduce that tells only whether all make
     /// the same call. Collective.
-    pub(super) fn meet(&mut self, call: Call) -> Result<Entry> {
+    pub(super) fn meet(&mut self, call: Call) -> Result<Entered> {
         let mine = Agreement { call: Alike::of(call as u64), ..Agreement::default() };
         let (_, entry) = self.epoch.group.meet(mine)?;
         entry.ok_or_else(|| self.tell_apart(call))
@@ -173,13 +173,13 @@ impl Inner {
     /// Waits for all levels, arrives and enters, for calls that have nothing to tell but whether this rank is `ready`:
     /// if one rank is not, all ranks get the same named error. An error of the last revision is told first, except by
     /// `restore`, which goes back behind that revision. Collective.
-    pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
+    pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entered> {
         let (entry, told) = self.enter_told(call, ready)?;
         told.map(|()| entry)
     }
 
     /// The same; what is told is apart from the entry, which a call has then all the same.
-    pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entry, Result<()>)> {
+    pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entered, Result<()>)> {
         self.enter_waiting(call, None, ready)
     }
 
@@ -189,7 +189,7 @@ impl Inner {
         call: Call,
         only: Option<LevelKind>,
         ready: Result<()>,
-    ) -> Result<(Entry, Result<()>)> {
+    ) -> Result<(Entered, Result<()>)> {
         let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.kind == kind);
         self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
@@ -264,7 +264,7 @@ fn who_called_what(names: &[String]) -> String {
     calls.iter().zip(verbs).map(text).collect::<Vec<_>>().join(", ")
 }
 
-impl Told {
+impl AllTold {
     /// What became of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }

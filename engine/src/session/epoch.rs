@@ -2,7 +2,7 @@
 
 use super::{
     copies::Post,
-    ranks::{Entry, Ranks},
+    ranks::{Entered, Ranks},
     road::Road,
 };
 use crate::{
@@ -40,7 +40,7 @@ impl Epoch {
     }
 
     /// Begins a new lineage: revisions from now on never mix with those saved before. Collective.
-    pub(super) fn renew(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn renew(&mut self, entry: &Entered) -> Result<()> {
         self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
         self.attempted = false;
         Ok(())

@@ -9,7 +9,7 @@ use super::{
     inner::Inner,
     level::{Level, Writers},
     looked::Looked,
-    ranks::Entry,
+    ranks::Entered,
 };
 use crate::{
     error::{ErrorKind, Result},
@@ -45,7 +45,7 @@ impl Inner {
     }
 
     /// Collective.
-    fn choose_holders(&mut self, entry: &Entry) -> Result<Handed> {
+    fn choose_holders(&mut self, entry: &Entered) -> Result<Handed> {
         let (group, lineage) = (self.epoch.group.with(entry), self.epoch.lineage);
         let holds = self.program.holds_copies;
         let hold = gather(group, &holds)?;

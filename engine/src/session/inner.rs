@@ -1,8 +1,8 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
 use super::{
-    changed::Changing, epoch::Epoch, later::Later, levels::Levels, means::Means, outward::Outward, plan::Whence,
-    program::Program, ranks::Entry, report::Report,
+    changed::Changing, epoch::Epoch, later::LaterLevels, levels::Levels, means::Means, outward::Outward, plan::Whence,
+    program::Program, ranks::Entered, report::Report,
 };
 use crate::{
     capture::{Allocated, OwnMemory, Region, check_name},
@@ -25,7 +25,7 @@ pub(super) struct Inner {
     pub(super) outward: Outward,
     pub(super) levels: Levels,
     /// The levels that are not open yet.
-    pub(super) later: Option<Later>,
+    pub(super) later: Option<LaterLevels>,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
     pub(super) whence: Whence,
@@ -127,7 +127,7 @@ impl Inner {
 
     /// Begins a new lineage in the spaces that are open: revisions from now on never mix with those that this job saved
     /// before. Collective.
-    pub(super) fn begin_lineage(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn begin_lineage(&mut self, entry: &Entered) -> Result<()> {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;
         let pool = self.means.pool.as_ref().map(PoolInMaking::pool);

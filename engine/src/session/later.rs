@@ -3,7 +3,7 @@
 
 use super::{level::LevelKind, places::NoteFile, plan::LevelPlan, remains::Remains};
 
-pub(super) struct Later {
+pub(super) struct LaterLevels {
     /// Of all levels of the session, the nearest first.
     pub(super) plans: Vec<LevelPlan>,
     /// The first that is opened later.
@@ -13,7 +13,7 @@ pub(super) struct Later {
     pub(super) remains: Remains,
 }
 
-impl Later {
+impl LaterLevels {
     /// Whether one of these levels is of this kind.
     pub(super) fn has(&self, kind: LevelKind) -> bool {
         self.plans[self.from..].iter().any(|plan| plan.kind == kind)

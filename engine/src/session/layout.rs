@@ -5,7 +5,7 @@ use super::{
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
     places,
-    ranks::Entry,
+    ranks::Entered,
     room::ShardSizes,
 };
 use crate::{
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 impl Level {
     /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
     /// and see each other's files; or, in the one that it mends, what ranks lack of it. Collective.
-    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
+    fn make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
         let written = self.writers.shards_of(group.rank());
@@ -92,7 +92,7 @@ impl Level {
     }
 
     /// The same; a layout that cannot be mended is left for a new one. Collective.
-    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<()> {
+    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entered, own: &Size) -> Result<()> {
         match self.make_layout(epoch, entry, own) {
             Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
                 self.leave_layout(epoch, entry, Ok(None))?;
@@ -329,7 +329,7 @@ impl Level {
     pub(super) fn leave_layout(
         &mut self,
         epoch: &Epoch,
-        entry: &Entry,
+        entry: &Entered,
         room: Result<Option<Vec<Allocation>>>,
     ) -> Result<()> {
         let group = epoch.group.with(entry);

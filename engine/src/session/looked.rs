@@ -15,7 +15,7 @@ use super::{
     plan::LevelPlan,
 };
 use crate::{
-    commit::{Complete, Ledger, Opened, RevisionKey},
+    commit::{Complete, Ledger, OpenedLedger, RevisionKey},
     config::{Config, DiskLost},
     device::{Access, Device},
     error::{Error, Result, numbered},
@@ -83,7 +83,7 @@ fn writing<'a>(told: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (u
 /// What this rank finds in the portions that it looks after.
 struct Scan {
     layouts: Vec<LayoutFile>,
-    opened: Vec<Opened>,
+    opened: Vec<OpenedLedger>,
     newest: Newest,
     sight: Sight,
 }
@@ -279,7 +279,7 @@ impl Looked {
         let holds = Holds::find(group, &layouts, &found.holdable())?;
         let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
         let written = writers.shards_of(group.rank());
-        for Opened { mut ledger, usable, .. } in opened {
+        for OpenedLedger { mut ledger, usable, .. } in opened {
             ledger.set_staying(holds.keys(), joint.clone());
             let in_newest = ledger.portion().layout_id() == newest.layout_id;
             if in_newest && usable {

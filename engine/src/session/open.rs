@@ -8,7 +8,7 @@ use super::{
     due::{Due, SignalFlag},
     epoch::{Epoch, next_lineage, same_id},
     inner::Inner,
-    later::Later,
+    later::LaterLevels,
     level::{Level, LevelKind},
     levels::Levels,
     looked::Looked,
@@ -67,7 +67,7 @@ struct Open {
     spares_left: u32,
     outward: Outward,
     levels: Levels,
-    later: Option<Later>,
+    later: Option<LaterLevels>,
     report: Option<Report>,
     recovering: Option<Recovery>,
     /// At which steps revisions were begun that the ranks may go back to.
@@ -169,7 +169,7 @@ impl Inner {
             // Should this opening fail, the next one needs them, too.
             let (kept, past) = (remains.kept.clone(), remains.past.clone());
             let remains = Remains { before: remains.before, kept, past, diary: None, holds_none: remains.holds_none };
-            later = Some(Later { plans, from: now, note: note.take(), remains });
+            later = Some(LaterLevels { plans, from: now, note: note.take(), remains });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);

@@ -1,6 +1,6 @@
 //! The ranks of a session, and what it takes to talk to them.
 //!
-//! What must hold: only an [`Entry`] gives access to the other ranks for a collective, and only the all-reduce in which
+//! What must hold: only an [`Entered`] gives access to the other ranks for a collective, and only the all-reduce in which
 //! all ranks have made the same call hands one out.
 
 use super::{agreement::Agreement, copies::Post};
@@ -10,11 +10,11 @@ use crate::{
 };
 use std::ops::Range;
 
-/// The ranks of the session. Who they are is known to all; talking to them takes an [`Entry`].
+/// The ranks of the session. Who they are is known to all; talking to them takes an [`Entered`].
 pub(super) struct Ranks(Box<dyn Group>);
 
 /// Proof that all ranks are in the same call.
-pub(super) struct Entry(());
+pub(super) struct Entered(());
 
 impl Ranks {
     pub(super) fn new(group: Box<dyn Group>) -> Ranks {
@@ -59,9 +59,9 @@ impl Ranks {
     }
 
     /// Meets the other ranks in the all-reduce of a call. The entry is there if all of them make the same one. Collective.
-    pub(super) fn meet(&self, mine: Agreement) -> Result<(Agreement, Option<Entry>)> {
+    pub(super) fn meet(&self, mine: Agreement) -> Result<(Agreement, Option<Entered>)> {
         let told = mine.reach(&*self.0)?;
-        Ok((told, told.call.is_so().then_some(Entry(()))))
+        Ok((told, told.call.is_so().then_some(Entered(()))))
     }
 
     /// The names of the calls that ranks have made which know that those are not the same: `mine` is this rank's.
@@ -71,7 +71,7 @@ impl Ranks {
     }
 
     /// All ranks, for collectives.
-    pub(super) fn with(&self, _: &Entry) -> &dyn Group {
+    pub(super) fn with(&self, _: &Entered) -> &dyn Group {
         &*self.0
     }
 

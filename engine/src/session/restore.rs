@@ -8,7 +8,7 @@ use super::{
     inner::Inner,
     level::Level,
     program::Program,
-    ranks::Entry,
+    ranks::Entered,
     reading::Reading,
     shards::Shards,
 };
@@ -162,7 +162,7 @@ impl Inner {
 
     /// Tries revisions until one came back whole, or `revision` alone: the newest alone while there are levels that are not open yet, which may
     /// have it if the open ones have not. Collective.
-    fn try_newest(&mut self, entry: &Entry, revision: Option<u64>) -> Result<Tried> {
+    fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
         let damaged = self.levels.pass_over(&mut found, &self.program.passed_over)?;

@@ -11,7 +11,7 @@ use super::{
     holds::Asked,
     level::{Level, lost_layout},
     levels::Levels,
-    ranks::Entry,
+    ranks::Entered,
 };
 use crate::{
     capture::Size,
@@ -111,7 +111,7 @@ impl Level {
     pub(super) fn agree_on_room(
         &mut self,
         epoch: &Epoch,
-        entry: &Entry,
+        entry: &Entered,
         room: Room,
         told: &LevelFacts,
         sizes: ShardSizes<'_>,
@@ -161,7 +161,7 @@ impl Level {
     pub(super) fn take_turn(
         &mut self,
         epoch: &Epoch,
-        entry: &Entry,
+        entry: &Entered,
         look: RoomSought,
         told: &LevelFacts,
         sizes: ShardSizes<'_>,
@@ -206,7 +206,7 @@ impl Level {
     pub(super) fn have_room_or_note(
         &mut self,
         epoch: &Epoch,
-        entry: &Entry,
+        entry: &Entered,
         sizes: ShardSizes<'_>,
     ) -> Result<Option<Vec<Allocation>>> {
         let found = self.have_room(epoch, entry, sizes);
@@ -216,7 +216,12 @@ impl Level {
 
 impl Level {
     /// Finds room for shards of these `sizes` outside of a checkpoint. An error is the same on all ranks. Collective.
-    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: ShardSizes<'_>) -> Result<Vec<Allocation>> {
+    pub(super) fn have_room(
+        &mut self,
+        epoch: &Epoch,
+        entry: &Entered,
+        sizes: ShardSizes<'_>,
+    ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let room = Room { found: self.allocate(sizes, &self.complete), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();

@@ -11,7 +11,7 @@ use super::{
     levels::Levels,
     means::Means,
     places,
-    ranks::Entry,
+    ranks::Entered,
     record::Record,
     report::Report,
     room::ShardSizes,
@@ -29,7 +29,7 @@ use crate::{
 
 impl Inner {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
-    pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
+    pub(super) fn wait_in(&mut self, call: Call) -> Result<Entered> {
         let ready = self.program.ready();
         self.enter_ready(call, ready)
     }
@@ -58,12 +58,12 @@ impl Inner {
 
     /// An error if farther levels did not save a revision since this was last asked: the same on all ranks. Collective
     /// if there is something to tell.
-    pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
+    pub(super) fn unsaved(&mut self, entry: &Entered) -> Result<()> {
         self.unsaved_on(entry, |_| true)
     }
 
     /// The same of the levels that are `asked` for.
-    fn unsaved_on(&mut self, entry: &Entry, asked: impl Fn(&Level) -> bool) -> Result<()> {
+    fn unsaved_on(&mut self, entry: &Entered, asked: impl Fn(&Level) -> bool) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let mut unsaved = Ok(());
         for level in self.levels.iter_mut().filter(|level| asked(level)) {
@@ -78,7 +78,7 @@ impl Inner {
 
     /// Remarks to the user what farther levels did not save, as the program has not waited to be told. Collective if
     /// there is something to tell.
-    pub(super) fn remark_unsaved(&mut self, entry: &Entry) {
+    pub(super) fn remark_unsaved(&mut self, entry: &Entered) {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
             let Some(mine) = level.unsaved.take() else { continue };
@@ -190,7 +190,7 @@ impl Inner {
     /// Where the memory of the nodes is not to outlive the job, what is newest there goes to the next level that takes it.
     /// Returns whether the memory may be removed: only if what is newest there, whole or in part, is safe elsewhere.
     /// Collective.
-    fn leave_memory(&mut self, entry: &Entry) -> Result<bool> {
+    fn leave_memory(&mut self, entry: &Entered) -> Result<bool> {
         let group = self.epoch.group.with(entry);
         let (nearest, farther) = self.levels.split();
         if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
@@ -240,7 +240,7 @@ impl Inner {
 
 impl Level {
     /// Saves `source` here, level number `index`, and waits for it. An error is the same on all ranks. Collective.
-    fn save_now(&mut self, epoch: &Epoch, entry: &Entry, means: &Means, index: usize, source: Source) -> Result<()> {
+    fn save_now(&mut self, epoch: &Epoch, entry: &Entered, means: &Means, index: usize, source: Source) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
         let allocation = self.have_room(epoch, entry, ShardSizes::of_owner(&size))?.swap_remove(0);

@@ -44,10 +44,10 @@ pub(super) struct Shards {
     pub(super) brought: BTreeSet<u32>,
     /// Of all shards, once the ranks have told each other: the same on all of them.
     pub(super) told: BTreeMap<u32, ShardItems>,
-    opened: BTreeMap<u32, Opened>,
+    opened: BTreeMap<u32, OpenShard>,
 }
 
-struct Opened {
+struct OpenShard {
     items: Vec<Item>,
     blocks: BlockReader,
     /// The item that was read last.
@@ -146,10 +146,12 @@ impl Shards {
             let (portion, entry) = self.lying.get(&shard).ok_or_else(|| not_here(shard))?;
             let manifest = portion.read_manifest(entry)?;
             let blocks = BlockReader::new(portion.clone(), &manifest);
-            self.opened.insert(shard, Opened { items: manifest.items, blocks, last: None });
+            self.opened.insert(shard, OpenShard { items: manifest.items, blocks, last: None });
         }
         let revision = self.of.as_ref().map_or(0, |(_, chosen)| chosen.complete.key.number);
-        let Some(Opened { items, blocks, last }) = self.opened.get_mut(&shard) else { unreachable!("it was opened") };
+        let Some(OpenShard { items, blocks, last }) = self.opened.get_mut(&shard) else {
+            unreachable!("it was opened")
+        };
         let stored = match last.take_if(|(last, _)| last == name) {
             Some(same) => same.1,
             None => {

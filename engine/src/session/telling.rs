@@ -15,8 +15,8 @@ use crate::{
     printable::{printable_path, shortened},
     space::format::Lineage,
     status::{
-        self, CopyStatus, Entry, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status, StatusWriter,
-        Told,
+        self, CopyStatus, Job, JournalEntry, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status,
+        StatusWriter, Told,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -214,7 +214,7 @@ impl Telling {
 
     /// Tells no more, as the session is opened anew, and returns what is to be told then, and what was noted for the journal
     /// and is not written.
-    pub(super) fn end(self) -> (Past, Vec<Entry>) {
+    pub(super) fn end(self) -> (Past, Vec<JournalEntry>) {
         (Past { before: Some(self.recoveries), since: Vec::new() }, self.writer.end())
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     document::Status,
-    journal::{Entry, Event, Journal, Pen},
+    journal::{Event, Journal, JournalEntry, Pen},
     writer::replace,
 };
 use crate::ground::unix_ns;
@@ -24,12 +24,12 @@ pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool)
             // Nothing depends on it but what people are told.
             let _ = replace(directory, &Status::bytes(&job, &told));
         }
-        let is_turn = |entry: &&Entry| matches!(entry.event, Event::Opened(_) | Event::Closed);
+        let is_turn = |entry: &&JournalEntry| matches!(entry.event, Event::Opened(_) | Event::Closed);
         if let Ok(Some(journal)) = Journal::read(directory)
             && let Some(Event::Opened(opening)) = journal.entries.iter().rev().find(is_turn).map(|entry| &entry.event)
             && opening.lineage <= lineage
         {
-            Pen::new(vec![directory.clone()]).write(&[Entry { unix_ns: unix_ns(), event: Event::Closed }]);
+            Pen::new(vec![directory.clone()]).write(&[JournalEntry { unix_ns: unix_ns(), event: Event::Closed }]);
         }
     }
 }
@@ -64,7 +64,7 @@ mod tests {
         let job = Job { ranks: 1, places, ..Job::default() };
         replace(folder.path(), &Status::bytes(&job, &told)).unwrap();
         let opening = Opening { lineage: 3, ranks: 1, ..Opening::default() };
-        Pen::new(directories.to_vec()).write(&[Entry { unix_ns: 5, event: Event::Opened(opening) }]);
+        Pen::new(directories.to_vec()).write(&[JournalEntry { unix_ns: 5, event: Event::Opened(opening) }]);
         let found = || (Status::read(folder.path()).unwrap().unwrap(), Journal::read(folder.path()).unwrap().unwrap());
 
         tell_end(&directories, 2, true);

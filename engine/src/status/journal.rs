@@ -35,7 +35,7 @@ const TEXTS_MAX: usize = 100;
 
 /// What happened, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// When it was written down, nanoseconds since 1970.
     pub unix_ns: u64,
     #[serde(flatten)]
@@ -104,7 +104,7 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Journal {
     /// The oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// So many lines say nothing that is known here: of a crash, or of a newer version.
     pub passed_over: usize,
 }
@@ -126,10 +126,10 @@ impl Journal {
     fn of(mut lines: impl BufRead) -> io::Result<Journal> {
         let (mut kept, mut passed_over, mut recovered) = (VecDeque::new(), 0, BTreeSet::new());
         while let Some(line) = next_line(&mut lines)? {
-            match Entry::parse(&line) {
+            match JournalEntry::parse(&line) {
                 // Rank 0 has failed after it wrote this down, and the one in its place did not know that it had.
-                Some(Entry { event: Event::Recovered(Recovery { lineage, .. }), .. }) if !recovered.insert(lineage) => {
-                }
+                Some(JournalEntry { event: Event::Recovered(Recovery { lineage, .. }), .. })
+                    if !recovered.insert(lineage) => {}
                 Some(entry) => {
                     if kept.len() == EVENTS_MAX + EVENTS_MORE {
                         kept.pop_front();
@@ -159,9 +159,9 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-impl Entry {
-    fn parse(line: &[u8]) -> Option<Entry> {
-        serde_json::from_slice(line).ok().filter(Entry::is_sound)
+impl JournalEntry {
+    fn parse(line: &[u8]) -> Option<JournalEntry> {
+        serde_json::from_slice(line).ok().filter(JournalEntry::is_sound)
     }
 
     pub(crate) fn line(&self) -> String {
@@ -243,8 +243,8 @@ impl Pen {
 
     /// Appends `entries`; not synced, as is the status. Where no directory takes them they are lost, and nobody is told but
     /// the program, which did not ask.
-    pub(super) fn write(&mut self, entries: &[Entry]) {
-        let lines: String = entries.iter().map(Entry::line).collect();
+    pub(super) fn write(&mut self, entries: &[JournalEntry]) {
+        let lines: String = entries.iter().map(JournalEntry::line).collect();
         let written = match &mut self.file {
             Some((_, file)) => file.write_all(lines.as_bytes()).is_ok(),
             None => self.open(&lines),
@@ -337,7 +337,7 @@ mod tests {
     use crate::status::{Recovery, Saved};
     use serde_json::{Value, json};
 
-    fn complete(revision: u64) -> Entry {
+    fn complete(revision: u64) -> JournalEntry {
         let phases = PhaseRecord { t1_unix_ns: 5, perceived_ns: 1, durable_ns: 3, ..PhaseRecord::default() };
         let completion = Completion {
             level: LevelKind::Memory,
@@ -350,10 +350,10 @@ mod tests {
             saved_early: Some(SavedEarly { dirty: 8, early: 5, saved: 6, wasted: 1, ..SavedEarly::default() }),
             put_off: 3,
         };
-        Entry { unix_ns: revision, event: Event::Complete(completion) }
+        JournalEntry { unix_ns: revision, event: Event::Complete(completion) }
     }
 
-    fn all() -> Vec<Entry> {
+    fn all() -> Vec<JournalEntry> {
         let opening = Opening {
             lineage: 2,
             ranks: 4,
@@ -384,7 +384,7 @@ mod tests {
             Event::Recovered(recovery),
             Event::Closed,
         ];
-        (1..).zip(events).map(|(unix_ns, event)| Entry { unix_ns, event }).collect()
+        (1..).zip(events).map(|(unix_ns, event)| JournalEntry { unix_ns, event }).collect()
     }
 
     #[test]
@@ -435,9 +435,9 @@ mod tests {
             (6, "/unix_ns", json!(u64::MAX)),
         ] {
             let mut line: Value = serde_json::from_str(&all()[index].line()).unwrap();
-            assert!(Entry::parse(line.to_string().as_bytes()).is_some());
+            assert!(JournalEntry::parse(line.to_string().as_bytes()).is_some());
             *line.pointer_mut(field).unwrap() = value;
-            assert!(Entry::parse(line.to_string().as_bytes()).is_none(), "{field}");
+            assert!(JournalEntry::parse(line.to_string().as_bytes()).is_none(), "{field}");
         }
         let hostile = [vec![b'['; LINE_BYTES_MAX * 2], b"\n\n{}\n\xff\n".to_vec(), complete(1).line().into_bytes()];
         let journal = Journal::of(&hostile.concat()[..]).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut pen = Pen::new(vec![folder.path().to_owned()]);
         let all = EVENTS_MAX + EVENTS_MORE + 10;
-        let entries: Vec<Entry> = (1..=all as u64).map(complete).collect();
+        let entries: Vec<JournalEntry> = (1..=all as u64).map(complete).collect();
         entries.chunks(1005).for_each(|entries| pen.write(entries));
         pen.write(&[complete(0)]);
         let journal = Journal::read(folder.path()).unwrap().unwrap();

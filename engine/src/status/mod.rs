@@ -21,7 +21,7 @@ pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
 pub(crate) use ended::tell_end;
 pub(crate) use journal::EVENTS_MAX;
-pub use journal::{Completion, Entry, Event, Journal, Opening};
+pub use journal::{Completion, Event, Journal, JournalEntry, Opening};
 pub use outlook::{Loss, Survivor};
 pub use recovery::{Parts, Recovery, Way};
 pub use saved::Saved;

@@ -2,7 +2,7 @@
 
 use super::{
     document::{Job, Status, Told},
-    journal::{EVENTS_MAX, Entry, Pen},
+    journal::{EVENTS_MAX, JournalEntry, Pen},
 };
 use crate::{
     error::Result,
@@ -43,7 +43,7 @@ struct Waiting {
     /// Who holds the copies from now on, of each level of the job.
     holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     over: bool,
 }
 
@@ -75,14 +75,14 @@ impl StatusWriter {
 
     /// Writes nothing more, but for what is being written now: somebody else does from now on. Returns what was noted and is not
     /// written.
-    pub(crate) fn end(self) -> Vec<Entry> {
+    pub(crate) fn end(self) -> Vec<JournalEntry> {
         let mut waiting = lock(&self.desk.waiting);
         waiting.told = None;
         std::mem::take(&mut waiting.entries)
     }
 
     /// Has `entries` written into the journal soon; more than it keeps are none that can wait.
-    pub(crate) fn note(&self, mut entries: Vec<Entry>) {
+    pub(crate) fn note(&self, mut entries: Vec<JournalEntry>) {
         let mut waiting = lock(&self.desk.waiting);
         waiting.entries.append(&mut entries);
         let more = waiting.entries.len().saturating_sub(EVENTS_MAX);
@@ -122,7 +122,7 @@ impl Desk {
     }
 
     /// What is to be written next; `None` at the end.
-    fn next(&self) -> Option<(Option<Told>, Vec<Entry>)> {
+    fn next(&self) -> Option<(Option<Told>, Vec<JournalEntry>)> {
         let mut waiting = lock(&self.waiting);
         while waiting.is_empty() && !waiting.over {
             waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -5,7 +5,7 @@ use super::{
     shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
-    commit::{Ledger, Opened, RevisionKey},
+    commit::{Ledger, OpenedLedger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     ground::unix_ns,
@@ -138,7 +138,7 @@ type Read<T> = std::result::Result<T, Vec<String>>;
 
 /// Reads a portion until damage found in it is sure to be damage. A portion that cannot be read is as good as damaged:
 /// the other portions are worth a look.
-fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<Opened>)> {
+fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<OpenedLedger>)> {
     let mut tries = 0;
     loop {
         tries += 1;

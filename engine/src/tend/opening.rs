@@ -1,7 +1,7 @@
 //! Opening a space for writing outside a job: with the same locks, and the same first root.
 
 use crate::{
-    commit::{Ledger, Opened, RevisionKey},
+    commit::{Ledger, OpenedLedger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::host_name,
@@ -36,13 +36,13 @@ pub(crate) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> 
 }
 
 /// Opens the ledgers of all portions of `files`.
-pub(crate) fn open_all(files: &[LayoutFile]) -> Result<Vec<Opened>> {
+pub(crate) fn open_all(files: &[LayoutFile]) -> Result<Vec<OpenedLedger>> {
     files.iter().flat_map(LayoutFile::portions).map(Ledger::open).collect()
 }
 
 /// A lineage that is newer than every one that was found.
-pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) -> Result<Lineage> {
-    let newest = |opened: &Opened| {
+pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a OpenedLedger>) -> Result<Lineage> {
+    let newest = |opened: &OpenedLedger| {
         let of_shards = opened.ledger.found().iter().map(|kept| kept.entry.lineage.number).max();
         of_shards.max(opened.lineage.map(|lineage| lineage.number)).unwrap_or(0)
     };

@@ -9,7 +9,7 @@ use super::{
     opening::{lineage_after, lock, open_all, see_free},
 };
 use crate::{
-    commit::{Ledger, Opened},
+    commit::{Ledger, OpenedLedger},
     device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
     error::{Error, Result},
     printable::printable,
@@ -305,7 +305,7 @@ fn make(
 }
 
 /// Whether files of the layout of `file` are missing, and no job has opened that layout.
-fn was_cut_off(file: &LayoutFile, before: &[LayoutFile], opened: &[Opened]) -> bool {
+fn was_cut_off(file: &LayoutFile, before: &[LayoutFile], opened: &[OpenedLedger]) -> bool {
     let id = file.header.layout_id;
     let of_layout = before.iter().filter(|other| other.header.layout_id == id);
     let portions: usize = of_layout.map(|other| other.header.portions.len()).sum();

@@ -38,10 +38,10 @@ const TRY: Duration = Duration::from_secs(5);
 struct Part {
     shard: u32,
     items: Vec<Item>,
-    files: Vec<Target>,
+    files: Vec<OutputFile>,
 }
 
-struct Target {
+struct OutputFile {
     name: PathBuf,
     head: Vec<u8>,
     /// Of what comes after the head.
@@ -153,7 +153,7 @@ fn make_whole(format: Format, parts: &mut [Part]) -> Result<(), Failure> {
         let (head, suffix) = head(format, element, &shape);
         for ((part, item), spread) in found.into_iter().zip(spreads) {
             let (head, shape, name) = (head.clone(), shape.clone(), PathBuf::from(format!("{name}.{suffix}")));
-            parts[part].files[item] = Target { name, head, bytes, element, shape, spread: Some(spread) };
+            parts[part].files[item] = OutputFile { name, head, bytes, element, shape, spread: Some(spread) };
         }
     }
     Ok(())
@@ -166,7 +166,7 @@ fn head(format: Format, element: ElementType, shape: &[u64]) -> (Vec<u8>, &'stat
     }
 }
 
-fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
+fn target(format: Format, shard: u32, item: &Item) -> Result<OutputFile, Failure> {
     // It comes from the space, and is about to become a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
     let (element, shape) = array::of(item);
@@ -176,11 +176,11 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
         (_, format) => head(format, element, &shape),
     };
     let name = PathBuf::from(format!("shard-{shard}/{}.{suffix}", item.name));
-    Ok(Target { name, head, bytes: item.bytes, element, shape, spread: None })
+    Ok(OutputFile { name, head, bytes: item.bytes, element, shape, spread: None })
 }
 
 /// The files of all `parts`, each once: with the first shard that it has something of.
-fn files(parts: &[Part]) -> impl Iterator<Item = (u32, &Target, &Item)> {
+fn files(parts: &[Part]) -> impl Iterator<Item = (u32, &OutputFile, &Item)> {
     let mut told = BTreeSet::new();
     let all = parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     all.filter(move |(_, file, _)| told.insert(&file.name))
@@ -243,7 +243,7 @@ fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
     }
     if wanted.space.json {
-        let file = |(shard, file, item): (u32, &Target, &Item)| ExportedFile {
+        let file = |(shard, file, item): (u32, &OutputFile, &Item)| ExportedFile {
             shard: file.spread.is_none().then_some(shard),
             item: item.name.clone(),
             file: file.name.to_string_lossy().into_owned(),

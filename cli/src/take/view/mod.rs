@@ -48,13 +48,13 @@ const WAIT: Duration = Duration::from_secs(10);
 const NOTE_SHORT: &str = "mainstay view";
 
 /// The file that is to be.
-struct Target {
+struct ViewFile {
     directory: PathBuf,
     name: PathBuf,
 }
 
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
-    let target = Target::of(&wanted.hdf5)?;
+    let target = ViewFile::of(&wanted.hdf5)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
     match revision::place_to_show(&wanted.space.path, wanted.revision)? {
         None => view_in(wanted, &target),
@@ -71,7 +71,7 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
 }
 
 /// Of the place that is named as the space.
-fn view_in(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
+fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure> {
     if wanted.dry_run {
         return would_view(wanted, target);
     }
@@ -103,7 +103,7 @@ fn view_in(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
 }
 
 /// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
-fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
+fn would_view(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure> {
     revision::read_in(&wanted.space.path, wanted.revision, |survey, revision| {
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
         let holds = !wanted.copy && !wanted.no_hold;
@@ -115,12 +115,12 @@ fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure
     })
 }
 
-impl Target {
-    fn of(path: &Path) -> Result<Target, Failure> {
+impl ViewFile {
+    fn of(path: &Path) -> Result<ViewFile, Failure> {
         let failed = |error: io::Error| Failure::refused(format!("{}: {error}", printable_path(path)));
         let whole = absolute(path).map_err(failed)?;
         match (whole.parent(), whole.file_name()) {
-            (Some(directory), Some(name)) => Ok(Target { directory: directory.to_owned(), name: name.into() }),
+            (Some(directory), Some(name)) => Ok(ViewFile { directory: directory.to_owned(), name: name.into() }),
             _ => Err(Failure::refused(format!("{} is no name for a file", printable_path(path)))),
         }
     }
@@ -139,7 +139,7 @@ impl Target {
 /// Holds what the file is to show; `None` if the job let it go before.
 fn take(
     wanted: &arguments::View,
-    target: &Target,
+    target: &ViewFile,
     survey: &SpaceSurvey,
     revision: &RevisionSurvey,
 ) -> Result<Option<(Hold, bool)>, Failure> {
@@ -165,7 +165,7 @@ fn or_without_hold(failure: Failure) -> Failure {
 /// Nobody needs what the file showed that is replaced. Whether anything was held for it.
 fn release_replaced(
     wanted: &arguments::View,
-    target: &Target,
+    target: &ViewFile,
     survey: &SpaceSurvey,
     hold: Option<&(Hold, bool)>,
 ) -> bool {
@@ -179,7 +179,7 @@ fn release_replaced(
 /// What the file shows; `None` if the job let the revision go meanwhile.
 fn write<'a>(
     wanted: &arguments::View,
-    target: &Target,
+    target: &ViewFile,
     survey: &SpaceSurvey,
     revision: &'a RevisionSurvey,
 ) -> Result<Option<Contents<'a>>, Failure> {
@@ -212,7 +212,7 @@ fn write<'a>(
 /// What the file calls each layout's file.
 fn names(
     wanted: &arguments::View,
-    target: &Target,
+    target: &ViewFile,
     contents: &Contents<'_>,
 ) -> Result<HashMap<PathBuf, String>, Failure> {
     let failed = |error| Failure::refused(format!("{}: {error}", printable_path(&target.directory)));

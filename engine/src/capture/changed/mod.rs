@@ -30,7 +30,7 @@ use std::{fmt::Debug, ops::Range};
 
 /// What was found written of memory that is watched, as addresses; all of it, where that is not certain.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct WrittenOf {
     pub(crate) watched: Range<usize>,
     pub(crate) written: Vec<Range<usize>>,
 }
@@ -52,7 +52,7 @@ pub(crate) trait Changes: Debug + Send {
     fn tick_at(&mut self, _region: &Region) {}
 
     /// What was found written since this was last asked.
-    fn told(&mut self) -> Vec<Told> {
+    fn told(&mut self) -> Vec<WrittenOf> {
         Vec::new()
     }
 

@@ -3,7 +3,7 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, ByHashes, Changes, Lies, PageTracker, Told};
+use super::{Base, ByHashes, Changes, Lies, PageTracker, WrittenOf};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
@@ -23,7 +23,7 @@ pub(crate) struct Written {
     /// What was found written between two checkpoints, by where what is watched begins; ascending.
     between: HashMap<usize, Vec<Range<usize>>>,
     /// What was found written and has not been told to whoever looks between checkpoints.
-    told: Vec<Told>,
+    told: Vec<WrittenOf>,
 }
 
 impl Written {
@@ -58,7 +58,7 @@ impl Written {
             written = vec![range.clone()];
         }
         if !written.is_empty() {
-            self.told.push(Told { watched: range.clone(), written });
+            self.told.push(WrittenOf { watched: range.clone(), written });
         }
         is_told
     }
@@ -127,7 +127,7 @@ impl Changes for Written {
         }
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    fn told(&mut self) -> Vec<WrittenOf> {
         std::mem::take(&mut self.told)
     }
 

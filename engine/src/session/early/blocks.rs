@@ -4,7 +4,7 @@
 //! lies at its address, whichever region that is.
 
 use crate::{
-    capture::{Told, page_bytes},
+    capture::{WrittenOf, page_bytes},
     predict::{Numbering, Page},
     space::format::BLOCK,
 };
@@ -48,8 +48,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Notes what was `told`.
-    pub(super) fn told(&mut self, told: &[Told]) {
-        for Told { watched, written } in told {
+    pub(super) fn told(&mut self, told: &[WrittenOf]) {
+        for WrittenOf { watched, written } in told {
             let count = watched.len() / BLOCK;
             for range in written {
                 let first = range.start.saturating_sub(watched.start) / BLOCK;

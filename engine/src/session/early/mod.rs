@@ -15,7 +15,7 @@ mod tests;
 mod turns;
 
 use crate::{
-    capture::{self, Changes, Region, Told},
+    capture::{self, Changes, Region, WrittenOf},
     commit::{Ledger, Need},
     config::{Config, Predictor as Wanted, Stagger},
     error::{Error, Result},
@@ -220,7 +220,7 @@ impl Early {
 
     /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
     /// that is nothing.
-    pub(super) fn end_interval(&self, told: &[Told], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
+    pub(super) fn end_interval(&self, told: &[WrittenOf], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
         let mut live = lock(&self.shared.live);
         if !live.has_begun {
             return None;
