@@ -128,8 +128,8 @@ impl Journal {
         while let Some(line) = next_line(&mut lines)? {
             match Entry::parse(&line) {
                 // Rank 0 has failed after it wrote this down, and the one in its place did not know that it had.
-                Some(Entry { event: Event::Recovered(Recovery { lineage, .. }), .. }) if !recovered.insert(lineage) => {
-                }
+                Some(Entry { event: Event::Recovered(Recovery { lineage, .. }), .. })
+                    if lineage > 0 && !recovered.insert(lineage) => {}
                 Some(entry) => {
                     if kept.len() == EVENTS_MAX + EVENTS_MORE {
                         kept.pop_front();
