@@ -231,6 +231,7 @@ impl Reader {
             revision: self.revision.key.number,
             shards: &self.saved,
             in_sight: (0..self.shard_count()).collect(),
+            at_hand: (0..self.shard_count()).collect(),
             contents: &BTreeMap::new(),
             rank: 0,
             ranks: 1,

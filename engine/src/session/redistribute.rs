@@ -69,6 +69,7 @@ impl Level {
             } else {
                 portions.keys().copied().collect()
             },
+            at_hand: portions.keys().copied().collect(),
             contents: &contents,
             rank: group.rank() as u32,
             ranks: group.size() as u32,

@@ -129,7 +129,7 @@ impl Journal {
             match JournalEntry::parse(&line) {
                 // Rank 0 has failed after it wrote this down, and the one in its place did not know that it had.
                 Some(JournalEntry { event: Event::Recovered(Recovery { lineage, .. }), .. })
-                    if !recovered.insert(lineage) => {}
+                    if lineage > 0 && !recovered.insert(lineage) => {}
                 Some(entry) => {
                     if kept.len() == EVENTS_MAX + EVENTS_MORE {
                         kept.pop_front();

@@ -46,8 +46,8 @@ fn note_back(directory: &Path, to: RevisionKey) -> Result<()> {
 }
 
 /// Like `rollback`, on devices.
-pub fn rollback_on<'a>(
-    places: &[(&'a dyn Device, Unseen<'_>)],
+pub fn rollback_on(
+    places: &[(&dyn Device, Unseen<'_>)],
     to: RevisionKey,
     progress: &dyn Fn(u64),
 ) -> Result<RolledBack> {

@@ -118,7 +118,10 @@ impl Place {
     /// Why all ranks are refused, who change nothing that was there.
     fn refused(&self, nodes: &[usize]) -> String {
         let before = self.files();
-        let refused = self.job(nodes, |_, session| Ok(drop(session)));
+        let refused = self.job(nodes, |_, session| {
+            drop(session);
+            Ok(())
+        });
         let told: Vec<String> = refused
             .into_iter()
             .map(|refused| {
@@ -294,7 +297,8 @@ fn fewer_ranks_start_where_all_shards_are_elsewhere() {
 fn after_a_rollback_or_a_prune_nothing_is_missed() {
     let place = Place::new();
     place.saves(&NODES, 1..6, true);
-    let tended = |what: &str, work: &dyn Fn(&[(&Path, Unseen<'_>)])| {
+    type Work<'a> = &'a dyn Fn(&[(&Path, Unseen<'_>)]);
+    let tended = |what: &str, work: Work<'_>| {
         let places = Places::of(&place.space());
         assert_eq!(places.all.len(), 5, "{what}: {places:?}");
         let gone_over = GoneOver::default();

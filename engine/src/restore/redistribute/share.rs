@@ -22,8 +22,10 @@ pub(crate) struct Sharing<'a> {
     pub(crate) revision: u64,
     /// All shards of the revision, by number.
     pub(crate) shards: &'a [SavedShard],
-    /// The shards whose bytes are in this rank's sight.
+    /// The shards whose bytes this rank can have.
     pub(crate) in_sight: BTreeSet<u32>,
+    /// Those of them that no other rank has to send.
+    pub(crate) at_hand: BTreeSet<u32>,
     /// Hashes of the items without a place, by shard and name; of those that all shards have.
     pub(crate) contents: &'a BTreeMap<(u32, String), Hash>,
     pub(crate) rank: u32,
@@ -189,8 +191,9 @@ impl<'s> Sharing<'s> {
             return Ok(());
         }
         // All shards have the same bytes: the one that is nearest will do.
-        let seen = candidates.iter().find(|(shard, _)| self.in_sight.contains(shard));
-        let (shard, item) = seen.ok_or_else(|| self.out_of_sight(candidates[0].0))?;
+        let one_of = |shards: &BTreeSet<u32>| candidates.iter().find(|(shard, _)| shards.contains(shard));
+        let nearest = one_of(&self.at_hand).or_else(|| one_of(&self.in_sight));
+        let (shard, item) = nearest.ok_or_else(|| self.out_of_sight(candidates[0].0))?;
         into.add(*shard, &item.name, region, Rows::whole(item.bytes));
         Ok(())
     }
