@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 
 import library
 import pytest
@@ -20,8 +21,9 @@ NOT_PIE = ("-fno-pie", "-no-pie")
 INSIDE = ("-lpthread", "-ldl", "-lm", "-lgcc_s")  # what libmainstay.a needs
 
 
-def comes_back(program, scratch, mpi):
+def comes_back(program, scratch, mpi, *settings):
     """It is killed between two checkpoints, started again, and ends as if nothing had happened; what the second said."""
+    run = partial(run_with, settings)
     status, calm = run(2, [program, scratch / "calm", STEPS], scratch, mpi=mpi)
     assert status == 0 and calm.startswith("from step 0\n"), calm
     status, killed = run(2, [program, scratch / "space", STEPS, DEATH], scratch, mpi=mpi)
@@ -32,6 +34,10 @@ def comes_back(program, scratch, mpi):
     assert re.search(r"^from step (10|15)$", again, re.M), again
     assert sums(again) == sums(calm) != []
     return again
+
+
+def run_with(settings, ranks, command, scratch, **more):
+    return run(ranks, ["env", *settings, *command] if settings else command, scratch, **more)
 
 
 def sums(said):
@@ -46,6 +52,16 @@ def test_variables_of_c_come_back(flags, scratch):
     shown = json.loads(subprocess.check_output([MAINSTAY, "show", "--json", scratch / "space"]))
     items = [item["name"] for item in shown["revision"]["shard_list"][0]["items"]]
     assert {"globals/addresses", "globals/data", "globals/bss", "heap", "named"} <= set(items), items
+
+
+@pytest.mark.parametrize("track", ["pages", "hashes"])
+def test_what_changed_of_them_is_saved_and_all_comes_back(track, scratch):
+    """What the second start restores is no first revision: it leads to older ones, and to pages that were not written since."""
+    settings = ["MAINSTAY_CAPTURE=incremental", f"MAINSTAY_TRACK={track}", "MAINSTAY_AUDIT=2"]
+    said = comes_back(build_c(["globals.c"], "globals"), scratch, OPENMPI, *settings)
+    assert said.splitlines()[-1] == "done" and "mainstay:" not in said, said
+    shown = json.loads(subprocess.check_output([MAINSTAY, "show", "--json", scratch / "space"]))
+    assert shown["revision"]["shard_list"][0]["profile"]["found_by"] == track, shown
 
 
 @pytest.mark.parametrize("flags", [(), NOT_PIE], ids=" ".join)

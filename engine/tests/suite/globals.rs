@@ -2,18 +2,25 @@
 //! what is Rust's counts as the engine's own. What programs in C and Fortran see of it is in tests/test_globals.py.
 #![expect(unsafe_code, reason = "variables that C could have")]
 
+use crate::incremental::written;
 use mainstay_engine::{
-    Config, ErrorKind, Reader, Region, Session,
+    Capture, Config, ErrorKind, Reader, Region, Session, Track,
     group::Solo,
     space::format::{ElementType, Item},
 };
 use std::{
     path::Path,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+    },
 };
 use tempfile::TempDir;
 
-const CELLS: usize = 3000;
+const CELLS: usize = 30_000;
+
+/// The variables are those of one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[unsafe(no_mangle)]
 static MAINSTAY_TEST_FIELD: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; CELLS];
@@ -39,9 +46,9 @@ fn set(step: u64) {
 }
 
 /// A session whose program has `heap`, and knows it by `handle`.
-fn open(space: &Path, heap: &mut [u64], handle: usize) -> Session {
-    let mut session =
-        Session::open(Box::new(Solo), space, Config { pool_bytes: Some(1 << 20), ..Config::default() }).unwrap();
+fn open(space: &Path, config: Config, heap: &mut [u64], handle: usize) -> Session {
+    let config = Config { pool_bytes: Some(1 << 20), ..config };
+    let mut session = Session::open(Box::new(Solo), space, config).unwrap();
     MAINSTAY_TEST_POINTER.store(heap.as_mut_ptr(), Relaxed);
     MAINSTAY_TEST_HANDLE.store(handle as u64, Relaxed);
     // SAFETY: the memory outlives the session, and nobody else uses it meanwhile.
@@ -55,9 +62,10 @@ fn open(space: &Path, heap: &mut [u64], handle: usize) -> Session {
 
 #[test]
 fn variables_come_back_and_pointers_point_to_this_run() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let space = TempDir::new().unwrap();
     let (mut first, mut second) = (vec![1_u64; 100], vec![2_u64; 100]);
-    let mut session = open(space.path(), &mut first, 0x7000_0000_1230);
+    let mut session = open(space.path(), Config::default(), &mut first, 0x7000_0000_1230);
     set(3);
     session.checkpoint().unwrap();
     session.note("mine", "of the program").unwrap();
@@ -65,7 +73,7 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     let revision = session.checkpoint().unwrap();
     session.close().unwrap();
 
-    let mut session = open(space.path(), &mut second, 0x7000_0000_4560);
+    let mut session = open(space.path(), Config::default(), &mut second, 0x7000_0000_4560);
     set(9);
     let restored = session.restore().unwrap().unwrap();
     assert_eq!(restored.revision, revision);
@@ -96,4 +104,73 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     };
     assert!(bytes("globals/bss") >= 8 * CELLS as u64 && bytes("globals/bss") < 16 * CELLS as u64, "{items:?}");
     assert!(bytes("globals/data") >= 8 && bytes("globals/addresses") == 8 * 3, "{items:?}");
+}
+
+/// What the pages of .bss and .data tell, or their hashes; the second revision leads to the first, and the next job to that
+/// which it has restored.
+#[test]
+fn what_changed_of_the_variables_is_written_and_all_comes_back() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for (capture, track) in [
+        (Capture::Incremental, Track::Auto),
+        (Capture::Incremental, Track::Hashes),
+        (Capture::IncrementalSnapshot, Track::Auto),
+    ] {
+        let space = TempDir::new_in("/dev/shm").unwrap();
+        let config = Config { capture, track, audit: 1, snapshot_bytes: Some(0), keep: 2, ..Config::default() };
+        let mut heap = vec![1_u64; 100];
+        let cell = |index: usize| &MAINSTAY_TEST_FIELD[index % CELLS];
+        let mut step = 3;
+        set(step);
+        for job in 0..3 {
+            let mut session = open(space.path(), config.clone(), &mut heap, 0x7000_0000_1230 + job);
+            let now: Vec<u64> = MAINSTAY_TEST_FIELD.iter().map(|value| value.load(Relaxed)).collect();
+            set(99);
+            if session.restore().unwrap().is_some() {
+                assert!(now.iter().zip(&MAINSTAY_TEST_FIELD).all(|(was, now)| now.load(Relaxed) == *was), "job {job}");
+                assert_eq!(MAINSTAY_TEST_BEGUN.load(Relaxed), step);
+                assert_eq!(MAINSTAY_TEST_POINTER.load(Relaxed), heap.as_mut_ptr());
+            } else {
+                set(step);
+            }
+            for round in 0..4 {
+                let number = session.checkpoint().unwrap();
+                session.wait().unwrap();
+                let bytes = written(space.path(), number);
+                // Room that is shared with all variables of this program, which are no more than these.
+                let is_first = job == 0 && round == 0;
+                assert!(is_first == (bytes > 8 * CELLS as u64), "{capture:?}, {track:?}: {bytes} bytes, round {round}");
+                // In one place, and in another variable.
+                step += 1;
+                cell(700 * step as usize).fetch_add(1, Relaxed);
+                MAINSTAY_TEST_BEGUN.store(step, Relaxed);
+            }
+            session.checkpoint().unwrap();
+            session.close().unwrap();
+        }
+    }
+}
+
+/// What is protected by a name of its own after the variables is one of them all the same: it has both names.
+#[test]
+fn a_variable_may_have_a_name_of_its_own_besides() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (space, mut heap) = (TempDir::new().unwrap(), vec![1_u64; 100]);
+    let field = || {
+        let at = MAINSTAY_TEST_FIELD.as_ptr().cast_mut().cast();
+        // SAFETY: the variables stay, and are those of this test alone.
+        unsafe { Region::array("field", at, ElementType::U64, &[CELLS as u64]) }.unwrap()
+    };
+    let mut session = open(space.path(), Config::default(), &mut heap, 0x7000_0000_1230);
+    session.protect(field()).unwrap();
+    set(5);
+    session.checkpoint().unwrap();
+    set(6);
+    session.restore().unwrap().unwrap();
+    assert!((0..).zip(&MAINSTAY_TEST_FIELD).all(|(cell, value)| value.load(Relaxed) == 5_000_000 + cell));
+    // Two names of its own it may not have.
+    // SAFETY: as above.
+    let again = unsafe { Region::new("again", MAINSTAY_TEST_FIELD.as_ptr().cast_mut().cast(), 8) }.unwrap();
+    assert!(session.protect(again).unwrap_err().to_string().contains("are of \"field\" already"));
+    session.close().unwrap();
 }
