@@ -18,6 +18,8 @@
 /* Together with others in a page, and of odd lengths. */
 static char odd_before[3] = "ab";
 static double one[CELLS], two[CELLS];
+/* Set once: what is saved incrementally leads to where it was saved first. */
+static double fixed[CELLS];
 static char odd_after[5] = "cdef";
 /* The compiler fills these in; they are swapped. */
 static double *now = one, *next = two;
@@ -90,6 +92,7 @@ static double sum(void) {
 int main(int argc, char **argv) {
   mainstay_restored found;
   long steps = atol(argv[2]), death = argc > 3 ? atol(argv[3]) : -1;
+  int i;
   double here, all;
   MPI_Init(&argc, &argv);
   MPI_Comm_dup(MPI_COMM_WORLD, &world);
@@ -111,6 +114,7 @@ int main(int argc, char **argv) {
   check(mainstay_restore(session, &found), "restore");
   if (rank == 0) printf("from step %ld\n", step), fflush(stdout);
 
+  for (i = 0; i < CELLS && !found.revision; i++) fixed[i] = 3.0 * i + rank;
   must(same == session, "the session");
   must(table[0].cells == one && table[1].cells == two && strcmp(table[1].name, "two") == 0, "the table");
   must(current != other && current[0] == step, "what follows pointers");
@@ -118,6 +122,7 @@ int main(int argc, char **argv) {
   must(file && fputs("still open", file) >= 0 && fclose(file) == 0, "the file");
   must(getenv("PATH") != NULL, "the environment");
   while (step < steps) {
+    for (i = 0; i < CELLS; i++) must(fixed[i] == 3.0 * i + rank, "what is set once");
     advance();
     if (step == death && rank == 1) raise(SIGKILL);
     if (step % EVERY == 0) check(mainstay_checkpoint(session, NULL), "checkpoint");
