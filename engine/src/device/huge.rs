@@ -7,8 +7,10 @@ use std::{fs::File, io, time::Duration};
 
 /// The most that is given at a time.
 const STEP_MAX: u64 = 64 << 20;
-/// The first huge pages that are asked for show how long they take. Fewer gain less than asking for them costs.
+/// The first huge pages that are asked for show how long they take.
 const STEP_LEAST: u64 = 8 << 20;
+/// Less memory than this gains less than asking costs: where many ranks make memory at once, each asks in turn.
+const LEAST_BYTES: u64 = 128 << 20;
 /// What asking for huge pages may take: the kernel waits for all processors,
 const ASKING_MAX: Duration = Duration::from_millis(4);
 /// and clears memory. Where memory lies in pieces, or others use the processors, huge pages take ten times as long as small
@@ -26,8 +28,9 @@ pub(crate) struct HugePages {
 }
 
 impl HugePages {
-    pub(crate) fn new() -> HugePages {
-        HugePages { step: STEP_LEAST, are_quick: true }
+    /// For a file that is given `bytes` bytes in all.
+    pub(crate) fn of(bytes: u64) -> HugePages {
+        HugePages { step: STEP_LEAST, are_quick: bytes >= LEAST_BYTES }
     }
 
     /// Gives `file`, which is mapped by `map` from its beginning on, the memory for bytes from `from` on, up to `to`; returns
@@ -52,7 +55,7 @@ impl HugePages {
 
 /// Gives the first `bytes` bytes of `file`, which `map` maps, their memory.
 pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64) -> io::Result<()> {
-    let (mut pages, mut given) = (HugePages::new(), 0);
+    let (mut pages, mut given) = (HugePages::of(bytes), 0);
     while given < bytes {
         given = pages.give(file, map, given, bytes)?;
     }
@@ -66,7 +69,7 @@ mod tests {
 
     #[test]
     fn all_of_a_file_has_its_memory_whatever_its_length() {
-        for bytes in [1, STEP_LEAST - 1, STEP_LEAST, STEP_LEAST + 4097, 2 * STEP_MAX + (3 << 20) + 5] {
+        for bytes in [1, STEP_LEAST, LEAST_BYTES - 1, LEAST_BYTES, LEAST_BYTES + (3 << 20) + 5] {
             let file = tempfile::tempfile_in("/dev/shm").unwrap();
             file.set_len(bytes).unwrap();
             give_all(&file, &Mapping::new(&file, bytes).unwrap(), bytes).unwrap();

@@ -196,7 +196,7 @@ impl Shared {
         if missing(to) > available {
             return Err(file::full(self.path(), missing(to), available));
         }
-        let (mut pages, mut at) = (HugePages::new(), from);
+        let (mut pages, mut at) = (HugePages::of(to - from), from);
         while at < to {
             match self.make_step(at, to, &mut pages) {
                 Ok(end) => {
