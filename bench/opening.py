@@ -73,7 +73,8 @@ def growth_rows(name, points, found):
     all-reduces grow by, from the first point on at which ranks share processors and wait for one another."""
     if name == "ranks":
         shared = [index for index, (ranks, *_) in enumerate(points) if ranks > os.cpu_count()]
-        points, found = ([of[index] for index in shared or range(len(points))] for of in (points, found))
+        shared = shared if len(shared) > 1 else range(len(points))
+        points, found = ([of[index] for index in shared] for of in (points, found))
     (first, *_), (last, *_) = points[0], points[-1]
     case = f"{name}, from {first} to {last}"
     grown = {metric: found[-1][metric] / found[0][metric] for metric in ("allreduces", "open", "restore")}

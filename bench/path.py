@@ -15,7 +15,7 @@ from harness import machine, mpi, rows
 HERE = Path(__file__).resolve().parent
 MIB = 2**20
 SHAPES = ((1, 1024), (4, 256))  # ranks, MiB a rank
-SMALL_RANKS, SMALL = (4, 16, 64), 4096  # and bytes a rank: what a checkpoint costs besides its bytes
+SMALL_RANKS, QUICK_RANKS, SMALL = (4, 16, 64), (4,), 4096  # bytes a rank: what a checkpoint costs besides its bytes
 REDUCES_MAX = 2  # so many bare all-reduces may a small checkpoint take
 FIRST_MAX = 0.5  # of the time that new files take may a checkpoint take that comes at once
 POOL_MIB = 64  # of the node
@@ -36,6 +36,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", type=int, default=QUICK_PART if quick else 1, help="all sizes are divided by this")
     parser.add_argument("--rounds", type=int, default=3 if quick else 9)
+    small_ranks = QUICK_RANKS if quick else SMALL_RANKS
+    parser.add_argument("--small-ranks", type=int, nargs="+", default=small_ranks, help="that save a few KiB each")
     parser.add_argument("--chunk-mib", type=int, default=4)
     parser.add_argument("--io-threads", type=int, default=0, help="of each rank; 0: as the library sees fit")
     parser.add_argument("--only", default="", help="only cases with this in their name")
@@ -61,7 +63,7 @@ def cases(o):
         yield f"{shape}, large pool", ranks, size, {"pool_bytes": ranks * holding(size, chunk), "chunk_bytes": chunk}
         yield f"{shape}, pool {small // MIB} MiB", ranks, size, {"pool_bytes": small, "chunk_bytes": chunk}
         yield f"{shape}, direct", ranks, size, {"direct": 1, "pool_bytes": small, "chunk_bytes": chunk}
-    for ranks in SMALL_RANKS:
+    for ranks in o.small_ranks:
         for way, settings in (("default settings", {}), ("direct", {"direct": 1})):
             yield f"{ranks} x {SMALL // 1024} KiB, {way}", ranks, SMALL, settings
 

@@ -131,8 +131,9 @@ def test_what_was_asked_of_the_path_has_a_target(path_rows):
         "4 x 4 MiB, pool 1 MiB": TARGETS - {"perceived"},
         "4 x 4 MiB, direct": {"memory", "memory_restart"},
         # As small as they are, what they take is a figure to look at.
-        "4 x 4 KiB, default settings": {"memory", "memory_restart"},
+        "4 x 4 KiB, default settings": {"memory", "memory_restart", "perceived_to_all_reduce"},
         "4 x 4 KiB, direct": {"memory", "memory_restart"},
+        "4 x 4 MiB, at once": {"perceived"},
         "4 x 4 MiB, Python": {"perceived_python", "durable_python"},
     }
 

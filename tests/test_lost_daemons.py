@@ -62,8 +62,8 @@ def test_a_daemon_is_lost(nodes, scratch, way):
     assert status == 0 and hashes(output) == calm, output
     why = "it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one"
     assert re.search(f"^mainstay: start 1 failed: exit status (0|137), .*; {why}$", output, re.M), output
-    # From memory alone, as nothing goes to the space; 4: ranks whose daemon is gone may save once more before they end.
-    assert re.search(rf"^mainstay: going on from revision [{'3' if way == 'node' else '34'}] \(lineage 1\) of ", output, re.M), output
+    # From memory alone, as nothing goes to the space; beyond 3: ranks whose daemon is gone may save a few times more before they end.
+    assert re.search(rf"^mainstay: going on from revision [{'3' if way == 'node' else '3-6'}] \(lineage 1\) of ", output, re.M), output
     assert "the job went on" not in output and "begins anew" not in output, output
     assert output.count("mainstay: start ") == 3, output
     assert ("mainstay: n3 takes the place of n2" in output) == (way == "node"), output

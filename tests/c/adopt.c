@@ -31,12 +31,14 @@ int main(int argc, char **argv)
     if (mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session) != MAINSTAY_OK) {
         fprintf(stderr, "adopt: %s\n", mainstay_error_message());
         MPI_Abort(MPI_COMM_WORLD, 3);
+        exit(3); /* MPICH comes back */
     }
     mainstay_protect(session, "step", &step, sizeof step);
     mainstay_protect(session, "field", field, sizeof field);
     if (mainstay_restore(session, NULL) != MAINSTAY_OK) {
         fprintf(stderr, "adopt: %s\n", mainstay_error_message());
         MPI_Abort(MPI_COMM_WORLD, 4);
+        exit(4);
     }
     if (rank == 0)
         printf("from step %lu\n", (unsigned long)step);

@@ -49,6 +49,7 @@ struct state {
   int plain[2][3] = {{1, 2, 3}, {4, 5, 6}};
   std::array<std::array<float, 2>, 3> grid = {{{1, 2}, {3, 4}, {5, 6}}};
   std::vector<double> vector = std::vector<double>(1000, 1.5);
+  std::vector<double> spanned = std::vector<double>(20, 2.5);
   std::vector<std::array<double, 3>> points = {{{1, 2, 3}}, {{4, 5, 6}}};
   std::vector<particle> particles = std::vector<particle>(5, particle{{7, 8, 9}, 2});
   std::vector<int> empty;
@@ -81,9 +82,9 @@ struct state {
     session.protect("block", block.get(), {4, 5});
     session.protect_bytes("text", text, sizeof text);
 #if __cplusplus >= 202002L
-    session.protect("span", std::span(vector).first(10));
+    session.protect("span", std::span(spanned).first(10));
 #else
-    session.protect("span", vector.data(), std::vector<std::size_t>{10});
+    session.protect("span", spanned.data(), std::vector<std::size_t>{10});
 #endif
   }
 };
@@ -135,7 +136,7 @@ static void come_back(const std::string &space, const std::string &output) {
   now.flag = false, now.i8 = 0, now.u8 = 0, now.i16 = 0, now.u16 = 0, now.i32 = 0, now.u32 = 0;
   now.i64 = 0, now.u64 = 0;
   now.f32 = 0, now.f64 = 0, now.c64 = 0, now.c128 = 0, now.byte = std::byte{0}, now.kind = phase::melt;
-  now.one = {}, now.grid = {}, now.plain[1][2] = 0, now.vector.assign(1000, 0), now.points.assign(2, {});
+  now.one = {}, now.grid = {}, now.plain[1][2] = 0, now.vector.assign(1000, 0), now.spanned.assign(20, 2.5), now.spanned[3] = 0, now.points.assign(2, {});
   now.text[0] = 0;
   now.particles.assign(5, particle{});
   now.protect(session);
@@ -149,7 +150,8 @@ static void come_back(const std::string &space, const std::string &output) {
   MUST(now.i32 == then.i32 && now.u32 == then.u32 && now.i64 == then.i64 && now.u64 == then.u64);
   MUST(now.f32 == then.f32 && now.f64 == then.f64 && now.c64 == then.c64 && now.c128 == then.c128);
   MUST(now.byte == then.byte && now.kind == then.kind && now.one.place[2] == 3 && now.one.charge == -1);
-  MUST(now.plain[1][2] == 6 && now.grid == then.grid && now.vector == then.vector && now.points == then.points);
+  MUST(now.plain[1][2] == 6 && now.grid == then.grid && now.vector == then.vector && now.spanned == then.spanned &&
+       now.points == then.points);
   MUST(now.particles[4].place[2] == 9 && now.particles[4].charge == 2);
   MUST(now.block[19] == 361 && now.text[0] == 'b');
   std::string written;

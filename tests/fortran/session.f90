@@ -37,7 +37,7 @@ program session_test
   integer(int8), target :: i8
   integer(int16), target :: i16(2)
   integer(int32), target :: i32(2, 3)
-  integer(int64), target :: i64(2, 3, 4)
+  integer(int64), target :: i64(2, 3, 4), longs(2, 3, 4)
   real(real32), target :: f32
   real(extended), target :: f80(2)
   complex(real32), target :: c64
@@ -73,7 +73,7 @@ contains
   subroutine fill(by)
     integer, intent(in) :: by
     integer :: i
-    i8 = int(by, int8); i16 = int(by, int16); i32 = by; i32(2, 1) = 21 * by; i64 = by; f32 = by / 2.0
+    i8 = int(by, int8); i16 = int(by, int16); i32 = by; i32(2, 1) = 21 * by; i64 = by; longs = by; f32 = by / 2.0
     f64 = by; f64(4, 1) = by / 3.0_real64; f80 = by / 3.0_extended; c64 = cmplx(by, -by); c128 = cmplx(-by, by, real64)
     flag = by == 1; flags = by == 1; words = merge("first ", "second", by == 1)
     points = [(point([1, 2, 3] * real(by, real64), i * by), i = 1, 4)]
@@ -98,7 +98,7 @@ contains
     call session%protect("empty", empty)
     call session%protect("deep", deep)
     call session%protect("view", view)
-    call session%protect("section", i64(:, :, 2:3))
+    call session%protect("section", longs(:, :, 2:3))
   end subroutine
 
   subroutine save_all()
@@ -158,7 +158,8 @@ contains
     call session%restore(revision, skipped, number=1_int64)
     call must(revision == 1 .and. skipped == 0, "restored")
     call must(session%report() == "", "the report")
-    call must(i8 == 1 .and. all(i16 == 1) .and. i32(2, 1) == 21 .and. i32(2, 3) == 1 .and. all(i64 == 1), "integers")
+    call must(i8 == 1 .and. all(i16 == 1) .and. i32(2, 1) == 21 .and. i32(2, 3) == 1 .and. all(i64 == 1) &
+      .and. all(longs(:, :, 2:3) == 1), "integers")
     call must(f32 == 0.5 .and. f64(4, 1) == 1 / 3.0_real64 .and. f64(0, -1) == 1, "reals")
     call must(all(f80 == 1 / 3.0_extended) .and. all(deep == 1) .and. all(view == 1), "more reals")
     call must(c64 == (1, -1) .and. all(c128 == (-1, 1)), "complex")

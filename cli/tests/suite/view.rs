@@ -16,6 +16,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     process::Command,
+    ptr,
     time::{Duration, Instant},
 };
 
@@ -157,12 +158,12 @@ fn an_array_called_like_the_shards_is_left_out() {
     let space = Space::new(1);
     space.run(|rank, session, state| {
         state.copy_from_slice(&field(rank, 1));
-        let mut cells = vec![rank as u64];
+        let mut cells = vec![rank as u64; NAMES.len()];
         let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
-        for name in NAMES {
+        for (name, cell) in NAMES.iter().zip(&mut cells) {
             // SAFETY: taken out again before the memory goes.
             let region = unsafe {
-                Region::placed(name, cells.as_mut_ptr().cast(), ElementType::U64, &[1], place.clone()).unwrap()
+                Region::placed(name, ptr::from_mut(cell).cast(), ElementType::U64, &[1], place.clone()).unwrap()
             };
             session.protect(region).unwrap();
         }

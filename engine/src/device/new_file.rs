@@ -54,21 +54,22 @@ impl NewFile {
     /// anything. A file that has its length is never made longer by a write.
     pub(super) fn set_aside(&self, file: &File, sets_aside: bool) -> io::Result<()> {
         within_limit(self.bytes)?;
-        if self.bytes > 0 {
-            file.set_len(self.bytes)?;
-        }
         match self.allocate {
             // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
-            Allocate::Blocks if is_memory(file) => match Mapping::new(file, self.bytes.max(1)) {
-                Ok(map) => give_all(file, &map, self.bytes),
-                Err(_) => allocate_at(file, 0, self.bytes),
-            },
-            Allocate::Blocks if sets_aside => self
-                .stretches
-                .iter()
-                .try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start)),
-            _ => Ok(()),
+            Allocate::Blocks if is_memory(file) && self.bytes > 0 => {
+                file.set_len(self.bytes)?;
+                match Mapping::new(file, self.bytes) {
+                    Ok(map) => give_all(file, &map, self.bytes)?,
+                    Err(_) => allocate_at(file, 0, self.bytes)?,
+                }
+            }
+            Allocate::Blocks if sets_aside => {
+                let mut stretches = self.stretches.iter();
+                stretches.try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
+            }
+            _ => {}
         }
+        if self.bytes > 0 { file.set_len(self.bytes) } else { Ok(()) }
     }
 }
 

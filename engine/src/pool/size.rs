@@ -32,7 +32,8 @@ impl Pool {
     pub(crate) fn wanted_bytes(&self) -> u64 {
         let shared = &*self.shared;
         match shared.constants.grows() {
-            true => shared.made().max(shared.aim(LOOK_AGAIN).target),
+            true if shared.needed() > 0 => shared.made().max(shared.aim(LOOK_AGAIN).target),
+            true => shared.made(),
             false => shared.constants.bytes(),
         }
     }

@@ -104,12 +104,13 @@ impl Means {
     pub(super) fn find_pool(&mut self, size: &Size, regions: &Regions) -> Result<()> {
         let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
         let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
+        let all = self.needs_all();
         match self.own_pool() {
             Some((pool, shards)) => {
                 // Streams, and the gaps in them, end in chunks of their own.
                 let ends = if size.announced > 0 { shards as u32 } else { 0 };
                 pool.pool().want(bytes.saturating_mul(shards), ends);
-                pool.get().map(drop)
+                pool.get(all).map(drop)
             }
             None => Ok(()),
         }
@@ -122,13 +123,19 @@ impl Means {
 
     /// Fits the pool after t1, when all ranks have said what they save. Local.
     pub(super) fn fit_pool(&mut self, facts: [u64; 2]) -> Result<()> {
+        let all = self.needs_all();
         match self.own_pool() {
             Some((pool, _)) => {
                 pool.pool().set_chunk(facts);
-                pool.fit()
+                pool.fit(all)
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether a checkpoint waits for all of its pool: what a snapshot copies later has its chunks before t2.
+    fn needs_all(&self) -> bool {
+        self.snapshots.is_some()
     }
 
     /// How many bytes of a region go through the pool: all of a small one, and with stage `node` only those behind the

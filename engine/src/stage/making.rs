@@ -2,7 +2,7 @@
 //! memory.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     ground::{Instant, spawn},
     pool::Pool,
 };
@@ -56,29 +56,28 @@ impl PoolInMaking {
         }
     }
 
-    /// The pool, with as much of its memory as lets all members go on, and without chunks that wrongly say they are this
-    /// member's. What is lacking comes while the program copies. After a failure the next call tries again.
-    pub(crate) fn get(&mut self) -> Result<&Pool> {
-        if let Some(thread) = self.begun.take_if(|thread| thread.is_finished()) {
-            thread.join().unwrap_or_else(|_| Err(panicked()))?;
-        }
-        self.make_beside()?;
+    /// The pool, with as much of its memory as lets all members go on, or `all` of it, and without chunks that wrongly say they
+    /// are this member's. What is lacking comes while the program copies. After a failure the next call tries again.
+    pub(crate) fn get(&mut self, all: bool) -> Result<&Pool> {
+        // What a thread failed at before is tried again, now that it is needed.
+        self.begun.take_if(|thread| thread.is_finished());
+        self.make(all)?;
         self.pool.repair();
         Ok(&self.pool)
     }
 
     /// Fits the pool at t1, once all members have said what they save.
-    pub(crate) fn fit(&mut self) -> Result<()> {
+    pub(crate) fn fit(&mut self, all: bool) -> Result<()> {
         self.pool.fit();
-        self.make_beside()
+        self.make(all)
     }
 
-    /// Has the least made that lets all members go on, and the rest by a thread beside the program.
-    fn make_beside(&mut self) -> Result<()> {
+    /// Has `all` made, or the least that lets all members go on, and the rest by a thread beside the program.
+    fn make(&mut self, all: bool) -> Result<()> {
         if !self.pool.is_made() {
             self.begin();
         }
-        if self.begun.is_some() { self.pool.make_least() } else { self.pool.make_memory() }
+        if self.begun.is_some() && !all { self.pool.make_least() } else { self.pool.make_memory() }
     }
 
     fn spawn(&mut self, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {
@@ -96,8 +95,4 @@ impl Drop for PoolInMaking {
             let _ = thread.join();
         }
     }
-}
-
-fn panicked() -> Error {
-    Error::Internal { what: "the thread that makes the pool panicked".to_owned() }
 }
