@@ -280,7 +280,8 @@ static void boxes(const std::string &space) {
        MAINSTAY_INVALID_ARGUMENT);
   std::vector<std::array<int, 2>> ghosts(4 * 5, {-1, -1});
   session.protect_within("within", ghosts.data(), {2, 3}, {4, 5}, {1, 1}, {2, 9}, {0, 6});
-  session.protect_within("free", ghosts.data(), {2, 3}, {4, 5}, {1, 1});
+  std::vector<std::array<int, 2>> loose(4 * 5, {-1, -1});
+  session.protect_within("free", loose.data(), {2, 3}, {4, 5}, {1, 1});
   MUST(thrown([&] { session.protect_within("odd", ghosts.data(), {2, 3}, {4, 5}, {3, 1}); }, "array in memory has 4") ==
        MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { session.protect_within("odd", ghosts.data(), {2, 3}, {4, 5}, {1}); }, "as many numbers") ==

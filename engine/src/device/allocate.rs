@@ -42,7 +42,7 @@ pub(crate) fn available(file: &fs::File) -> Option<u64> {
 /// the program with SIGXFSZ.
 pub(crate) fn within_limit(end: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
-    if end > limit { Err(too_large()) } else { Ok(()) }
+    if end > limit || i64::try_from(end).is_err() { Err(too_large()) } else { Ok(()) }
 }
 
 fn too_large() -> io::Error {
