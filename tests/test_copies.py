@@ -141,6 +141,7 @@ DAMAGES = {
 @pytest.mark.parametrize("copy", [False, True], ids=["own", "copy"])
 def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
     """A file that was cut to half was opened as if it were whole, and the next checkpoint failed there."""
+
     def files():
         level = nodes.copies_of("0") if copy else nodes.level_of("0")
         return sorted(level.glob("*.mainstay"))
@@ -151,12 +152,10 @@ def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
     nodes.lose("01")
     nodes.killed(PAIRS, 0, "computed", 3)
     DAMAGES[damage](files()[0], other)
-    name = files()[0].name
     assert nodes.killed(PAIRS, 1, "waited", 5).step == 2
     # Node 1 is lost: what node 0 has is all that is left.
     nodes.lose("1")
-    said = ends_well(nodes, PAIRS, 6, [5])
-    assert "WRONG" not in said.output, (name, said.output)
+    assert "WRONG" not in ends_well(nodes, PAIRS, 6, [5]).output
 
 
 # How ranks are told that nodes 0 and 1 are in one rack, and nodes 2 and 3 in another.
