@@ -4,6 +4,7 @@ What is compiled is compiled first, as that takes all processors. The tests in R
 most of which wait; what they print comes once those are through.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +24,8 @@ CARGO_TEST = ["cargo", "test", "--release", "--locked"]
 # As released: macros and what they stand on are compiled for that already.
 CLIPPY = ["cargo", "clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
-FAILURE = re.compile(r"^test (\S+)( - should panic)? \.\.\. FAILED")
+FAILURE = re.compile(r"test (\S+)( - should panic)? \.\.\. FAILED$")
+CRASH = re.compile(r"process didn't exit successfully: `([^` ]+).*\((signal: .*)\)$")
 
 
 def say(command):
@@ -49,12 +51,20 @@ def check(*command):
 def cargo_test():
     """Without `--workspace`: with the features of what was built before, of which nothing is compiled again."""
     command = [*CARGO_TEST, "--no-fail-fast"]
+    # What a test says is told at once: at the end, a crash of the process would have lost why tests before it failed.
     run = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        cwd=ROOT,
+        env=os.environ | {"RUST_TEST_NOCAPTURE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     )
     counts = [RESULT.match(line) for line in run.stdout.splitlines()]
     passed, failed = (sum(int(count[which]) for count in counts if count) for which in (1, 2))
-    FAILED.extend(found[1] for found in map(FAILURE.match, run.stdout.splitlines()) if found)
+    FAILED.extend(found[1] for found in map(FAILURE.search, run.stdout.splitlines()) if found)
+    FAILED.extend(": ".join(found.groups()) for found in map(CRASH.search, run.stdout.splitlines()) if found)
     return run.stdout, settle(passed, failed, run.returncode)
 
 
