@@ -77,7 +77,7 @@ pub enum Error {
     )]
     PoolRefused { path: String, why: String },
 
-    #[error("{doing} {path} failed: {source}; {}", advice(source))]
+    #[error("{doing} {path} failed: {source}; {}", advice(doing, source))]
     Io { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
@@ -346,7 +346,7 @@ fn too_large(limit: u64) -> &'static str {
     }
 }
 
-fn advice(source: &io::Error) -> &'static str {
+fn advice(doing: &str, source: &io::Error) -> &'static str {
     if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
         return "let the program have more files open (ulimit -n), or close some";
     }
@@ -354,6 +354,10 @@ fn advice(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => "choose a place that can be written",
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        // What is made with all that leads to it is lacking only where its file system takes no files of others.
+        io::ErrorKind::NotFound if doing.starts_with("making") => {
+            "nothing can be made there, as in /proc; choose a place on a file system that keeps files"
+        }
         _ => "check the device (the system's log may say more), then try again",
     }
 }
@@ -365,6 +369,13 @@ fn is_full(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_where_nothing_can_be_made_is_called_so() {
+        let told = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
+        assert!(told("making the directory").ends_with("a file system that keeps files"));
+        assert!(told("reading").ends_with("try again"));
+    }
 
     /// The limit of the file system was called one of the process, which had none.
     #[test]
