@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[command(group = ArgGroup::new("writer").args(["share", "bandwidth"]))]
 #[command(after_help = "\
 Examples:
-  mainstay oracle run.trace
+  mainstay oracle trace
   mainstay oracle run.trace --iterations 20 --bandwidth 30MB --processes 8
   mainstay oracle *.trace --iterations 5 --inside --share 0.1 --plot gains.svg
 
@@ -23,7 +23,7 @@ Exit codes:
   2  wrong usage, or not a trace
   4  refused: I/O error, no permission")]
 pub struct Oracle {
-    /// What was recorded: words of 64 bits, as the guide describes them
+    /// What was recorded: words of 64 bits, as the guide describes them; a directory stands for all NAME.trace in it
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// From one checkpoint to the next

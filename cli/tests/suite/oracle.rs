@@ -46,6 +46,23 @@ fn sweep(iterations: u64) -> Vec<Record> {
     [(MARK, 7, Vec::new())].into_iter().chain(steps).collect()
 }
 
+/// The directory that `mainstay trace` made stands for the traces in it, in the order of ranks.
+#[test]
+fn a_directory_stands_for_its_traces() {
+    let folder = TempDir::new().unwrap();
+    let empty = oracle(folder.path(), &[]);
+    assert!(empty.code == 2 && empty.err.contains("has no trace"), "{empty:?}");
+    let made = made(&folder, sweep(6));
+    for rank in [10, 9] {
+        fs::copy(&made, folder.path().join(format!("rank-{rank}.trace"))).unwrap();
+    }
+    fs::write(folder.path().join("rank-9.regions"), "x").unwrap();
+    let told = oracle(folder.path(), &["--json", "--iterations", "2"]).json();
+    let names: Vec<_> = told["traces"].as_array().unwrap().iter().map(|one| one["trace"].as_str().unwrap()).collect();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    assert_eq!(names, ["made.trace", "rank-9.trace", "rank-10.trace"].map(file));
+}
+
 #[test]
 fn auto_comes_near_the_oracle_on_recorded_programs() {
     let allowed = [

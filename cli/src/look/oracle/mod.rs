@@ -10,14 +10,22 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::predict::{Ends, Kind, Outcome, Reader, Replay, Speed};
-use std::{fs::File, io::BufReader, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, BufReader},
+    path::{Path, PathBuf},
+};
 
 const PAGE_BYTES: u64 = 4096;
 const BUFFER_BYTES: usize = 1 << 20;
 const SHARE: f64 = 0.25;
 
 pub fn oracle(wanted: &arguments::Oracle) -> Result<Exit, Failure> {
-    let traces = wanted.traces.iter().map(|path| replayed(wanted, path)).collect::<Result<_, _>>()?;
+    let mut files = Vec::new();
+    for given in &wanted.traces {
+        files.extend(files_of(given)?);
+    }
+    let traces = files.iter().map(|path| replayed(wanted, path)).collect::<Result<_, _>>()?;
     let replayed = Replayed { traces };
     if let Some(path) = &wanted.plot {
         plot::draw(&replayed, path)?;
@@ -27,6 +35,26 @@ pub fn oracle(wanted: &arguments::Oracle) -> Result<Exit, Failure> {
         false => output::text(&page(&replayed))?,
     }
     Ok(Exit::Good)
+}
+
+/// The traces of a directory, as `mainstay trace` makes them, or the one that was named.
+fn files_of(given: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !given.is_dir() {
+        return Ok(vec![given.to_owned()]);
+    }
+    let name = mainstay_engine::printable_path(given);
+    let failed = |e: io::Error| Failure::refused(format!("listing {name} failed: {e}"));
+    let entries = fs::read_dir(given).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
+    let is_trace = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "trace");
+    let mut files: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).filter(is_trace).collect();
+    if files.is_empty() {
+        return Err(Failure::usage(format!(
+            "{name} has no trace: give the directory that `mainstay trace` made, or a file"
+        )));
+    }
+    // By rank, not by the digits of its number.
+    files.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    Ok(files)
 }
 
 fn replayed(wanted: &arguments::Oracle, path: &Path) -> Result<Trace, Failure> {
