@@ -25,6 +25,9 @@ typedef struct mainstay_mpi_process {
   mainstay_process process;
 } mainstay_mpi_process;
 
+/* So long the world may take for what it does together once all of it has come. */
+enum { MAINSTAY_MPI_REGROUPING_S_MAX = 60 };
+
 /* The variable that tells a process that it was started to take a place in a job, and in which. */
 #define MAINSTAY_MPI_MARK "MAINSTAY_RUN_REPLACES"
 
@@ -308,10 +311,21 @@ MAINSTAY_SHIM void mainstay_mpi_unhush(MPI_Comm comm, MPI_Errhandler *theirs) {
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
+static const char mainstay_mpi_regrouping[] = "making a communicator without the ranks that have failed";
+
+/* A communicator of those of `comm` that have not failed. All are there by then, and it takes milliseconds; a rank that is deaf
+ * (see mainstay_mpi_ears) would have the others wait in it for ever. */
+MAINSTAY_SHIM int mainstay_mpi_shrunk(MPI_Comm comm, MPI_Comm *left) {
+  mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_regrouping);
+  const int code = MPIX_Comm_shrink(comm, left);
+  mainstay_process_unwatch(watch);
+  return code;
+}
+
 /* A world of those of the old one that have not failed, in its place, which all of them have. */
 MAINSTAY_SHIM int mainstay_mpi_shrink_world(mainstay_mpi_job *job) {
   MPI_Comm left, before = job->world;
-  const int code = MPIX_Comm_shrink(before, &left);
+  const int code = mainstay_mpi_shrunk(before, &left);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
   job->world = left;
@@ -515,12 +529,17 @@ MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
 
 MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *next);
 
+static const char mainstay_mpi_dividing[] = "making a communicator of the ranks that work";
+
 /* A communicator of the workers, in the order of their places; of no spare. Of all, or of none. */
 MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
   const int64_t place = job->processes[job->rank].place;
   /* Out of the world and not of one another: see mainstay_mpi_leave_out. */
+  mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_dividing);
   const int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, made);
-  const int agreed = mainstay_mpi_agreed(job, code);
+  int agreed;
+  mainstay_process_unwatch(watch);
+  agreed = mainstay_mpi_agreed(job, code);
   if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left anything there */
   if (agreed != MPI_SUCCESS) mainstay_mpi_free(made);
   return agreed;
@@ -705,7 +724,7 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
       if (code == MPI_SUCCESS) MPI_Comm_free(&job->world);
       job->world = MPI_COMM_NULL;
       if (!asked) return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
-      code = MPIX_Comm_shrink(comm, &job->world);
+      code = mainstay_mpi_shrunk(comm, &job->world);
       if (code != MPI_SUCCESS) return code;
       MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
       mainstay_mpi_all(job, 1);
