@@ -112,6 +112,14 @@ def test_two_are_lost_at_once(recovering, how):
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
+@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(recovering, how):
+    """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
+    giving that rank memory back. All then waited in the vote for ever, awake."""
+    said = recovering.goes_on("kill:1@step,4", "deaf:2@recovery", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=3, **how)
+    assert re.search(r"^mainstay: process \d+ hears no other rank any more", said.output, re.M), said.output
+
+
 @BOTH
 @pytest.mark.parametrize("memory", ["auto", "off"])
 def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):

@@ -25,6 +25,9 @@ typedef struct mainstay_mpi_process {
   mainstay_process process;
 } mainstay_mpi_process;
 
+/* So long the world may take for what it does together once all of it has come. */
+enum { MAINSTAY_MPI_REGROUPING_S_MAX = 60 };
+
 /* The variable that tells a process that it was started to take a place in a job, and in which. */
 #define MAINSTAY_MPI_MARK "MAINSTAY_RUN_REPLACES"
 
@@ -59,6 +62,7 @@ typedef struct mainstay_mpi_program {
   int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
+  double patience_s;       /* so long a rank waits before it asks whether it is heard, and for the answer; 0: as ever */
 } mainstay_mpi_program;
 __attribute__((weak)) mainstay_mpi_program mainstay_mpi_here;
 
@@ -125,12 +129,70 @@ MAINSTAY_SHIM int mainstay_mpi_hears(MPI_Comm world, int number, int *outcome) {
   return 0;
 }
 
+/* Ranks that hear nothing. In Open MPI 5.0.11 a rank that is killed in the instant in which it gives another one a fragment of
+ * shared memory back leaves that one deaf: what is sent to it in the same way, agreements too, never comes to it, and all wait
+ * for ever. So those that wait for long ask each other, by a message that goes this way; who asks, and does not answer, is deaf. */
+enum { MAINSTAY_MPI_ASKS = 0x10000, MAINSTAY_MPI_ANSWERS = 0x20000, /* beside the number of the agreement: the tags */
+       MAINSTAY_MPI_QUESTION = 2048 /* bytes: more than Open MPI sends in any other way */ };
+
+typedef struct mainstay_mpi_ears {
+  double asked;      /* when this rank has asked all others; 0: not yet */
+  double *came;      /* by rank: when its question came; 0: it did not */
+  char *is_answered; /* by rank: it has answered */
+} mainstay_mpi_ears;
+
+/* Ends a process that hears nothing, if it is on this machine, and says so. */
+MAINSTAY_SHIM void mainstay_mpi_end_deaf(const mainstay_mpi_job *job, int rank) {
+  if (job->processes[rank].process.host != job->processes[job->rank].process.host) return;
+  fprintf(stderr, "mainstay: process %llu hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, "
+                  "and counts as failed\n", (unsigned long long)job->processes[rank].process.pid);
+  mainstay_process_end(&job->processes[rank].process);
+}
+
+/* Answers those that ask, asks, and ends those that do not answer. Never waits. */
+MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double since, mainstay_mpi_ears *ears) {
+  static const char question[MAINSTAY_MPI_QUESTION] = {0};
+  const double now = MPI_Wtime(), patience_s = mainstay_mpi_here.patience_s > 0 ? mainstay_mpi_here.patience_s : 15;
+  char heard[MAINSTAY_MPI_QUESTION];
+  int size = 0, rank, is_told;
+  MPI_Request request;
+  MPI_Comm_size(job->world, &size);
+  if (!job->processes || size != job->size) return; /* who is who is not known now */
+  if (!ears->came) ears->came = (double *)calloc((size_t)size, sizeof *ears->came);
+  if (!ears->is_answered) ears->is_answered = (char *)calloc((size_t)size, 1);
+  if (!ears->came || !ears->is_answered) return;
+  for (rank = 0; rank < size; rank++) {
+    if (rank == job->rank) continue;
+    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ASKS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
+        MPI_Recv(heard, sizeof heard, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+      ears->came[rank] = now;
+      if (MPI_Isend(question, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world, &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+    }
+    if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ANSWERS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
+        MPI_Recv(heard, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+      ears->is_answered[rank] = 1;
+    if (ears->asked > 0 && now - ears->asked > patience_s && ears->came[rank] > 0 && now - ears->came[rank] > patience_s &&
+        !ears->is_answered[rank]) {
+      mainstay_mpi_end_deaf(job, rank);
+      ears->is_answered[rank] = 1;
+    }
+  }
+  if (ears->asked > 0 || now - since < patience_s) return;
+  ears->asked = now;
+  for (rank = 0; rank < size; rank++)
+    if (rank != job->rank && MPI_Isend(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world,
+                                       &request) == MPI_SUCCESS)
+      MPI_Request_free(&request);
+}
+
 /* All that live in the world have `flag` become what all of these have in common, bit by bit. An error, of all, tells that
  * ranks are lost, and `flag` counts; MAINSTAY_MPI_NOT_YET: some have not come within `limit_s`. */
 MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pause_s_max, double limit_s) {
   const double listen_s = 0.5, since = MPI_Wtime();
   const int number = job->agreements++ & 0x7fff; /* a tag, of which MPI has as many */
-  int *lent = (int *)malloc(sizeof *lent), code;
+  int *lent = (int *)malloc(sizeof *lent), code, is_over = 0;
+  mainstay_mpi_ears ears = {0, NULL, NULL};
   MPI_Request request;
   if (lent) *lent = *flag;
   *flag = 0;
@@ -140,11 +202,18 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
     const double left_s = limit_s - (MPI_Wtime() - since);
     const int is_last = limit_s >= 0 && left_s < listen_s;
     code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, !is_last ? listen_s : left_s > 0 ? left_s : 0);
-    if (code != MAINSTAY_MPI_NOT_YET) break;
-    /* What was lent stays MPI's. */
-    if (mainstay_mpi_hears(job->world, number, flag)) return MPI_ERR_OTHER;
-    if (is_last) return code;
+    is_over = code != MAINSTAY_MPI_NOT_YET;
+    if (is_over) break;
+    if (mainstay_mpi_hears(job->world, number, flag)) {
+      code = MPI_ERR_OTHER;
+      break;
+    }
+    if (is_last) break;
+    mainstay_mpi_listen(job, number, since, &ears);
   }
+  free(ears.came);
+  free(ears.is_answered);
+  if (!is_over) return code; /* what was lent stays MPI's */
   *flag = *lent;
   if (code == MPI_SUCCESS) free(lent);
   else mainstay_mpi_tell(job->world, number, lent); /* which is lent again */
@@ -242,10 +311,21 @@ MAINSTAY_SHIM void mainstay_mpi_unhush(MPI_Comm comm, MPI_Errhandler *theirs) {
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
+static const char mainstay_mpi_regrouping[] = "making a communicator without the ranks that have failed";
+
+/* A communicator of those of `comm` that have not failed. All are there by then, and it takes milliseconds; a rank that is deaf
+ * (see mainstay_mpi_ears) would have the others wait in it for ever. */
+MAINSTAY_SHIM int mainstay_mpi_shrunk(MPI_Comm comm, MPI_Comm *left) {
+  mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_regrouping);
+  const int code = MPIX_Comm_shrink(comm, left);
+  mainstay_process_unwatch(watch);
+  return code;
+}
+
 /* A world of those of the old one that have not failed, in its place, which all of them have. */
 MAINSTAY_SHIM int mainstay_mpi_shrink_world(mainstay_mpi_job *job) {
   MPI_Comm left, before = job->world;
-  const int code = MPIX_Comm_shrink(before, &left);
+  const int code = mainstay_mpi_shrunk(before, &left);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
   job->world = left;
@@ -449,12 +529,17 @@ MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
 
 MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *next);
 
+static const char mainstay_mpi_dividing[] = "making a communicator of the ranks that work";
+
 /* A communicator of the workers, in the order of their places; of no spare. Of all, or of none. */
 MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
   const int64_t place = job->processes[job->rank].place;
   /* Out of the world and not of one another: see mainstay_mpi_leave_out. */
+  mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_dividing);
   const int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, made);
-  const int agreed = mainstay_mpi_agreed(job, code);
+  int agreed;
+  mainstay_process_unwatch(watch);
+  agreed = mainstay_mpi_agreed(job, code);
   if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left anything there */
   if (agreed != MPI_SUCCESS) mainstay_mpi_free(made);
   return agreed;
@@ -639,7 +724,7 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
       if (code == MPI_SUCCESS) MPI_Comm_free(&job->world);
       job->world = MPI_COMM_NULL;
       if (!asked) return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
-      code = MPIX_Comm_shrink(comm, &job->world);
+      code = mainstay_mpi_shrunk(comm, &job->world);
       if (code != MPI_SUCCESS) return code;
       MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
       mainstay_mpi_all(job, 1);

@@ -8,7 +8,8 @@
  * $NODES and goes with it. The result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
  *
  * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
- * lives: by `fault` one of its messages fails, by `pipe` it writes to where nobody reads any more, as MPI does. RANK is its
+ * lives: by `fault` one of its messages fails, by `pipe` it writes to where nobody reads any more, as MPI does, by `deaf` it
+ * hears no agreement any more, nor any question. RANK is its
  * number among the workers (before the opening, in MPI_COMM_WORLD). It dies when it comes for the first time to a
  *   start       before the opening
  *   layout      in the callback, or at the beginning of the loop
@@ -40,6 +41,7 @@ static char memory[PATH_MAX_HERE]; /* of this node */
 static const char *way_now;
 static MPI_Comm workers_now = MPI_COMM_NULL;
 static long calls_left; /* until this process dies; 0: it does not */
+static int is_deaf;
 
 /* How a process dies */
 
@@ -119,6 +121,25 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
     return PMPI_Comm_dup(comm, made);
 }
 
+#ifdef OMPI_MAJOR_VERSION
+/* What Open MPI does to a rank if another is killed in the midst of giving it memory back. */
+int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request)
+{
+    static int never;
+    if (is_deaf)
+        return PMPI_Irecv(&never, 1, MPI_INT, 0, 1, MPI_COMM_SELF, request);
+    return PMPIX_Comm_iagree(comm, flag, request);
+}
+
+int MPI_Iprobe(int from, int tag, MPI_Comm comm, int *is_told, MPI_Status *status)
+{
+    const int code = PMPI_Iprobe(from, tag, comm, is_told, status);
+    if (is_deaf && from != MPI_ANY_SOURCE)
+        *is_told = 0;
+    return code;
+}
+#endif
+
 static void write_to_nobody(void)
 {
     int ends[2];
@@ -177,6 +198,9 @@ static void moment(const char *name, long rank, uint64_t step)
             MPI_Send(NULL, 0, MPI_BYTE, 1 << 20, 0, workers_now); /* to no rank */
         } else if (strcmp(d->way, "pipe") == 0) {
             write_to_nobody();
+        } else if (strcmp(d->way, "deaf") == 0) {
+            nftw(memory, removed, 16, FTW_DEPTH | FTW_PHYS); /* it is as good as dead */
+            is_deaf = 1;
         } else if (d->calls) {
             calls_left = d->calls;
         } else if (d->after_us) {
@@ -397,6 +421,8 @@ int main(int argc, char **argv)
     r.is_whole = strcmp(argv[4], "whole") == 0;
     r.is_mixed = strcmp(argv[4], "mixed") == 0;
     take_deaths(argc - 5, argv + 5);
+    if (getenv("PATIENCE_S"))
+        mainstay_mpi_here.patience_s = atof(getenv("PATIENCE_S"));
     make_node(rank);
     if (!getenv("MAINSTAY_RUN_REPLACES"))
         moment("start", rank, 0);

@@ -75,7 +75,7 @@ impl Inner {
                 match letter {
                     Letter::Length(length) => post.receive(group, ward, room_for(length, ward)?)?,
                     Letter::Word(bytes) => match word(&bytes)? {
-                        CopyWord::Size(_) => return Err(out_of_turn(ward)),
+                        CopyWord::Size(_) | CopyWord::Parts(_) => return Err(out_of_turn(ward)),
                         CopyWord::Shard(announced) => {
                             let index = announced.level;
                             let (held, key) = held_in(levels.iter_mut().nth(index), ward)?;

@@ -1,35 +1,32 @@
 //! Reading a shard that its rank does not see, or that is damaged where the rank sees it: another rank that has it sends
-//! it, and it is read from memory as from any level.
+//! it, or what is needed of it, and it is read from memory as from any level.
 //!
 //! What must hold: all ranks choose alike who sends what; nothing is read that was not verified on this rank.
 
 use super::{
+    brought::{Beside, WantedShards},
     chosen::Chosen,
-    copies::{CopyWord, HeldShard, Letter, Post, announce, out_of_turn, room_for, word},
+    copies::Post,
+    exchange::{Came, Lying, Want, exchange, here},
     flaws::{Attempted, Flaws, split_flaws},
     levels::Levels,
 };
 use crate::{
-    commit::{Complete, Kept},
-    error::{Error, Failure, Result},
-    feed::{Source, finish_now},
-    ground::{lock, pause},
+    commit::Complete,
+    error::{Error, Result},
+    ground::lock,
     group::{Group, agree, gather},
-    restore::pour,
+    restore::{WantedItem, pour},
     space::Portion,
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-/// A shard, and where it lies.
-type Lying = (Portion, Arc<Kept>);
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a rank has a shard: on one of the levels, or on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Spot {
+    /// The number of the level and its copies, the nearest first.
+    family: usize,
     level: usize,
     rank: usize,
     layout: [u8; 16],
@@ -53,9 +50,14 @@ pub(super) struct Search {
     candidate: Complete,
     /// For each shard the spots, the best first.
     spots: Vec<Vec<Spot>>,
-    /// How many spots of each shard were tried in vain.
-    vain: Vec<usize>,
+    /// The spots of each shard that were tried in vain.
+    vain: Vec<BTreeSet<usize>>,
+    /// From which of its spots this rank has a shard, of those that it has got whole.
+    got: BTreeMap<usize, usize>,
 }
+
+/// What is wrong with a shard in one of its spots.
+type ToldFlaws = (usize, usize, Flaws);
 
 impl Search {
     /// Asks all ranks where they have shards of what was `chosen`. Collective.
@@ -70,29 +72,36 @@ impl Search {
                 mine.extend(kept.map(|kept| Lies { shard: kept.entry.shard, level, layout, leader }));
             });
         }
+        let families = levels.families();
+        let family_of = |level: usize| families.iter().position(|family| family.contains(&level));
         let mut spots = vec![Vec::new(); candidate.shards as usize];
         for (rank, told) in gather(group, &mine)?.into_iter().enumerate() {
             for Lies { shard, level, layout, leader } in told {
-                let known = chosen.on.contains(&level);
-                if let Some(spots) = spots.get_mut(shard as usize).filter(|_| known) {
-                    spots.push(Spot { level, rank, layout, leader });
+                let family = family_of(level).filter(|_| chosen.on.contains(&level));
+                if let (Some(spots), Some(family)) = (spots.get_mut(shard as usize), family) {
+                    spots.push(Spot { family, level, rank, layout, leader });
                 }
             }
         }
-        let families = levels.families();
-        let family = |level: usize| families.iter().position(|family| family.contains(&level));
         let is_same = candidate.shards as usize == group.size();
         for (shard, spots) in spots.iter_mut().enumerate() {
             // The nearest level first; and there, what its rank sees needs no message.
-            spots.sort_by_key(|spot| (family(spot.level), is_same && spot.rank != shard, spot.level, spot.rank));
+            spots.sort_by_key(|spot| (spot.family, is_same && spot.rank != shard, spot.level, spot.rank));
             spots.dedup_by_key(|spot| (spot.level, spot.rank));
         }
-        Ok(Search { home: chosen.level, candidate: *candidate, vain: vec![0; spots.len()], spots })
+        Ok(Search {
+            home: chosen.level,
+            candidate: *candidate,
+            vain: vec![BTreeSet::new(); spots.len()],
+            got: BTreeMap::new(),
+            spots,
+        })
     }
 
     /// The levels and copies on which a shard was tried in vain, ascending: the same on all ranks.
     pub(super) fn levels_in_vain(&self) -> Vec<usize> {
-        let tried = self.spots.iter().zip(&self.vain).flat_map(|(spots, vain)| spots.iter().take(*vain));
+        let tried = self.spots.iter().zip(&self.vain);
+        let tried = tried.flat_map(|(spots, vain)| vain.iter().filter_map(|spot| spots.get(*spot)));
         let levels: BTreeSet<usize> = tried.map(|spot| spot.level).collect();
         levels.into_iter().collect()
     }
@@ -108,9 +117,55 @@ impl Search {
         (0..self.spots.len()).filter_map(portion).collect()
     }
 
-    /// The spot of `shard` whose turn it is.
+    /// The spots of `shard` that were not tried in vain, with their numbers, the best first.
+    fn left(&self, shard: usize) -> impl Iterator<Item = (usize, &Spot)> {
+        self.spots[shard].iter().enumerate().filter(move |(number, _)| !self.vain[shard].contains(number))
+    }
+
+    /// The best spot of `shard`: its rank tells the others of it.
     fn spot(&self, shard: usize) -> Option<Spot> {
-        self.spots[shard].get(self.vain[shard]).copied()
+        self.left(shard).next().map(|(_, spot)| *spot)
+    }
+
+    /// From where each rank gets the shards that it wants, of which `wants` tells the rank, the shard, and what of it if not
+    /// all. A rank that has it itself needs no other; else the one of which least was asked before sends it, so that no rank
+    /// that has much has to send all. `None` for a shard that lies nowhere any more.
+    fn senders(&self, wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>) -> Result<Vec<Want>> {
+        let mut asked = BTreeMap::<usize, u64>::new();
+        let mut found = Vec::with_capacity(wants.len());
+        for (to, shard, items) in wants {
+            let nearest = self.spot(shard).map(|spot| spot.family);
+            let near = || self.left(shard).filter(|(_, spot)| Some(spot.family) == nearest);
+            let own = near().find(|(_, spot)| spot.rank == to);
+            let least = || near().min_by_key(|(number, spot)| (asked.get(&spot.rank).copied().unwrap_or(0), *number));
+            let Some((spot, at)) = own.or_else(least) else { return Err(super::copies::out_of_turn(to)) };
+            let (level, from) = (at.level, at.rank);
+            if from != to {
+                let bytes = items.as_ref().map_or(1, |items| items.iter().map(WantedItem::bytes).sum());
+                *asked.entry(from).or_default() += bytes;
+            }
+            found.push(Want { to, shard, items, spot, level, from });
+        }
+        Ok(found)
+    }
+
+    /// Whether `rank` tells the others of a shard of which another number of ranks has saved.
+    fn tells_of(&self, rank: usize, shard: usize) -> bool {
+        self.spot(shard).is_some_and(|spot| spot.rank == rank)
+    }
+
+    /// What this rank has itself of the shards of which it does not tell, where that is not known to be damaged.
+    fn beside(&self, levels: &Levels, rank: usize, tells_of: impl Fn(usize) -> bool) -> Vec<Beside> {
+        let own = |shard: usize| {
+            let nearest = self.spot(shard)?.family;
+            let mut near = self.left(shard).filter(|(_, spot)| spot.family == nearest && spot.rank == rank);
+            let (portion, kept, spot) = near.find_map(|(number, spot)| {
+                let (portion, kept) = here(levels, spot.level, shard, &self.candidate).ok()?;
+                Some((portion, kept, number))
+            })?;
+            Some(Beside { spot, portion, kept })
+        };
+        (0..self.spots.len()).filter(|shard| !tells_of(*shard)).filter_map(own).collect()
     }
 
     /// Whether each rank reads its own shard, and no other as far as is known.
@@ -136,27 +191,30 @@ impl Search {
                 return Ok(Err(std::mem::take(flaws)));
             }
             levels.at_mut(self.home).forget_fetched();
+            self.got.clear();
             let rank = group.rank();
             if !self.is_by_rank(group) {
-                let mine =
-                    (0..self.spots.len()).filter(|shard| self.spot(*shard).is_some_and(|spot| spot.rank == rank));
+                let mine = (0..self.spots.len()).filter(|shard| self.tells_of(rank, *shard));
                 let told_of = mine.map(|shard| self.here(levels, shard)).collect::<Result<Vec<_>>>();
                 let told_of = agree(group, told_of)?;
-                let in_sight = self.in_sight(levels, rank);
+                let (in_sight, beside) =
+                    (self.in_sight(levels, rank), self.beside(levels, rank, |shard| self.tells_of(rank, shard)));
                 let home = levels.at_mut(self.home);
-                (home.told_of, home.in_sight) = (Some(told_of), in_sight);
+                (home.told_of, home.in_sight, home.beside) = (Some(told_of), in_sight, beside);
                 return Ok(Ok(()));
             }
-            let all: Vec<(usize, usize)> = (0..self.spots.len()).map(|shard| (shard, shard)).collect();
-            if !self.take(group, post, levels, &all, flaws)? {
+            let all = (0..self.spots.len()).map(|shard| (shard, shard, None)).collect();
+            if !self.take(group, post, levels, all, flaws)? {
+                let beside = self.beside(levels, rank, |shard| shard == rank);
                 let level = levels.at_mut(self.home);
                 level.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
+                level.beside = beside;
                 return Ok(Ok(()));
             }
         }
     }
 
-    /// Brings each rank the shards that it has found lacking. Returns whether some could not be had from where they were
+    /// Brings each rank what it has found lacking of the shards. Returns whether some could not be had from where they were
     /// looked for. Collective.
     pub(super) fn bring_wanted(
         &mut self,
@@ -165,11 +223,13 @@ impl Search {
         levels: &mut Levels,
         flaws: &mut Flaws,
     ) -> Result<bool> {
-        let mine: Vec<u32> = std::mem::take(&mut *lock(&levels.at(self.home).wanted)).into_iter().collect();
-        let told = gather(group, &mine)?;
-        let of_rank = |(rank, shards): (usize, Vec<u32>)| shards.into_iter().map(move |shard| (rank, shard as usize));
-        let all: Vec<(usize, usize)> = told.into_iter().enumerate().flat_map(of_rank).collect();
-        self.take(group, post, levels, &all, flaws)
+        let mine: WantedShards = std::mem::take(&mut *lock(&levels.at(self.home).wanted));
+        let told: Vec<WantedShards> = gather(group, &mine)?;
+        let of_rank = |(rank, shards): (usize, WantedShards)| {
+            shards.into_iter().map(move |(shard, items)| (rank, shard as usize, Some(items)))
+        };
+        let all = told.into_iter().enumerate().flat_map(of_rank).collect();
+        self.take(group, post, levels, all, flaws)
     }
 
     /// Brings this rank the shards that it wants, each whole: from its best spot, and where that is damaged from the next.
@@ -196,67 +256,90 @@ impl Search {
                 }
                 return Ok(Err(flaws));
             }
-            let mut told: Vec<(usize, Flaws)> = Vec::new();
-            for (shard, came) in self.exchange(group, post, levels, &wants)? {
-                let is_here = self.spot(shard).is_some_and(|spot| spot.rank == group.rank());
-                let whole = came.and_then(|came| {
-                    let (portion, kept) = came.map_or_else(|| self.here(levels, shard), Ok)?;
-                    if is_here {
-                        // What another rank has sent was verified as it came.
+            let mut told: Vec<ToldFlaws> = Vec::new();
+            let wants = self.senders(wants.into_iter().map(|(to, shard)| (to, shard, None)).collect())?;
+            for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
+                let whole = came.and_then(|came| match came {
+                    Came::Here(level) => {
+                        let (portion, kept) = here(levels, level, want.shard, &self.candidate)?;
                         pour(&portion, &portion.read_manifest(&kept.entry)?, &|_, _| ())?;
+                        Ok((portion, kept))
                     }
-                    Ok((portion, kept))
+                    // What another rank has sent was verified as it came.
+                    Came::Whole(lying) => Ok(lying),
+                    Came::Parts(_) => {
+                        Err(Error::Internal { what: "parts of a shard that was wanted whole".to_owned() })
+                    }
                 });
-                match split_flaws(whole) {
+                let flaws = match split_flaws(whole) {
                     Ok(Ok(whole)) => {
-                        wanted.remove(&(shard as u32));
+                        wanted.remove(&(want.shard as u32));
                         brought.push(whole);
+                        continue;
                     }
-                    Ok(Err(flaws)) => told.push((shard, flaws)),
-                    Err(error) => told.push((shard, Flaws::unread(error.to_string()))),
-                }
+                    Ok(Err(flaws)) => flaws,
+                    Err(error) => Flaws::unread(error.to_string()),
+                };
+                told.push((want.shard, want.spot, flaws));
             }
             let told = gather(group, &told)?.concat();
             self.pass_over(told, &mut flaws);
         }
     }
 
-    /// Has `wants`, ranks and the shards that they are to read, sent and received. Returns whether any rank has found
-    /// flaws; those spots are passed over. Collective.
+    /// Has `wants`, ranks and the shards that they are to read, and what of them, sent and received. Returns whether any
+    /// rank has found flaws; those spots are passed over. Collective.
     fn take(
         &mut self,
         group: &dyn Group,
         post: &mut Post,
         levels: &mut Levels,
-        wants: &[(usize, usize)],
+        wants: Vec<(usize, usize, Option<Vec<WantedItem>>)>,
         flaws: &mut Flaws,
     ) -> Result<bool> {
-        let mut told: Vec<(usize, Flaws)> = Vec::new();
-        for (shard, came) in self.exchange(group, post, levels, wants)? {
-            match split_flaws(came) {
-                Ok(Ok(came)) => levels.at_mut(self.home).fetched.extend(came),
-                Ok(Err(flaws)) => told.push((shard, flaws)),
-                Err(error) => told.push((shard, Flaws::unread(error.to_string()))),
-            }
+        let mut told: Vec<ToldFlaws> = Vec::new();
+        let wants = self.senders(wants)?;
+        for (want, came) in exchange(group, post, levels, &self.candidate, &wants)? {
+            let came = came.and_then(|came| match came {
+                Came::Here(level) if level != self.home || want.items.is_some() => {
+                    here(levels, level, want.shard, &self.candidate).map(Came::Whole)
+                }
+                came => Ok(came),
+            });
+            let home = levels.at_mut(self.home);
+            let flaws = match split_flaws(came) {
+                Ok(Ok(came)) => {
+                    match came {
+                        Came::Parts(parts) => {
+                            home.parts.push(parts);
+                            continue;
+                        }
+                        Came::Whole(lying) => home.fetched.push(lying),
+                        Came::Here(_) => {}
+                    }
+                    self.got.insert(want.shard, want.spot);
+                    continue;
+                }
+                Ok(Err(flaws)) => flaws,
+                Err(error) => Flaws::unread(error.to_string()),
+            };
+            told.push((want.shard, want.spot, flaws));
         }
         let told = gather(group, &told)?.concat();
         Ok(self.pass_over(told, flaws))
     }
 
-    /// Where a shard lies that this rank has.
-    fn here(&self, levels: &Levels, shard: usize) -> Result<(Portion, Arc<Kept>)> {
+    /// Where a shard lies that this rank tells of.
+    fn here(&self, levels: &Levels, shard: usize) -> Result<Lying> {
         let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
-        let spot = self.spot(shard).ok_or_else(gone)?;
-        levels.at(spot.level).stored(shard as u32, &self.candidate).ok_or_else(gone)
+        here(levels, self.spot(shard).ok_or_else(gone)?.level, shard, &self.candidate)
     }
 
     /// Passes the spots over of which ranks have told flaws; returns whether there were any.
-    fn pass_over(&mut self, told: Vec<(usize, Flaws)>, flaws: &mut Flaws) -> bool {
+    fn pass_over(&mut self, told: Vec<ToldFlaws>, flaws: &mut Flaws) -> bool {
         let any = !told.is_empty();
-        let mut passed = BTreeSet::new();
-        for (shard, told) in told {
-            if let Some(vain) = self.vain.get_mut(shard).filter(|_| passed.insert(shard)) {
-                *vain += 1;
+        for (shard, spot, told) in told {
+            if self.vain.get_mut(shard).is_some_and(|vain| vain.insert(spot)) {
                 flaws.add(told.of(&format!("shard {shard}")));
             }
         }
@@ -266,84 +349,74 @@ impl Search {
     /// Verifies what was read in vain, and passes over what is damaged. Returns whether anything was. Collective.
     pub(super) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
         let level = levels.at(self.home);
-        let read = level.told_of.iter().flatten().chain(&level.fetched);
-        let verify = |(portion, kept): &(Portion, Arc<Kept>)| {
+        let whole = |(portion, kept): &Lying| {
+            let shard = kept.entry.shard as usize;
+            let best = || self.left(shard).next().map_or(0, |(number, _)| number);
+            let spot = self.got.get(&shard).copied().unwrap_or_else(best);
             let read = portion.read_manifest(&kept.entry);
-            let read = split_flaws(read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())));
-            let flaws = read.map_or_else(|error| Some(Flaws::unread(error.to_string())), |read| read.err());
-            flaws.map(|flaws| (kept.entry.shard as usize, flaws))
+            (shard, spot, read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())))
         };
-        let told = gather(group, &read.filter_map(verify).collect::<Vec<_>>())?.concat();
+        let whole = level.told_of.iter().flatten().chain(&level.fetched).map(whole);
+        let beside = level.beside.iter().map(|it| (it.kept.entry.shard as usize, it.spot, it.verify()));
+        let parts = level.parts.iter().map(|it| (it.entry.shard as usize, it.spot, it.verify()));
+        let flawed = |(shard, spot, read): (usize, usize, Result<()>)| {
+            let flaws =
+                split_flaws(read).map_or_else(|error| Some(Flaws::unread(error.to_string())), |read| read.err());
+            flaws.map(|flaws| (shard, spot, flaws))
+        };
+        let told: Vec<ToldFlaws> = whole.chain(beside).chain(parts).filter_map(flawed).collect();
+        let told = gather(group, &told)?.concat();
         Ok(self.pass_over(told, flaws))
     }
+}
 
-    /// Sends what other ranks read from here, and receives what this rank reads from others. What is returned is of this
-    /// rank's shards alone: nothing for one that lies on the level itself. Collective.
-    #[allow(clippy::type_complexity)]
-    fn exchange(
-        &self,
-        group: &dyn Group,
-        post: &mut Post,
-        levels: &Levels,
-        wants: &[(usize, usize)],
-    ) -> Result<Vec<(usize, Result<Option<(Portion, Arc<Kept>)>>)>> {
-        let (rank, key) = (group.rank(), self.candidate.key);
-        let mut came = Vec::new();
-        let mut queues: BTreeMap<usize, Vec<(usize, HeldShard)>> = BTreeMap::new();
-        for &(to, shard) in wants {
-            let Some(spot) = self.spot(shard) else { return Err(out_of_turn(to)) };
-            match (spot.rank == rank, to == rank) {
-                (true, true) if spot.level == self.home => came.push((shard, Ok(None))),
-                (true, true) => came.push((shard, self.here(levels, shard).map(Some))),
-                (true, false) => {
-                    let source = self.here(levels, shard).map(|(portion, kept)| Source::Published(portion, kept));
-                    match source.and_then(|source| announce(&source, spot.level, key, None)) {
-                        Ok((announced, stretches, _)) => {
-                            post.tell(group, to, &CopyWord::Shard(Box::new(announced)))?;
-                            stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
-                        }
-                        Err(error) => post.tell(group, to, &CopyWord::GivenUp(spot.level, Failure::from(&error)))?,
-                    }
-                }
-                (false, true) => {
-                    post.expect(spot.rank);
-                    let held = HeldShard::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
-                    queues.entry(spot.rank).or_default().push((shard, held));
-                }
-                (false, false) => {}
-            }
-        }
-        let mut tries = 0;
-        loop {
-            for (&from, queue) in &mut queues {
-                while let Some(letter) = post.next(group, from)? {
-                    // One shard after the other.
-                    let held = queue.iter_mut().map(|(_, held)| held).find(|held| !held.is_there());
-                    let Some(held) = held else { return Err(out_of_turn(from)) };
-                    match letter {
-                        Letter::Length(length) => post.receive(group, from, room_for(length, from)?)?,
-                        Letter::Word(bytes) => match word(&bytes)? {
-                            CopyWord::Shard(announced) => {
-                                for piece in held.take_on(*announced, key)? {
-                                    post.receive(group, from, Letter::Piece(piece))?;
-                                }
-                            }
-                            CopyWord::GivenUp(_, failed) => held.give_up(failed.on(from)),
-                            CopyWord::Size(_) => return Err(out_of_turn(from)),
-                        },
-                        Letter::Piece(piece) => held.take(piece),
-                    }
-                    held.finish(|copy, arrived| finish_now(&copy, arrived));
-                }
-            }
-            if post.is_through(group)? {
-                break;
-            }
-            tries += 1;
-            pause(tries);
-        }
-        let brought = queues.into_values().flatten().map(|(shard, held)| (shard, held.published().map(Some)));
-        came.extend(brought);
-        Ok(came)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{commit::RevisionKey, space::format::Lineage};
+
+    /// Shards of which each has these spots: family, level, and rank.
+    fn search(spots: &[&[(usize, usize, usize)]]) -> Search {
+        let key = RevisionKey::new(Lineage { number: 1, id: [1; 16] }, 1);
+        let candidate = Complete { key, shards: spots.len() as u32, layout: [1; 16] };
+        let spot = |&(family, level, rank): &(usize, usize, usize)| Spot {
+            family,
+            level,
+            rank,
+            layout: [1; 16],
+            leader: rank,
+        };
+        let spots: Vec<Vec<Spot>> = spots.iter().map(|of| of.iter().map(spot).collect()).collect();
+        Search { home: 0, candidate, vain: vec![BTreeSet::new(); spots.len()], got: BTreeMap::new(), spots }
+    }
+
+    fn senders(search: &Search, wants: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let found = search.senders(wants.iter().map(|(to, shard)| (*to, *shard, None)).collect()).unwrap();
+        found.iter().map(|want| (want.from, want.level)).collect()
+    }
+
+    /// The lowest rank that had a shard sent it to all, the holders of its copies among them.
+    #[test]
+    fn who_has_a_shard_needs_no_other_and_else_all_that_have_it_take_turns() {
+        // Each rank has its own, and that of the rank before it; of shard 3 the copy alone is left.
+        let search = search(&[&[(0, 0, 0), (0, 1, 1)], &[(0, 0, 1), (0, 1, 2)], &[(0, 0, 2), (0, 1, 0)], &[(0, 1, 0)]]);
+        assert_eq!(senders(&search, &[(1, 0), (2, 1), (0, 2), (0, 3)]), [(1, 1), (2, 1), (0, 1), (0, 1)]);
+        assert_eq!(senders(&search, &[(2, 0), (3, 0), (4, 0), (5, 0)]), [(0, 0), (1, 1), (0, 0), (1, 1)]);
+        // Rank 0 alone has shard 3: another sends what it has beside that.
+        assert_eq!(senders(&search, &[(1, 3), (2, 0), (0, 1), (3, 1)]), [(0, 1), (1, 1), (2, 1), (1, 0)]);
+    }
+
+    #[test]
+    fn what_was_read_in_vain_is_read_elsewhere_and_farther_levels_come_last() {
+        let mut search = search(&[&[(0, 0, 0), (0, 1, 1), (1, 2, 2)]]);
+        let told = |spot| vec![(0, spot, Flaws::found(vec!["damaged".to_owned()]))];
+        assert_eq!(senders(&search, &[(2, 0), (3, 0)]), [(0, 0), (1, 1)]);
+        assert!(search.pass_over(told(1), &mut Flaws::default()));
+        assert_eq!(senders(&search, &[(1, 0), (2, 0)]), [(0, 0), (0, 0)]);
+        assert!(search.pass_over(told(0), &mut Flaws::default()));
+        assert_eq!(senders(&search, &[(1, 0), (2, 0)]), [(2, 2), (2, 2)]);
+        assert_eq!(search.levels_in_vain(), [0, 1]);
+        assert!(search.pass_over(told(2), &mut Flaws::default()));
+        assert!(search.spot(0).is_none());
     }
 }

@@ -4,7 +4,13 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts, attempt::Attempt, domain::Domain, failing::FailureStreak, flag::Alike, holds::Holds,
+    agreement::LevelFacts,
+    attempt::Attempt,
+    brought::{Beside, ShardParts, ToldShards, WantedShards},
+    domain::Domain,
+    failing::FailureStreak,
+    flag::Alike,
+    holds::Holds,
     record::Record,
 };
 pub use crate::space::LevelKind;
@@ -102,8 +108,14 @@ pub(super) struct Level {
     pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
     /// Those of which other ranks tell, and whose portions this rank sees as well.
     pub(super) in_sight: Vec<(u32, Portion)>,
-    /// Shards that this rank has to read and did not get so far.
-    pub(super) wanted: Mutex<BTreeSet<u32>>,
+    /// Those that this rank has itself as well, on one of the levels.
+    pub(super) beside: Vec<Beside>,
+    /// Parts of shards that came from other ranks.
+    pub(super) parts: Vec<ShardParts>,
+    /// What this rank has to read of shards, and did not get so far.
+    pub(super) wanted: Mutex<WantedShards>,
+    /// What all have told of the shards, while what is wanted comes.
+    pub(super) told: Mutex<Option<ToldShards>>,
     /// That shard on its way to this level again.
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
@@ -324,7 +336,8 @@ impl Level {
     /// Forgets what was brought here for a restore.
     pub(super) fn forget_fetched(&mut self) {
         (self.fetched, self.told_of, self.in_sight) = (Vec::new(), None, Vec::new());
-        self.wanted = Mutex::default();
+        (self.beside, self.parts) = (Vec::new(), Vec::new());
+        (self.wanted, self.told) = (Mutex::default(), Mutex::default());
     }
 
     /// The portion of the shard in the layout, if this rank sees that.

@@ -187,7 +187,7 @@ impl Looked {
         let Level { passed_over, lacks, failing, remarked, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
-        drop((old.current, old.others, old.fetched, old.told_of));
+        drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
         let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
@@ -334,7 +334,10 @@ impl Looked {
             fetched: Vec::new(),
             told_of: None,
             in_sight: Vec::new(),
+            beside: Vec::new(),
+            parts: Vec::new(),
             wanted: Mutex::default(),
+            told: Mutex::default(),
             mending: None,
             locks_work,
             locks,

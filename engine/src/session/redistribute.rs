@@ -4,6 +4,7 @@
 //! What must hold: nothing is filled before every rank knows where all of its bytes come from.
 
 use super::{
+    brought::{Beside, OwnShard, ToldShards, WantedShards},
     flaws::{Attempted, Flaws, split_flaws},
     level::Level,
     program::Program,
@@ -18,20 +19,10 @@ use crate::{
     restore::{BlockReader, HashRows, SavedShard, Sharing, share_of},
     space::{
         Portion,
-        format::{Entry, Hash, ItemKind, Manifest},
+        format::{Entry, Hash, Item, ItemKind, Manifest, Refusal},
     },
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-/// A shard that this rank looks after.
-struct Own {
-    portion: Portion,
-    manifest: Manifest,
-    saved: SavedShard,
-}
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Level {
     /// Like `restore_one`, for a revision whose shards are not those of the present ranks. Collective.
@@ -42,6 +33,73 @@ impl Level {
         candidate: &Complete,
     ) -> Result<Attempted<Back>> {
         let (regions, outputs) = (program.regions.all(), &program.outputs);
+        let told = lock(&self.told).take();
+        // What was lacking has come: all have told each other before.
+        let told = match told {
+            Some(told) => Ok(told),
+            None => self.tell_shards_to_all(group, candidate)?,
+        };
+        let ToldShards { own, shards, contents } = match told {
+            Ok(told) => told,
+            Err(flaws) => return Ok(Err(flaws)),
+        };
+        let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
+        let sharing = Sharing {
+            path: &self.device.path(),
+            revision: candidate.key.number,
+            shards: &shards,
+            // What a copy has comes to whoever needs it.
+            in_sight: if self.told_of.is_some() {
+                (0..candidate.shards).collect()
+            } else {
+                portions.keys().copied().collect()
+            },
+            // Not those of which parts came: the same is chosen when these are here as when they were asked for.
+            at_hand: portions.keys().copied().collect(),
+            contents: &contents,
+            rank: group.rank() as u32,
+            ranks: group.size() as u32,
+        };
+        let share = share_of(&sharing, regions, &outputs.names());
+        let share = agree(group, share.and_then(|share| outputs.check(&share.outputs).map(|()| share)))?;
+
+        let is_lacking = |shard: &u32| !portions.contains_key(shard) && !parts.contains_key(shard);
+        let lacking = share.regions.shards().filter(is_lacking);
+        let lacking: WantedShards = lacking.map(|shard| (shard, share.regions.wanted(shard))).collect();
+        let mut lacks = [u64::from(self.told_of.is_some() && !lacking.is_empty())];
+        group.all_max(&mut lacks)?;
+        if lacks == [1] {
+            *lock(&self.wanted) = lacking;
+            drop(share);
+            *lock(&self.told) = Some(ToldShards { own, shards, contents });
+            return Ok(Err(Flaws::lacking()));
+        }
+
+        let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
+        for shard in share.regions.shards() {
+            let pour = |(portion, entry): &(Portion, Entry)| {
+                let manifest = portion.read_manifest(entry)?;
+                check_told(portion, entry, &manifest, &shards)?;
+                share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
+            };
+            match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), split_flaws) {
+                Ok(Ok(())) => {}
+                Ok(Err(what)) => flaws.add(what.of(&format!("shard {shard}"))),
+                Err(error) => failed = Err(error),
+            }
+        }
+        agree(group, failed)?;
+        let flaws = Flaws::united(gather(group, &flaws)?);
+        if !flaws.is_empty() {
+            return Ok(Err(flaws));
+        }
+        agree(group, outputs.cut(&share.outputs))?;
+        let back = back(&sharing, own);
+        Ok(Ok(Back { seen: portions, ..back }))
+    }
+
+    /// All ranks tell each other what the shards of `candidate` hold. Collective.
+    fn tell_shards_to_all(&self, group: &dyn Group, candidate: &Complete) -> Result<Attempted<ToldShards>> {
         let own = agree(group, split_flaws(self.told_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
@@ -54,62 +112,14 @@ impl Level {
         if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
             return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
         }
-        let contents = match contents(group, &shards, own.as_deref().unwrap_or_default())? {
-            Ok(contents) => contents,
-            Err(flaws) => return Ok(Err(flaws)),
-        };
-        let portions = self.seen(candidate, &shards);
-        let sharing = Sharing {
-            path: &self.device.path(),
-            revision: candidate.key.number,
-            shards: &shards,
-            // What a copy has comes to whoever needs it.
-            in_sight: if self.told_of.is_some() {
-                (0..candidate.shards).collect()
-            } else {
-                portions.keys().copied().collect()
-            },
-            at_hand: portions.keys().copied().collect(),
-            contents: &contents,
-            rank: group.rank() as u32,
-            ranks: group.size() as u32,
-        };
-        let share = share_of(&sharing, regions, &outputs.names());
-        let share = agree(group, share.and_then(|share| outputs.check(&share.outputs).map(|()| share)))?;
-
-        let lacking: BTreeSet<u32> = share.regions.shards().filter(|shard| !portions.contains_key(shard)).collect();
-        let mut lacks = [u64::from(self.told_of.is_some() && !lacking.is_empty())];
-        group.all_max(&mut lacks)?;
-        if lacks == [1] {
-            *lock(&self.wanted) = lacking;
-            return Ok(Err(Flaws::lacking()));
-        }
-
-        let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
-        for shard in share.regions.shards() {
-            let pour = |(portion, entry): &(Portion, Entry)| {
-                let manifest = portion.read_manifest(entry)?;
-                share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
-            };
-            match portions.get(&shard).map(pour).map_or(Ok(Ok(())), split_flaws) {
-                Ok(Ok(())) => {}
-                Ok(Err(what)) => flaws.add(what.of(&format!("shard {shard}"))),
-                Err(error) => failed = Err(error),
-            }
-        }
-        agree(group, failed)?;
-        let flaws = Flaws::united(gather(group, &flaws)?);
-        if !flaws.is_empty() {
-            return Ok(Err(flaws));
-        }
-        agree(group, outputs.cut(&share.outputs))?;
-        let back = back(&sharing, own.unwrap_or_default());
-        Ok(Ok(Back { seen: portions, ..back }))
+        let own = own.unwrap_or_default();
+        let contents = contents(group, &shards, &own)?;
+        Ok(contents.map(|contents| ToldShards { own, shards, contents }))
     }
 
     /// The shards of `candidate` of which this rank tells the others: those that it was told to, or those in the portions
     /// that this rank looks after.
-    fn told_shards(&self, candidate: &Complete) -> Result<Vec<Own>> {
+    fn told_shards(&self, candidate: &Complete) -> Result<Vec<OwnShard>> {
         let mut found = self.told_of.clone().unwrap_or_default();
         if self.told_of.is_none() {
             self.each_ledger(|ledger| {
@@ -123,7 +133,7 @@ impl Level {
         let read = |(portion, kept): (Portion, Arc<Kept>)| {
             let manifest = portion.read_manifest(&kept.entry)?;
             let saved = SavedShard::of(&kept.entry, &manifest);
-            Ok(Own { portion, manifest, saved })
+            Ok(OwnShard { portion, manifest, saved })
         };
         found.into_iter().map(read).collect()
     }
@@ -137,18 +147,46 @@ impl Level {
             let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
             let in_sight = self.in_sight.iter();
             let in_sight = in_sight.filter_map(|(shard, at)| Some((*shard, (at.clone(), entry(*shard)?))));
-            return in_sight.chain(brought).collect();
+            let beside = self.beside.iter().map(|Beside { portion, kept, .. }| (portion, &kept.entry));
+            let beside = beside.map(|(portion, entry)| (entry.shard, (portion.clone(), entry.clone())));
+            return in_sight.chain(beside).chain(brought).collect();
         }
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         let portions = layouts.flat_map(|layout| layout.portions());
         let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
         portions.filter_map(|portion| Some((portion.rank(), (portion.clone(), entry(portion.rank())?)))).collect()
     }
+
+    /// The shards of which parts were brought here.
+    fn seen_in_part(&self) -> BTreeMap<u32, (Portion, Entry)> {
+        let parts = self.parts.iter();
+        parts.map(|parts| (parts.entry.shard, (parts.portion.clone(), parts.entry.clone()))).collect()
+    }
+}
+
+/// Refuses a shard that is another than the one that was told of: this rank may read it elsewhere, where it lies otherwise.
+fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[SavedShard]) -> Result<()> {
+    let told = shards.get(entry.shard as usize);
+    let is_it = |told: &SavedShard| {
+        let is_same = |(item, told): (&Item, &Item)| {
+            (&item.name, item.kind, item.element, item.bytes, &item.shape, &item.place)
+                == (&told.name, told.kind, told.element, told.bytes, &told.shape, &told.place)
+        };
+        manifest.items.len() == told.items.len() && manifest.items.iter().zip(&told.items).all(is_same)
+    };
+    if told.is_some_and(is_it) {
+        return Ok(());
+    }
+    Err(portion.refuse(Refusal::Damaged("it is not the one that another rank has told of".into()), "manifest"))
 }
 
 /// Hashes of the items that all shards have and that have no place in a global array: those with the same bytes in all
 /// shards may come back on all ranks. Empty if the number of ranks is the one that saved. Collective.
-fn contents(group: &dyn Group, shards: &[SavedShard], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+fn contents(
+    group: &dyn Group,
+    shards: &[SavedShard],
+    own: &[OwnShard],
+) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
     if shards.len() == group.size() {
         return Ok(Ok(BTreeMap::new()));
     }
@@ -175,7 +213,7 @@ fn contents(group: &dyn Group, shards: &[SavedShard], own: &[Own]) -> Result<Att
     Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
 }
 
-fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
+fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
         return Back {

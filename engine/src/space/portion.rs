@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     ground::sleep,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,
     ops::{Deref, Range},
@@ -39,6 +40,15 @@ pub(crate) struct Portion {
     place: PortionPlace,
     layout_id: [u8; 16],
     slot_stride: u64,
+}
+
+/// What there is to tell of a portion whose parts are sent.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct PortionShape {
+    pub(crate) shard: u32,
+    pub(crate) bytes: u64,
+    pub(crate) layout_id: [u8; 16],
+    pub(crate) slot_stride: u64,
 }
 
 /// Bytes whose hash was right, in the blocks that they were read with: rows of hashes are large enough
@@ -76,8 +86,25 @@ impl Portion {
         }
     }
 
+    /// All of a file that holds nothing else.
+    pub(super) fn of_file(
+        file: Arc<dyn File>,
+        path: Arc<str>,
+        place: PortionPlace,
+        layout_id: [u8; 16],
+        slot_stride: u64,
+    ) -> Portion {
+        Portion { file, file_bytes: place.bytes, path, place, layout_id, slot_stride }
+    }
+
     pub(crate) fn rank(&self) -> u32 {
         self.place.rank
+    }
+
+    /// What another rank has to know of the portion, to read parts of it that it is sent.
+    pub(crate) fn shape(&self) -> PortionShape {
+        let PortionPlace { rank, bytes, .. } = self.place;
+        PortionShape { shard: rank, bytes, layout_id: self.layout_id, slot_stride: self.slot_stride }
     }
 
     pub(crate) fn place(&self) -> PortionPlace {

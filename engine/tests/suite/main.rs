@@ -42,6 +42,7 @@ mod metadata;
 mod other_ranks;
 mod other_ranks_crash;
 mod out_of_reach;
+mod parts;
 mod pieces;
 mod probes;
 mod reader;

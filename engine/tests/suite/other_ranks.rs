@@ -31,7 +31,7 @@ fn bytes_region(name: &str, memory: &mut [u8]) -> Region {
 }
 
 /// Cuts the box into `count` at random.
-fn cut(whole: Vec<Range<u64>>, count: usize, random: &mut fastrand::Rng) -> Vec<Vec<Range<u64>>> {
+pub(super) fn cut(whole: Vec<Range<u64>>, count: usize, random: &mut fastrand::Rng) -> Vec<Vec<Range<u64>>> {
     let mut boxes = vec![whole];
     while boxes.len() < count {
         let last = boxes.swap_remove(random.usize(..boxes.len()));

@@ -5,8 +5,10 @@
 //! no place in a global array comes back only where there is no doubt which rank gets what.
 
 mod share;
+mod wanted;
 
 pub(crate) use share::{Sharing, box_of, share_of};
+pub(crate) use wanted::{WantedItem, blocks_wanted, stored_blocks};
 
 use super::{hash_rows::HashRows, pour::pour_blocks, scatter::Scatter};
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
     error::Result,
     space::{
         Portion,
-        format::{BLOCK_BYTES, Entry, Extent, Item, Manifest, Note, OutputLength, blocks_for},
+        format::{BLOCK_BYTES, Entry, Extent, Item, Manifest, Note, OutputLength, Refusal, blocks_for},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -70,8 +72,9 @@ impl<'a> Redistribution<'a> {
         let moves: &[Move<'_>] = self.by_shard.get(&shard).map_or(&[], Vec::as_slice);
         let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
         for one in moves {
-            // The item was there when the ranks told each other what they see, and the manifest still has the same hash.
-            let Some(item) = manifest.items.iter().find(|item| item.name == one.item) else { continue };
+            let Some(item) = manifest.items.iter().find(|item| item.name == one.item) else {
+                return Err(portion.refuse(Refusal::Damaged("it is not the one that was told of".into()), "manifest"));
+            };
             pairs.push((item, one));
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
         }
@@ -82,7 +85,16 @@ impl<'a> Redistribution<'a> {
             });
         };
         scatter.fill_zeros(put);
-        pour_blocks(portion, manifest, rows, &united(wanted), &|at, bytes| scatter.fill(at, bytes, put))
+        pour_blocks(portion, manifest, rows, &united(wanted, 0), &|at, bytes| scatter.fill(at, bytes, put))
+    }
+
+    /// What of a shard is read.
+    pub(crate) fn wanted(&self, shard: u32) -> Vec<WantedItem> {
+        let mut stretches: BTreeMap<&str, Vec<Range<u64>>> = BTreeMap::new();
+        for one in self.by_shard.get(&shard).into_iter().flatten() {
+            stretches.entry(&one.item).or_default().extend(one.rows.stretches());
+        }
+        stretches.into_iter().map(|(name, all)| WantedItem::new(name, all)).collect()
     }
 }
 
@@ -112,13 +124,13 @@ fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) ->
     blocks
 }
 
-/// `blocks` in ascending stretches, each block once.
-fn united(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+/// The `ranges`, ascending and apart: those between which no more than `gap` lies are one.
+fn united(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut united: Vec<Range<u64>> = Vec::new();
     for range in ranges {
         match united.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
             _ => united.push(range),
         }
     }

@@ -2,7 +2,7 @@
 //! publishes it there.
 
 use super::{
-    post::{Landing, Piece},
+    post::{Landing, Piece, room_for_piece},
     words::Announced,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     mutant::{self, Mutant},
     place::{Intent, RUNS, Shard, Site, Writer, portion_blocks},
     restore::base_of,
-    space::{Aligned, Portion, anonymous_portion, format::BLOCK_BYTES},
+    space::{Portion, anonymous_portion, format::BLOCK_BYTES},
 };
 use std::sync::{Arc, Mutex};
 
@@ -114,7 +114,7 @@ impl HeldShard {
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
                 Some(mapped) => Landing::Portion(mapped),
-                None => Landing::Own(room_for(bytes)?, bytes),
+                None => Landing::Own(room_for_piece(bytes)?, bytes),
             };
             Ok(Piece { level, at, memory })
         };
@@ -209,9 +209,4 @@ fn led_to(copy: &Shard, contents: &Contents, (old, carried): (RevisionKey, Vec<(
     let led = carried.and_then(|carried| Led::new(contents, &carried, &base)).ok_or_else(lacks)?;
     // Levels with copies grow where a whole one finds no room after it.
     if copy.lead(&led, false)? { Ok(led) } else { Err(lacks()) }
-}
-
-fn room_for(bytes: u64) -> Result<Aligned> {
-    let no_memory = || Error::io("allocating", "room for a ward's shard", std::io::ErrorKind::OutOfMemory.into());
-    Aligned::zeroed(bytes).ok_or_else(no_memory)
 }

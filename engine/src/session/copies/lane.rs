@@ -153,7 +153,11 @@ pub(in crate::session) fn announce(
 
 /// These blocks of the portion as pieces, short ones together, and where each belongs in the log that they are.
 #[allow(clippy::type_complexity)]
-fn cut(portion: &Portion, frames: &[Frame], blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec<Stretch>)> {
+pub(super) fn cut(
+    portion: &Portion,
+    frames: &[Frame],
+    blocks: &[Range<u64>],
+) -> Result<(Vec<(u64, u64)>, Vec<Stretch>)> {
     let (mut pieces, mut stretches, mut from) = (Vec::new(), Vec::new(), 0);
     let mut add = |stretch: Stretch| {
         let bytes = stretch.bytes.len() as u64;

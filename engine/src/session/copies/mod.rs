@@ -1,6 +1,6 @@
 //! Copies of shards on other nodes. A level's copy is a level of its own, whose portions the *holders* write, each those
 //! of its *wards*; a shard goes there from the blocks that its owner has published on the nearest level. `lane` is what
-//! a ward does, `held` what a holder does, `post` how messages travel, `words` what they say. Here nobody asks when: that
+//! a ward does, `held` what a holder does, `parts` what a rank has of a shard that it reads in part, `post` how messages travel, `words` what they say. Here nobody asks when: that
 //! is decided where the levels are known (`copying`, `again`, `fetch`).
 //!
 //! What must hold: a portion has one writer, its holder; messages are started and tested in calls of the program alone;
@@ -8,12 +8,14 @@
 
 mod held;
 mod lane;
+mod parts;
 mod post;
 mod roles;
 mod words;
 
 pub(super) use held::HeldShard;
 pub(super) use lane::{CopyLane, announce};
+pub(super) use parts::{PartsToCome, announce_parts};
 pub(super) use post::{Letter, Post, room_for, word};
 pub(super) use roles::{can_exchange, holders};
 pub(super) use words::CopyWord;

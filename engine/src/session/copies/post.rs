@@ -182,6 +182,12 @@ pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Lette
     Ok(Letter::Word(bytes))
 }
 
+/// Room for a piece.
+pub(super) fn room_for_piece(bytes: u64) -> Result<Aligned> {
+    let no_memory = || Error::io("allocating", "room for a ward's shard", std::io::ErrorKind::OutOfMemory.into());
+    Aligned::zeroed(bytes).ok_or_else(no_memory)
+}
+
 pub(in crate::session) fn word(bytes: &[u8]) -> Result<CopyWord> {
     decode(bytes)
 }

@@ -1,0 +1,135 @@
+//! Parts of a shard, for a rank that reads no more of it: it has them where they lie in the portion, with all that it
+//! takes to verify them.
+
+use super::{
+    lane::{Stretch, cut},
+    post::{Landing, Piece, room_for_piece},
+    words::AnnouncedParts,
+};
+use crate::{
+    commit::{Kept, RevisionKey},
+    error::{Error, Result},
+    restore::{WantedItem, blocks_wanted, stored_blocks},
+    space::{
+        Aligned, Portion,
+        format::{BLOCK_BYTES, Entry},
+        portion_in_parts,
+    },
+};
+use std::ops::Range;
+
+/// What is told of the parts of a shard that another rank wants, and the pieces that follow.
+pub(in crate::session) fn announce_parts(
+    portion: &Portion,
+    kept: &Kept,
+    level: usize,
+    wanted: &[WantedItem],
+) -> Result<(AnnouncedParts, Vec<Stretch>)> {
+    let manifest = portion.read_manifest(&kept.entry)?;
+    let blocks = blocks_wanted(&manifest, wanted);
+    let stored = stored_blocks(&kept.entry, &manifest, &blocks);
+    // As they are stored: whoever reads them unpacks frames.
+    let (pieces, stretches) = cut(portion, &[], &stored)?;
+    let pieces = pieces.into_iter().map(|(_, bytes)| bytes).collect();
+    Ok((AnnouncedParts { level, entry: kept.entry.clone(), shape: portion.shape(), blocks, stored, pieces }, stretches))
+}
+
+/// Parts of a shard that another rank sends.
+pub(in crate::session) struct PartsToCome {
+    shard: u32,
+    state: State,
+}
+
+enum State {
+    Awaited,
+    Coming(Box<Coming>),
+    There(Portion, Entry, Vec<Range<u64>>),
+    Failed(Error),
+}
+
+struct Coming {
+    announced: AnnouncedParts,
+    /// In their order; those behind are still under way.
+    came: Vec<(Aligned, u64)>,
+}
+
+impl PartsToCome {
+    pub(in crate::session) fn of(shard: u32) -> PartsToCome {
+        PartsToCome { shard, state: State::Awaited }
+    }
+
+    /// The other rank cannot send them.
+    pub(in crate::session) fn give_up(&mut self, error: Error) {
+        self.state = State::Failed(error);
+    }
+
+    /// What the pieces that are announced go to.
+    pub(in crate::session) fn take_on(
+        &mut self,
+        from: usize,
+        announced: AnnouncedParts,
+        key: RevisionKey,
+    ) -> Result<Vec<Piece>> {
+        let AnnouncedParts { level, entry, shape, stored, pieces, .. } = &announced;
+        let is_of_it = entry.shard == self.shard
+            && shape.shard == self.shard
+            && RevisionKey::new(entry.lineage, entry.number) == key;
+        let ascend = stored.windows(2).all(|two| two[0].end <= two[1].start);
+        let end = shape.bytes / BLOCK_BYTES;
+        let are_inside = stored.iter().all(|range| range.start < range.end && range.end <= end);
+        let come = pieces.iter().try_fold(0, |sum: u64, bytes| sum.checked_add(*bytes));
+        let makes_sense = matches!(self.state, State::Awaited) && is_of_it && ascend && are_inside;
+        let all = || stored.iter().map(|range| (range.end - range.start) * BLOCK_BYTES).sum();
+        if !makes_sense || come != Some(all()) || pieces.contains(&0) {
+            let what = format!("rank {from} sends parts of shard {} that it was not asked for", self.shard);
+            return Err(Error::Internal { what });
+        }
+        let mut at = 0;
+        let room = |bytes: &u64| -> Result<Piece> {
+            let piece = Piece { level: *level, at, memory: Landing::Own(room_for_piece(*bytes)?, *bytes) };
+            at += bytes;
+            Ok(piece)
+        };
+        let expected = pieces.iter().map(room).collect::<Result<Vec<_>>>()?;
+        let came = Vec::with_capacity(expected.len());
+        self.state = State::Coming(Box::new(Coming { announced, came }));
+        Ok(expected)
+    }
+
+    /// A piece has come: they come in the order in which they were announced.
+    pub(in crate::session) fn take(&mut self, piece: Piece) {
+        if let (State::Coming(coming), Landing::Own(memory, bytes)) = (&mut self.state, piece.memory) {
+            coming.came.push((memory, bytes));
+        }
+    }
+
+    /// Has the parts read where they lie, if all have come.
+    pub(in crate::session) fn finish(&mut self) {
+        if !matches!(&self.state, State::Coming(coming) if coming.came.len() == coming.announced.pieces.len()) {
+            return;
+        }
+        let lacks = Error::Internal { what: format!("parts of shard {} have not all come", self.shard) };
+        if let State::Coming(coming) = std::mem::replace(&mut self.state, State::Failed(lacks)) {
+            let Coming { announced: AnnouncedParts { entry, shape, blocks, stored, .. }, came } = *coming;
+            if let Some(portion) = portion_in_parts(shape, &stored, came) {
+                self.state = State::There(portion, entry, blocks);
+            }
+        }
+    }
+
+    /// Whether all have come, or nothing more comes.
+    pub(in crate::session) fn is_there(&self) -> bool {
+        matches!(self.state, State::There(..) | State::Failed(_))
+    }
+
+    /// Where the parts lie, what leads to them, and which blocks they are; nothing is verified yet.
+    pub(in crate::session) fn came(self) -> Result<(Portion, Entry, Vec<Range<u64>>)> {
+        match self.state {
+            State::There(portion, entry, blocks) => Ok((portion, entry, blocks)),
+            State::Failed(error) => Err(error),
+            State::Awaited | State::Coming(_) => {
+                Err(Error::Internal { what: format!("parts of shard {} have not come", self.shard) })
+            }
+        }
+    }
+}

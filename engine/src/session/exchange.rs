@@ -1,0 +1,181 @@
+//! Sending the shards, or parts of them, that other ranks read, and receiving what this rank reads.
+//!
+//! What must hold: all ranks know alike who sends what to whom.
+
+use super::{
+    brought::ShardParts,
+    copies::{CopyWord, HeldShard, Letter, PartsToCome, Post, announce, announce_parts, out_of_turn, room_for, word},
+    levels::Levels,
+};
+use crate::{
+    commit::{Complete, Kept},
+    error::{Error, Failure, Result},
+    feed::{Source, finish_now},
+    ground::pause,
+    group::Group,
+    restore::WantedItem,
+    space::Portion,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A shard, and where it lies.
+pub(super) type Lying = (Portion, Arc<Kept>);
+
+/// What a rank is to get of a shard, and from where.
+pub(super) struct Want {
+    pub(super) to: usize,
+    pub(super) shard: usize,
+    /// `None`: all of it.
+    pub(super) items: Option<Vec<WantedItem>>,
+    /// The number of the spot among those of the shard.
+    pub(super) spot: usize,
+    pub(super) level: usize,
+    pub(super) from: usize,
+}
+
+/// What has come of a shard to this rank.
+pub(super) enum Came {
+    /// It has the shard itself, on that level.
+    Here(usize),
+    Whole(Lying),
+    Parts(ShardParts),
+}
+
+enum Coming {
+    Whole(HeldShard),
+    Parts(PartsToCome),
+}
+
+impl Coming {
+    fn is_there(&self) -> bool {
+        match self {
+            Coming::Whole(held) => held.is_there(),
+            Coming::Parts(parts) => parts.is_there(),
+        }
+    }
+
+    fn give_up(&mut self, error: Error) {
+        match self {
+            Coming::Whole(held) => held.give_up(error),
+            Coming::Parts(parts) => parts.give_up(error),
+        }
+    }
+
+    fn take(&mut self, letter: Letter, from: usize, candidate: &Complete) -> Result<Vec<Letter>> {
+        let expected = match (letter, &mut *self) {
+            (Letter::Length(length), _) => return Ok(vec![room_for(length, from)?]),
+            (Letter::Piece(piece), Coming::Whole(held)) => {
+                held.take(piece);
+                Vec::new()
+            }
+            (Letter::Piece(piece), Coming::Parts(parts)) => {
+                parts.take(piece);
+                Vec::new()
+            }
+            (Letter::Word(bytes), coming) => match (word(&bytes)?, coming) {
+                (CopyWord::Shard(announced), Coming::Whole(held)) => held.take_on(*announced, candidate.key)?,
+                (CopyWord::Parts(announced), Coming::Parts(parts)) => parts.take_on(from, *announced, candidate.key)?,
+                (CopyWord::GivenUp(_, failed), coming) => {
+                    coming.give_up(failed.on(from));
+                    Vec::new()
+                }
+                _ => return Err(out_of_turn(from)),
+            },
+        };
+        match self {
+            Coming::Whole(held) => held.finish(|copy, arrived| finish_now(&copy, arrived)),
+            Coming::Parts(parts) => parts.finish(),
+        }
+        Ok(expected.into_iter().map(Letter::Piece).collect())
+    }
+
+    fn came(self, spot: usize) -> Result<Came> {
+        match self {
+            Coming::Whole(held) => held.published().map(Came::Whole),
+            Coming::Parts(parts) => {
+                let (portion, entry, blocks) = parts.came()?;
+                Ok(Came::Parts(ShardParts { spot, portion, entry, blocks }))
+            }
+        }
+    }
+}
+
+/// Where a shard of `candidate` lies that this rank has on `level`.
+pub(super) fn here(levels: &Levels, level: usize, shard: usize, candidate: &Complete) -> Result<Lying> {
+    let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
+    levels.at(level).stored(shard as u32, candidate).ok_or_else(gone)
+}
+
+/// Sends what other ranks want from here, and receives what this rank wants: returns the wants of this rank, in whichever
+/// order, with what came of each. Collective, with the same `wants` on all ranks.
+pub(super) fn exchange<'w>(
+    group: &dyn Group,
+    post: &mut Post,
+    levels: &Levels,
+    candidate: &Complete,
+    wants: &'w [Want],
+) -> Result<Vec<(&'w Want, Result<Came>)>> {
+    let rank = group.rank();
+    let mut came = Vec::new();
+    let mut queues: BTreeMap<usize, Vec<(&Want, Coming)>> = BTreeMap::new();
+    for want in wants {
+        let &Want { to, shard, level, from, .. } = want;
+        match (from == rank, to == rank) {
+            (true, true) => came.push((want, Ok(Came::Here(level)))),
+            (true, false) => send(group, post, levels, candidate, want)?,
+            (false, true) => {
+                post.expect(from);
+                let coming = match want.items {
+                    Some(_) => Coming::Parts(PartsToCome::of(shard as u32)),
+                    None => Coming::Whole(HeldShard::to_read(from, shard as u32, levels.at(level).device.clone())),
+                };
+                queues.entry(from).or_default().push((want, coming));
+            }
+            (false, false) => {}
+        }
+    }
+    let mut tries = 0;
+    loop {
+        for (&from, queue) in &mut queues {
+            while let Some(letter) = post.next(group, from)? {
+                // One shard after the other.
+                let coming = queue.iter_mut().map(|(_, coming)| coming).find(|coming| !coming.is_there());
+                let Some(coming) = coming else { return Err(out_of_turn(from)) };
+                for expected in coming.take(letter, from, candidate)? {
+                    post.receive(group, from, expected)?;
+                }
+            }
+        }
+        if post.is_through(group)? {
+            break;
+        }
+        tries += 1;
+        pause(tries);
+    }
+    let brought = queues.into_values().flatten().map(|(want, coming)| (want, coming.came(want.spot)));
+    came.extend(brought);
+    Ok(came)
+}
+
+/// Starts to send what another rank wants of a shard that lies here.
+fn send(group: &dyn Group, post: &mut Post, levels: &Levels, candidate: &Complete, want: &Want) -> Result<()> {
+    let &Want { to, shard, level, .. } = want;
+    let found = here(levels, level, shard, candidate);
+    let announced = found.and_then(|(portion, kept)| match &want.items {
+        Some(items) => {
+            let (announced, stretches) = announce_parts(&portion, &kept, level, items)?;
+            Ok((CopyWord::Parts(Box::new(announced)), stretches))
+        }
+        None => {
+            let (announced, stretches, _) = announce(&Source::Published(portion, kept), level, candidate.key, None)?;
+            Ok((CopyWord::Shard(Box::new(announced)), stretches))
+        }
+    });
+    match announced {
+        Ok((word, stretches)) => {
+            post.tell(group, to, &word)?;
+            stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))
+        }
+        Err(error) => post.tell(group, to, &CopyWord::GivenUp(level, Failure::from(&error))),
+    }
+}
