@@ -109,10 +109,15 @@ class Bench:
         settings = in_memory(MAINSTAY_EXCHANGE="blocking")
         return results.blocking_rows(case, self.measure(shape, "blocking", settings, [f"rounds={self.o.rounds}"]))
 
-    def memory(self, case, shape, fed):
-        settings = in_memory(MAINSTAY_PFS_EVERY=int(fed))
-        measured = self.measure(shape, "memory", settings, [f"rounds={KEEP + 3}"])
-        return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES * (KEEP + 1) + fed)
+    def memory(self, case, shape, feeds):
+        """`feeds`: how many farther levels each revision goes to: none, the space, or the nodes' disks as well."""
+        rounds = [f"rounds={KEEP + 3}"]
+        with tempfile.TemporaryDirectory(prefix="levels-", dir=self.o.scratch) as disks:
+            settings = in_memory(MAINSTAY_PFS_EVERY=int(feeds > 0))
+            if feeds > 1:
+                settings.update(LEVELS_DISKS=f"{disks}/disk", MAINSTAY_DISK_EVERY=1)
+            measured = self.measure(shape, "memory", settings, rounds)
+        return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES * (KEEP + 1) + feeds)
 
     def restart(self, case, shape, seats):
         """Node 0 is lost before each restart; `seats`: its ranks run on a spare node, or on those that are left."""
@@ -206,9 +211,9 @@ class Bench:
                 yield f"{name}, blocking", shape, self.blocking, spaces + 3
             for name, shape in shapes.items():
                 yield f"jacobi3d, {name}", shape, self.jacobi, spaces + 2
-            for fed in (False, True):
-                measure = lambda case, shape, fed=fed: self.memory(case, shape, fed)
-                yield f"{name_of_large}, memory{', fed on' if fed else ''}", large, measure, spaces + 1 + COPIES
+            for feeds, fed in enumerate(("", ", fed on", ", fed on twice")):
+                measure = lambda case, shape, feeds=feeds: self.memory(case, shape, feeds)
+                yield f"{name_of_large}, memory{fed}", large, measure, spaces + 2 + COPIES
             for seats in ("spare", "left"):
                 measure = lambda case, shape, seats=seats: self.restart(case, shape, seats)
                 yield f"{name_of_large}, restart, {seats}", large, measure, spaces + 3

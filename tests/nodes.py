@@ -53,10 +53,10 @@ class Nodes:
         return self.folder / node
 
     def lose(self, node):
-        """A node is gone, with all its processes and its memory."""
-        (self.folder / f"{node}.lost").touch()
-        self._signal(node, signal.SIGKILL)
+        """A node is gone, with all its processes and its memory: who hears of the first finds nothing of the second."""
+        self.stop(node)
         shutil.rmtree(self.memory(node), ignore_errors=True)
+        self._signal(node, signal.SIGKILL)
 
     def stop(self, node):
         """A node says no more, but nobody is told that its connections have ended."""

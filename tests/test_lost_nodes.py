@@ -87,9 +87,10 @@ def kills(nodes, language, seed, count):
             assert floor <= came <= latest + FURTHER and "going on" not in output, told
             latest = max(latest, reached)
             sure = sure_of(came, reached)
+            # What a job came from may be newer, of one that died before all of its copies were made: without the spare it is lost.
             if sure > came:
                 spare = "01" if len(set(seats)) > 1 else "10"[int(seats[0])]
-            floor = sure
+                floor = sure
         if chance.random() < 0.8:
             spare = chance.choice(spare)
             if (nodes.pools / spare).exists():

@@ -125,9 +125,9 @@ def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
     assert said(output).count("4 ranks share 2 slots: several to a core") == 2, output
     assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", "10", "30", "40"], output
     space = f"{job.scratch}/space"
-    # Of the third loss the launcher may tell before what the node had in memory is gone.
-    for revision, lineage in (1, 1), (3, 2):
-        assert f"going on from revision {revision} (lineage {lineage}) of {space}" in said(output), output
+    nearer = " (revision 5 was complete on a nearer level)"
+    for revision, lineage, more in (1, 1, ""), (3, 2, ""), (4, 3, nearer):
+        assert f"going on from revision {revision} (lineage {lineage}) of {space}{more}" in said(output), output
 
 
 def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeypatch):

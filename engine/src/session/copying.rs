@@ -53,7 +53,8 @@ impl Level {
         };
         let old = self.sent.clone().filter(|(key, _)| is_newest(*key));
         let remembers = self.config.capture.is_incremental();
-        let lane = source.map(|source| CopyLane::new(index, self.writers.of(rank), source, old, remembers));
+        let (holder, is_mapped) = (self.writers.of(rank), self.device.is_memory());
+        let lane = source.map(|source| CopyLane::new(index, holder, source, old, remembers, is_mapped));
         Copying::new(key, lane, held)
     }
 }

@@ -2,20 +2,27 @@
 //! from memory.
 
 use crate::support::{
+    between::{Between, Watched},
     bounded,
     faulty::{Faulty, Medium},
     program::{Mark, Program},
     recording::{Checked, Trouble},
+    run,
     spread::Spread,
     ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
-    Capture, Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, Start,
-    device::{Device, Disk},
+    Capture, Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey, Start,
+    device::{Device, Disk, File},
     group::{Group, ThreadGroup},
 };
 use std::{
-    sync::{Arc, Barrier, Mutex},
+    cell::Cell,
+    io,
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -270,6 +277,62 @@ fn is_copied_after(calls: usize, pause: Duration) -> bool {
 fn twenty_calls_of_progress_bring_a_shard_of_more_pieces() {
     let pauses = [5, 50, 500].map(Duration::from_millis);
     assert!(pauses.into_iter().any(|pause| is_copied_after(20, pause)));
+}
+
+thread_local! {
+    /// Calls that move copies on are under way here.
+    static IS_IN_PROGRESS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Counts what is read within such calls.
+#[derive(Debug, Default)]
+struct ReadInProgress(AtomicUsize);
+
+impl Between for ReadInProgress {
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.fetch_add(usize::from(IS_IN_PROGRESS.get()), Ordering::Relaxed);
+        file.read_at(buffer, offset)
+    }
+}
+
+/// Each call read the whole shard back from the disk where that was the nearest level, and the program waited for it.
+#[test]
+fn progress_waits_for_no_disk() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let device = |name: String| -> Watched<ReadInProgress> {
+        Watched::new(Disk::make(&folder.path().join(name)).unwrap(), ReadInProgress::default())
+    };
+    bounded("a job with copies on disks", || {
+        run(2, |rank, group| {
+            let [own, copy] = ["own", "copy"].map(|name| device(format!("{name}{rank}")));
+            let plan =
+                |kind, device, every, copies| LevelPlan { kind, device, every, keep: 1, copies, former: Vec::new() };
+            let plans = vec![
+                plan(LevelKind::Disk, Arc::new(own.clone()), 1, vec![Arc::new(copy.clone()) as Arc<dyn Device>]),
+                plan(LevelKind::Pfs, Arc::new(device("space".to_owned())), 0, Vec::new()),
+            ];
+            let config = Config { start: Start::Fresh, ..Config::default() };
+            let mut session = Session::open_levels(group, plans, config).unwrap();
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            program.fill(&mut session, Mark { run: 1, step: 1 }, 30 * BYTES).unwrap();
+            session.checkpoint().unwrap();
+            IS_IN_PROGRESS.set(true);
+            while !session.poll().unwrap() {
+                thread::yield_now();
+            }
+            let is_there = || SpaceSurvey::open(&copy.directory()).is_ok_and(|survey| survey.revisions.len() == 1);
+            // The other one's shard, which comes by these calls alone.
+            while !is_there() {
+                session.progress().unwrap();
+                thread::yield_now();
+            }
+            IS_IN_PROGRESS.set(false);
+            let read = [&own, &copy].map(|device| device.between.0.load(Ordering::Relaxed));
+            session.wait().unwrap();
+            assert_eq!(read, [0, 0]);
+        })
+    });
 }
 
 /// A copy is written by its holder, who has the lock of its portion: nobody else writes there meanwhile.

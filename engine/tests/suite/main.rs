@@ -38,6 +38,7 @@ mod level_places;
 mod levels;
 mod limits;
 mod memory_level;
+mod memory_taken;
 mod metadata;
 mod other_ranks;
 mod other_ranks_crash;

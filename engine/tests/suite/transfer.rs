@@ -25,6 +25,7 @@ use mainstay_engine::{
 };
 use std::{
     fs, io,
+    ops::Range,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
@@ -308,7 +309,8 @@ fn damage_is_named_and_read_elsewhere_where_that_can_be() {
     are_alike(from.path(), to.path(), &[1]);
 }
 
-/// Whatever byte of a space is wrong, what is copied of it is right, or is not there.
+/// Whatever byte of a space is wrong, what is copied of it is right, or is not there: no revision one of whose bytes is wrong, and
+/// each whose blocks are all right.
 #[test]
 fn wrong_bytes_anywhere_never_become_a_revision() {
     let (from, good) = (folder(), folder());
@@ -317,28 +319,57 @@ fn wrong_bytes_anywhere_never_become_a_revision() {
     let original = fs::read(&path).unwrap();
     copy(from.path(), good.path(), &[]).unwrap();
     let used: Vec<usize> = (0..original.len()).filter(|at| original[*at] != 0).collect();
+    let whole = Layout::read(&path);
+    let [first, second] =
+        [1, 2].map(|revision| -> Vec<_> { (0..2).flat_map(|rank| whole.item_ranges(rank, revision)).collect() });
+    let of_items = |revision| if revision == 1 { &first } else { &second };
+    let is_wrong = |revision, at: usize| of_items(revision).iter().any(|range| range.contains(&at));
+    // A block is verified as a whole, and holds bytes of one revision alone.
+    let blocks = |range: &Range<usize>| range.start / BLOCK..range.end.div_ceil(BLOCK);
+    let is_beside = |revision, at: usize| of_items(revision).iter().any(|range| blocks(range).contains(&(at / BLOCK)));
     let mut random = fastrand::Rng::with_seed(5);
-    let mut copies = 0;
-    for _ in 0..30 {
+    let (mut came, mut stayed) = (0, 0);
+    let alone =
+        |revision: u64| *used.iter().find(|at| is_wrong(revision, **at) && !is_beside(3 - revision, **at)).unwrap();
+    for round in 0..32 {
         let (mut bytes, to) = (original.clone(), folder());
         // Bytes of hashes, manifests and catalogues are few: half of the flips are in the blocks at the end.
-        for _ in 0..random.usize(1..4) {
+        let mut anywhere = |_| {
             let from = if random.bool() { used.len() / 2 } else { 0 };
-            bytes[used[random.usize(from..used.len())]] ^= 1 << random.u8(..8);
-        }
+            used[random.usize(from..used.len())]
+        };
+        let flipped: Vec<usize> = match round {
+            0 | 1 => vec![alone(round + 1)],
+            _ => (0..1 + round % 3).map(&mut anywhere).collect(),
+        };
+        flipped.iter().for_each(|at| bytes[*at] ^= 1 << (at % 8));
         fs::write(&path, &bytes).unwrap();
         let done = copy(from.path(), to.path(), &[]);
         fs::write(&path, &original).unwrap();
-        if !to.path().join("lock").exists() {
+        let there = if to.path().join("lock").exists() {
+            let there = complete(to.path());
+            is_whole(to.path());
+            are_alike(good.path(), to.path(), &there);
+            there
+        } else {
             assert!(done.is_err() || done.unwrap().iter().all(|copied| copied.became != Became::Copied));
-            continue;
+            Vec::new()
+        };
+        for revision in [1, 2] {
+            let is_there = there.contains(&revision);
+            let told = || format!("revision {revision} is there: {is_there}, with wrong bytes at {flipped:?}");
+            // The same bit twice would be right again.
+            let changed = |at: &usize| bytes[*at] != original[*at];
+            if flipped.iter().any(|at| changed(at) && is_wrong(revision, *at)) {
+                assert!(!is_there, "{}", told());
+                stayed += 1;
+            } else if flipped.iter().all(|at| is_beside(3 - revision, *at) && !is_beside(revision, *at)) {
+                assert!(is_there, "{}", told());
+                came += 1;
+            }
         }
-        let there = complete(to.path());
-        copies += there.len();
-        is_whole(to.path());
-        are_alike(good.path(), to.path(), &there);
     }
-    assert!(copies > 3, "{copies}");
+    assert!(came >= 2 && stayed >= 2, "{came} came, {stayed} stayed away");
 }
 
 /// What a copy has of an older revision may be damaged by the time that the next one is copied: nothing is shared with that.

@@ -91,6 +91,13 @@ impl Layout {
         Manifest::parse(&self.bytes[self.manifest_range(rank, revision)], self.place(rank).bytes).unwrap()
     }
 
+    /// Where the bytes of a revision's items lie, but for zeros, which lie nowhere.
+    pub fn item_ranges(&self, rank: usize, revision: u64) -> Vec<Range<usize>> {
+        let items = self.manifest(rank, revision).items;
+        let extents = items.iter().flat_map(|item| &item.extents).filter(|extent| !extent.is_zeros());
+        extents.map(|extent| self.range(rank, extent.at, extent.bytes)).collect()
+    }
+
     pub fn hashes_range(&self, rank: usize, revision: u64) -> Range<usize> {
         let run = self.manifest(rank, revision).runs[0];
         self.range(rank, run.hashes_at, run.blocks * 16)

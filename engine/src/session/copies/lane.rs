@@ -1,5 +1,5 @@
 //! What a ward does: once its shard is published on the nearest level, it sends the blocks to the holder, out of the
-//! portion where there can be a mapping of it.
+//! portion where there can be a mapping of it. From a disk a thread of its own reads them, as no call of the program waits for one.
 
 use super::{
     post::Post,
@@ -11,6 +11,7 @@ use crate::{
     device::Mapped,
     error::{Error, Failure, Result},
     feed::Source,
+    ground::spawn,
     group::Group,
     restore::joined_rows,
     space::{
@@ -19,7 +20,7 @@ use crate::{
         free,
     },
 };
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, thread::JoinHandle};
 
 /// The longest piece: with many short ones each would be tested for.
 const PIECE_BYTES: u64 = 8 << 20;
@@ -37,16 +38,48 @@ pub(in crate::session) struct CopyLane {
     /// What was sent, to be the next `old`; only if `remembers`.
     pub(super) sent: Option<Arc<Base>>,
     remembers: bool,
+    /// The source lies in memory, and can be mapped.
+    is_mapped: bool,
 }
 
 enum State {
     /// Waits for the source to be published.
     Waiting(Result<Source>),
+    Reading(Reading),
     Sent,
     /// The holder was told why nothing comes.
     Failed(Error),
     /// The same, as there is nothing to copy.
     GivenUp(Error),
+}
+
+/// What is sent of a shard: what the holder is told, the pieces, and what it has then.
+type Announcement = Result<(Announced, Vec<Stretch>, Option<Base>)>;
+
+/// A thread that reads what is to be sent. Dropping it waits for that: it reads blocks that are somebody else's afterwards.
+struct Reading(Option<JoinHandle<Announcement>>);
+
+impl Reading {
+    fn begin(source: Source, level: usize, key: RevisionKey, old: Option<(RevisionKey, Arc<Base>)>) -> Result<Reading> {
+        let thread = spawn("mainstay-copy".to_owned(), move || announce(&source, level, key, old))?;
+        Ok(Reading(Some(thread)))
+    }
+
+    /// What it has read, once it has; `None` before.
+    fn ended(&mut self) -> Option<Announcement> {
+        let thread = self.0.take_if(|thread| thread.is_finished())?;
+        let panicked =
+            |_| Err(Error::Internal { what: "the thread that reads a shard to be copied panicked".to_owned() });
+        Some(thread.join().unwrap_or_else(panicked))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Blocks, which stay as they are until they are sent.
@@ -73,27 +106,21 @@ impl AsRef<[u8]> for Stretch {
 
 impl CopyLane {
     /// The way of `source` to `holder`, for level number `level`. `old`: what the holder has already; `remembers`: what is sent
-    /// is to be that next time.
+    /// is to be that next time; `is_mapped`: the source lies in memory.
     pub(in crate::session) fn new(
         level: usize,
         holder: usize,
         source: Result<Source>,
         old: Option<(RevisionKey, Arc<Base>)>,
         remembers: bool,
+        is_mapped: bool,
     ) -> CopyLane {
-        CopyLane { level, holder, state: State::Waiting(source), old, sent: None, remembers }
+        CopyLane { level, holder, state: State::Waiting(source), old, sent: None, remembers, is_mapped }
     }
 
-    /// Starts to send, if the source is published by now. An error is one of the group.
+    /// Starts to send, if the source is published by now, and read where it has to be. An error is one of the group.
     pub(in crate::session) fn start(&mut self, group: &dyn Group, post: &mut Post, key: RevisionKey) -> Result<()> {
-        let State::Waiting(source) = &self.state else { return Ok(()) };
-        if source.as_ref().is_ok_and(|source| !source.is_ended()) {
-            return Ok(());
-        }
-        let source = source.as_ref().map_err(Error::clone);
-        let has_source = source.as_ref().is_ok_and(|source| source.has_not_failed());
-        let old = self.old.take();
-        let announced = source.and_then(|source| announce(source, self.level, key, old));
+        let Some((announced, has_source)) = self.announced(key) else { return Ok(()) };
         self.state = match announced {
             Ok((announced, stretches, sent)) => {
                 self.sent = sent.filter(|_| self.remembers).map(Arc::new);
@@ -109,6 +136,31 @@ impl CopyLane {
         Ok(())
     }
 
+    /// What is to be sent, and whether there was a source; `None` as long as that is not known, and afterwards. Waits for nothing.
+    fn announced(&mut self, key: RevisionKey) -> Option<(Announcement, bool)> {
+        match &mut self.state {
+            State::Waiting(Ok(source)) if !source.is_ended() => None,
+            State::Waiting(source) => {
+                let gone = Error::Internal { what: "a shard is copied twice".to_owned() };
+                let source = std::mem::replace(source, Err(gone));
+                let has_source = source.as_ref().is_ok_and(Source::has_not_failed);
+                let (level, old) = (self.level, self.old.take());
+                match source {
+                    Ok(source) if has_source && !self.is_mapped => match Reading::begin(source, level, key, old) {
+                        Ok(reading) => {
+                            self.state = State::Reading(reading);
+                            None
+                        }
+                        Err(error) => Some((Err(error), true)),
+                    },
+                    source => Some((source.and_then(|source| announce(&source, level, key, old)), has_source)),
+                }
+            }
+            State::Reading(reading) => Some((reading.ended()?, true)),
+            State::Sent | State::Failed(_) | State::GivenUp(_) => None,
+        }
+    }
+
     /// What is to be told: a failure, unless there was nothing to copy.
     pub(super) fn failure(&self) -> Result<()> {
         if let State::Failed(error) = &self.state { Err(error.clone()) } else { Ok(()) }
@@ -117,7 +169,7 @@ impl CopyLane {
     /// Whether the lane has come to its end, but for messages under way.
     pub(in crate::session) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
-            State::Waiting(_) => None,
+            State::Waiting(_) | State::Reading(_) => None,
             State::Sent => Some(Ok(())),
             State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
         }
@@ -130,7 +182,7 @@ pub(in crate::session) fn announce(
     level: usize,
     key: RevisionKey,
     old: Option<(RevisionKey, Arc<Base>)>,
-) -> Result<(Announced, Vec<Stretch>, Option<Base>)> {
+) -> Announcement {
     let (portion, manifest) = source.published()?;
     let (shards, phases) = source.described();
     let rows = joined_rows(&portion, &manifest)?;

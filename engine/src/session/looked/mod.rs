@@ -1,92 +1,41 @@
 //! Looking at the spaces of a session before anything is written there: who else is there, what they hold, and whether it
 //! fits together.
 
+mod fitting;
+mod newest;
+mod scan;
+
+use self::{
+    fitting::{check_sight, check_told, note_joint, one_history, spread_newest},
+    newest::Newest,
+    scan::{Scan, scan},
+};
 use super::{
-    choice::{joint, newest_of_all},
     copies,
     domain::Domain,
     epoch::same_id,
     failing::FailureStreak,
     holds::Holds,
-    level::{Current, Level, LevelKind, Mends, Writers, layouts_of},
+    level::{Current, Level, LevelKind, Mends, Writers},
     locking::{self, KeptLocks},
-    missed::ToldOnDisks,
     places::NoteFile,
     plan::LevelPlan,
 };
 use crate::{
-    commit::{Complete, Ledger, OpenedLedger, RevisionKey},
-    config::{Config, DiskLost},
-    device::{Access, Device},
-    error::{Error, Result, numbered},
+    commit::{OpenedLedger, RevisionKey},
+    config::Config,
+    device::Device,
+    error::Result,
     ground::lock,
     group::{Group, agree, gather},
-    restore::{Found, Hurt, Sight, find, hex},
+    restore::{Found, Sight, find},
     salvage,
-    space::{
-        GoneBack, LayoutFile, Locks, Per, Stray, Strays, clear_away, files_of_layout, format::Lineage,
-        layouts_and_strays, short,
-    },
+    space::{GoneBack, Locks, Per, format::Lineage},
 };
-use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
     ops::Range,
     sync::{Arc, Mutex},
 };
-
-/// What a rank found in the newest layout that it sees.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Newest {
-    layout_number: u64,
-    layout_id: [u8; 16],
-    /// This rank may go on writing into the layout.
-    writable: bool,
-    /// A user has said how large its portions are.
-    is_sized: bool,
-    /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
-    seen: Vec<u32>,
-}
-
-impl Newest {
-    fn is_of(&self, other: &Newest) -> bool {
-        (self.layout_number, self.layout_id) == (other.layout_number, other.layout_id)
-    }
-
-    /// Whether those that write, of which `told` has what they found, all go on with one layout.
-    fn is_shared(told: &[Newest], writers: &Writers) -> bool {
-        let mut found = writing(told, writers).map(|(_, newest)| newest);
-        let Some(first) = found.next() else { return false };
-        first.writable && found.all(|other| other.writable && other.is_of(first))
-    }
-
-    /// The layout that all ranks go on with once the portions that some of them lack are made: those went with their
-    /// nodes, as nobody sees them, and the others are as they were. `None`: there is no such layout.
-    fn mended(told: &[Newest], writers: &Writers) -> Option<Newest> {
-        let newest = told.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
-        let is_older = |other: &Newest| other.layout_number < newest.layout_number;
-        let here: Vec<&Newest> = told.iter().filter(|other| other.is_of(newest)).collect();
-        let is_seen = |shard: usize| here.iter().any(|other| other.seen.contains(&(shard as u32)));
-        let goes_on = |(rank, own): (usize, &Newest)| {
-            own.writable && own.is_of(newest) || !writers.shards_of(rank).into_iter().any(is_seen)
-        };
-        let fits = told.iter().all(|other| other.is_of(newest) || is_older(other));
-        (fits && writing(told, writers).all(goes_on)).then(|| Newest { seen: Vec::new(), ..newest.clone() })
-    }
-}
-
-/// What the ranks that write shards have told.
-fn writing<'a>(told: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
-    told.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
-}
-
-/// What this rank finds in the portions that it looks after.
-struct Scan {
-    layouts: Vec<LayoutFile>,
-    opened: Vec<OpenedLedger>,
-    newest: Newest,
-    sight: Sight,
-}
 
 /// A space that is locked and looked at, in which this job has written nothing yet.
 pub(super) struct Looked {
@@ -352,161 +301,4 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
         return config;
     }
     Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
-}
-
-/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
-/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
-/// node, which the restore tells; so does what was on a disk, where the user has said so.
-fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
-    let newest = looked.iter().filter_map(Looked::newest).max().max(known);
-    for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
-        let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
-            continue;
-        };
-        let revision = unseen.whole.key.number;
-        let is_disk_level = level.wanted.kind == LevelKind::Disk;
-        let is_lost = level.wanted.kind == LevelKind::Memory || is_disk_level && disk_lost == DiskLost::Accepted;
-        if is_lost || !level.joint.is_empty() {
-            let shards = numbered("shard", &unseen.shards);
-            let name = level.wanted.kind.name();
-            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
-            level.scan.sight.torn.push(told);
-            continue;
-        }
-        let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
-        let shards = unseen.shards.clone();
-        return Err(Error::LayoutOutOfSight { path, revision, shards, files, is_disk_level });
-    }
-    Ok(())
-}
-
-/// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
-/// What is damaged there is not out of reach. Collective.
-fn check_told(
-    group: &dyn Group,
-    looked: &mut [Looked],
-    known: Option<RevisionKey>,
-    disk_lost: DiskLost,
-    back: &[GoneBack],
-) -> Result<()> {
-    let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
-    let Some(first) = looked.iter().position(is_disk) else { return Ok(()) };
-    let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory()).collect();
-    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(()) };
-    let left = looked.iter().filter_map(Looked::newest).max().max(known);
-    let disks = || looked.iter().filter(|level| is_disk(level));
-    let seen = disks().map(|level| level.found.lineage_max).max().unwrap_or(0);
-    if disks().any(|level| !level.found.damage.is_empty()) || !told.is_missed(seen, left) {
-        return Ok(());
-    }
-    match disk_lost {
-        DiskLost::Refused => return Err(told.refusal(left)),
-        DiskLost::Accepted => looked[first].scan.sight.torn.push(told.text()),
-    }
-    Ok(())
-}
-
-/// Notes for each level with copies which revision is the newest that is complete on all of them together.
-fn note_joint(looked: &mut [Looked]) -> Result<()> {
-    let is_copy = |level: &Looked| !matches!(level.wanted.writers, Writers::Owners);
-    let mut begin = 0;
-    while begin < looked.len() {
-        let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
-        let family = &mut looked[begin..end];
-        if family.len() > 1 {
-            let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
-            let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
-            let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
-            let is_made = |level: &&Looked| !matches!(level.wanted.writers, Writers::Nobody);
-            let on_each = |complete: &&Complete| family.iter().filter(is_made).all(|level| has(level, complete.key));
-            let joint: Vec<RevisionKey> =
-                all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
-            family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
-        }
-        begin = end;
-    }
-    Ok(())
-}
-
-/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
-/// is to stay on each. Collective.
-fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
-    let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
-    let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
-    let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
-    Ok(newest.filter(|_| comes_back))
-}
-
-/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
-/// other went on.
-fn one_history(looked: &[Looked]) -> Result<()> {
-    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
-    for level in looked {
-        for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
-            let first = *ids.entry(lineage.number).or_insert(lineage.id);
-            if first != lineage.id {
-                let path = level.wanted.device.path();
-                return Err(Error::LineageConflict {
-                    path,
-                    lineage: lineage.number,
-                    first: hex(&first),
-                    second: hex(&lineage.id),
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_work: bool) -> Result<Scan> {
-    let Wanted { device, writers, back, .. } = wanted;
-    let device = &**device;
-    let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
-    if rank == domain.leader() {
-        clear_away(device)?;
-    }
-    let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write)?;
-    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
-    if rank == domain.leader() {
-        sight.torn.extend(foreign);
-        for Stray { told, of } in damaged {
-            sight.damage.push(told);
-            sight.hurt.push(of.map(|(layout, shard)| Hurt { layout, shard }));
-        }
-    }
-    sight.layouts = layouts_of(&layouts);
-    let mut writable = 0;
-    for layout in &layouts {
-        let header = &layout.header;
-        // A layout can have several files; a rank's portion lies in one of them.
-        if header.layout_id != newest.layout_id {
-            let (layout_number, layout_id) = (header.layout_number, header.layout_id);
-            newest = Newest { layout_number, layout_id, is_sized: header.is_sized, ..Newest::default() };
-            writable = 0;
-        }
-        if rank == domain.leader() {
-            newest.seen.extend(header.portions.iter().map(|place| place.rank));
-        }
-        for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
-            let is_written = written.contains(&(portion.rank() as usize));
-            let found = Ledger::open(portion)?;
-            // Without locks, a job that was not seen to end may still be writing here.
-            let alone = locks_work || found.clean;
-            if is_written && header.ranks as usize == group.size() && found.usable && alone {
-                writable += 1;
-                newest.writable = writable == written.len();
-            }
-            if !found.damage.is_empty() {
-                let portion = found.ledger.portion();
-                sight.hurt.push(Some(Hurt { layout: short(portion.layout_id()), shard: portion.rank() }));
-            }
-            sight.damage.extend(found.damage.iter().cloned());
-            sight.torn.extend(found.torn.iter().cloned());
-            sight.lineages.extend(found.lineage);
-            sight.add(&found.ledger);
-            opened.push(found);
-        }
-    }
-    sight.leave_out(back);
-    Ok(Scan { layouts, opened, newest, sight })
 }

@@ -1,0 +1,125 @@
+//! Whether the levels of a session fit together, and which revisions of them stay, before anything is written there: what is out of
+//! sight and newer than all that is left refuses the start.
+
+use super::{
+    super::{
+        choice::{joint, newest_of_all},
+        copies,
+        level::{LevelKind, Writers},
+        missed::ToldOnDisks,
+    },
+    Looked,
+};
+use crate::{
+    commit::{Complete, RevisionKey},
+    config::DiskLost,
+    error::{Error, Result, numbered},
+    group::Group,
+    restore::hex,
+    space::{GoneBack, files_of_layout},
+};
+use std::collections::BTreeMap;
+
+/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
+/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
+/// node, which the restore tells; so does what was on a disk, where the user has said so.
+pub(super) fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
+    let newest = looked.iter().filter_map(Looked::newest).max().max(known);
+    for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
+        let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
+            continue;
+        };
+        let revision = unseen.whole.key.number;
+        let is_disk_level = level.wanted.kind == LevelKind::Disk;
+        let is_lost = level.wanted.kind == LevelKind::Memory || is_disk_level && disk_lost == DiskLost::Accepted;
+        if is_lost || !level.joint.is_empty() {
+            let shards = numbered("shard", &unseen.shards);
+            let name = level.wanted.kind.name();
+            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
+            level.scan.sight.torn.push(told);
+            continue;
+        }
+        let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
+        let shards = unseen.shards.clone();
+        return Err(Error::LayoutOutOfSight { path, revision, shards, files, is_disk_level });
+    }
+    Ok(())
+}
+
+/// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
+/// What is damaged there is not out of reach. Collective.
+pub(super) fn check_told(
+    group: &dyn Group,
+    looked: &mut [Looked],
+    known: Option<RevisionKey>,
+    disk_lost: DiskLost,
+    back: &[GoneBack],
+) -> Result<()> {
+    let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
+    let Some(first) = looked.iter().position(is_disk) else { return Ok(()) };
+    let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory()).collect();
+    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(()) };
+    let left = looked.iter().filter_map(Looked::newest).max().max(known);
+    let disks = || looked.iter().filter(|level| is_disk(level));
+    let seen = disks().map(|level| level.found.lineage_max).max().unwrap_or(0);
+    if disks().any(|level| !level.found.damage.is_empty()) || !told.is_missed(seen, left) {
+        return Ok(());
+    }
+    match disk_lost {
+        DiskLost::Refused => return Err(told.refusal(left)),
+        DiskLost::Accepted => looked[first].scan.sight.torn.push(told.text()),
+    }
+    Ok(())
+}
+
+/// Notes for each level with copies which revision is the newest that is complete on all of them together.
+pub(super) fn note_joint(looked: &mut [Looked]) -> Result<()> {
+    let is_copy = |level: &Looked| !matches!(level.wanted.writers, Writers::Owners);
+    let mut begin = 0;
+    while begin < looked.len() {
+        let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
+        let family = &mut looked[begin..end];
+        if family.len() > 1 {
+            let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
+            let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
+            let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
+            let is_made = |level: &&Looked| !matches!(level.wanted.writers, Writers::Nobody);
+            let on_each = |complete: &&Complete| family.iter().filter(is_made).all(|level| has(level, complete.key));
+            let joint: Vec<RevisionKey> =
+                all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
+            family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
+        }
+        begin = end;
+    }
+    Ok(())
+}
+
+/// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
+/// is to stay on each. Collective.
+pub(super) fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
+    let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
+    let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
+    let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
+    Ok(newest.filter(|_| comes_back))
+}
+
+/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
+/// other went on.
+pub(super) fn one_history(looked: &[Looked]) -> Result<()> {
+    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
+    for level in looked {
+        for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
+            let first = *ids.entry(lineage.number).or_insert(lineage.id);
+            if first != lineage.id {
+                let path = level.wanted.device.path();
+                return Err(Error::LineageConflict {
+                    path,
+                    lineage: lineage.number,
+                    first: hex(&first),
+                    second: hex(&lineage.id),
+                });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What one rank finds in a level's portions that it looks after; nothing is agreed on here.
+
+use super::{
+    super::{domain::Domain, level::layouts_of},
+    Wanted,
+    newest::Newest,
+};
+use crate::{
+    commit::{Ledger, OpenedLedger},
+    device::Access,
+    error::Result,
+    group::Group,
+    restore::{Hurt, Sight},
+    space::{LayoutFile, Stray, Strays, clear_away, layouts_and_strays, short},
+};
+
+/// What this rank finds in the portions that it looks after.
+pub(super) struct Scan {
+    pub(super) layouts: Vec<LayoutFile>,
+    pub(super) opened: Vec<OpenedLedger>,
+    pub(super) newest: Newest,
+    pub(super) sight: Sight,
+}
+
+pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_work: bool) -> Result<Scan> {
+    let Wanted { device, writers, back, .. } = wanted;
+    let device = &**device;
+    let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
+    if rank == domain.leader() {
+        clear_away(device)?;
+    }
+    let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write)?;
+    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    if rank == domain.leader() {
+        sight.torn.extend(foreign);
+        for Stray { told, of } in damaged {
+            sight.damage.push(told);
+            sight.hurt.push(of.map(|(layout, shard)| Hurt { layout, shard }));
+        }
+    }
+    sight.layouts = layouts_of(&layouts);
+    let mut writable = 0;
+    for layout in &layouts {
+        let header = &layout.header;
+        // A layout can have several files; a rank's portion lies in one of them.
+        if header.layout_id != newest.layout_id {
+            let (layout_number, layout_id) = (header.layout_number, header.layout_id);
+            newest = Newest { layout_number, layout_id, is_sized: header.is_sized, ..Newest::default() };
+            writable = 0;
+        }
+        if rank == domain.leader() {
+            newest.seen.extend(header.portions.iter().map(|place| place.rank));
+        }
+        for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
+            let is_written = written.contains(&(portion.rank() as usize));
+            let found = Ledger::open(portion)?;
+            // Without locks, a job that was not seen to end may still be writing here.
+            let alone = locks_work || found.clean;
+            if is_written && header.ranks as usize == group.size() && found.usable && alone {
+                writable += 1;
+                newest.writable = writable == written.len();
+            }
+            if !found.damage.is_empty() {
+                let portion = found.ledger.portion();
+                sight.hurt.push(Some(Hurt { layout: short(portion.layout_id()), shard: portion.rank() }));
+            }
+            sight.damage.extend(found.damage.iter().cloned());
+            sight.torn.extend(found.torn.iter().cloned());
+            sight.lineages.extend(found.lineage);
+            sight.add(&found.ledger);
+            opened.push(found);
+        }
+    }
+    sight.leave_out(back);
+    Ok(Scan { layouts, opened, newest, sight })
+}
