@@ -175,7 +175,7 @@ def test_what_was_asked_of_copies_has_a_target(levels_rows):
     assert targets(levels_rows) == {
         f"{large}, background": {"perceived", "slowdown"},
         f"{large}, blocking": {"perceived"},
-        **{f"{large}, memory{fed}": {"shared", "resident"} for fed in ("", ", fed on", ", fed on twice")},
+        **{f"{large}, memory{fed}": {"beside"} for fed in ("", ", fed on", ", fed on twice")},
         f"{large}, restart, left": {"restart"},
     }
     sizes = {row["metric"] for row in levels_rows if row["case"].startswith("size")}

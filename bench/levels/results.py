@@ -8,7 +8,7 @@ SLOWDOWN_MAX = 1.3  # of a copy and its way to another node
 BLOCKING_MAX = 1.2
 RESTART_MAX = 1.3
 IDLE_MAX = 1  # % of a run, inside Mainstay
-RESIDENT_BYTES_MAX = 16 * 2**20  # a rank, beside what lies in shared memory
+BESIDE_BYTES_MAX = 16 * 2**20  # a rank, beside the shards
 PHASES = ("communication", "buffer_wait", "copy", "other", "resume")
 SHARED, DISK, MEMORY, MEMORY_SLOW, DISK_DOUBLE = WAYS = ("shared", "disk", "memory", "memory_slow", "disk_double")
 
@@ -57,15 +57,17 @@ def blocking_rows(case, measured):
 
 
 def memory_rows(case, measured, bytes_each, ranks, shards):
-    """`shards`: how many lie in memory for each rank."""
-    shared_allowed, own_allowed = [bytes_each * shards], [RESIDENT_BYTES_MAX]
+    """`shards`: how many lie in memory for each rank. Roots and hashes lie there beside them."""
+    wanted, allowed = [bytes_each * shards], [BESIDE_BYTES_MAX]
+    shared, own = measured.of("memory", "shared")[0] / ranks, max(0, measured.of("memory", "own")[0])
+    beside = own + max(0, shared - wanted[0])
     return [
-        rows.floor(case, "shared_allowed", shared_allowed, "bytes"),
-        rows.row(case, "shared", [measured.of("memory", "shared")[0] / ranks], "bytes", "shared_allowed",
-                 shared_allowed, 1),
-        rows.floor(case, "resident_allowed", own_allowed, "bytes"),
-        rows.row(case, "resident", [max(0, measured.of("memory", "own")[0])], "bytes", "resident_allowed", own_allowed, 1),
-    ]  # fmt: skip
+        rows.floor(case, "shards", wanted, "bytes"),
+        rows.row(case, "shared", [shared], "bytes", "shards", wanted),
+        rows.floor(case, "beside_allowed", allowed, "bytes"),
+        rows.row(case, "resident", [own], "bytes", "beside_allowed", allowed),
+        rows.row(case, "beside", [beside], "bytes", "beside_allowed", allowed, 1),
+    ]
 
 
 def restart_rows(case, measured):

@@ -302,6 +302,7 @@ fn progress_waits_for_no_disk() {
     let device = |name: String| -> Watched<ReadInProgress> {
         Watched::new(Disk::make(&folder.path().join(name)).unwrap(), ReadInProgress::default())
     };
+    let have_come = AtomicUsize::new(0);
     bounded("a job with copies on disks", || {
         run(2, |rank, group| {
             let [own, copy] = ["own", "copy"].map(|name| device(format!("{name}{rank}")));
@@ -322,9 +323,14 @@ fn progress_waits_for_no_disk() {
                 thread::yield_now();
             }
             let is_there = || SpaceSurvey::open(&copy.directory()).is_ok_and(|survey| survey.revisions.len() == 1);
-            // The other one's shard, which comes by these calls alone.
-            while !is_there() {
+            // The other one's shard, which comes by these calls alone, of both.
+            let mut has_come = false;
+            while have_come.load(Ordering::Relaxed) < 2 {
                 session.progress().unwrap();
+                if !has_come && is_there() {
+                    has_come = true;
+                    have_come.fetch_add(1, Ordering::Relaxed);
+                }
                 thread::yield_now();
             }
             IS_IN_PROGRESS.set(false);
