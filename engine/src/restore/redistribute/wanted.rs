@@ -93,8 +93,11 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let count = random.usize(1..5000);
-            let stretches: Vec<Range<u64>> =
-                (0..count).map(|_| random.u64(..1 << 30)).map(|from| from..from + random.u64(1..1 << 14)).collect();
+            let mut stretch = |_| {
+                let from = random.u64(..1 << 30);
+                from..from + random.u64(1..1 << 14)
+            };
+            let stretches: Vec<Range<u64>> = (0..count).map(&mut stretch).collect();
             let wanted = WantedItem::new("of many rows", stretches.clone());
             assert!(wanted.stretches.len() <= STRETCHES_MAX, "{} stretches", wanted.stretches.len());
             assert!(wanted.stretches.windows(2).all(|two| two[0].end + GAP_BYTES < two[1].start), "{wanted:?}");
