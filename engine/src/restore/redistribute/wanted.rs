@@ -124,18 +124,18 @@ mod tests {
         };
         let entry = Entry { manifest_at: at(400) + 50, manifest_bytes: BLOCK_BYTES, ..entry() };
         let numbers = |ranges: Vec<Range<u64>>| ranges.into_iter().flatten().collect::<BTreeSet<u64>>();
-        let asked = |name: &str, stretches| {
-            let blocks = blocks_wanted(&manifest, &[WantedItem::new(name, stretches)]);
+        let asked = |name: &str, stretch: Range<u64>| {
+            let blocks = blocks_wanted(&manifest, &[WantedItem::new(name, vec![stretch])]);
             (numbers(blocks.clone()), numbers(stored_blocks(&entry, &manifest, &blocks)))
         };
         // One byte in the second block of the first extent; of the row's hashes all.
         let one = at(1) - 7;
-        assert_eq!(asked("first", vec![one..one + 1]), ([41].into(), [41, 200, 400, 401].into()));
-        let (blocks, stored) = asked("first", vec![at(3) + at(4)..at(3) + at(6)]);
+        assert_eq!(asked("first", one..one + 1), ([41].into(), [41, 200, 400, 401].into()));
+        let (blocks, stored) = asked("first", at(3) + at(4)..at(3) + at(6));
         assert_eq!(blocks, [64, 65].into());
         assert_eq!(stored, [64, 65, 200, 201, 400, 401].into());
-        assert_eq!(asked("other", vec![0..10]).1, [90, 300, 400, 401].into());
-        assert_eq!(asked("nobody's", vec![0..10]), ([].into(), [400, 401].into()));
+        assert_eq!(asked("other", 0..10).1, [90, 300, 400, 401].into());
+        assert_eq!(asked("nobody's", 0..10), ([].into(), [400, 401].into()));
     }
 
     #[test]
