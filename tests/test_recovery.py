@@ -117,7 +117,16 @@ def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(recovering, how):
     """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
     giving that rank memory back. All then waited in the vote for ever, awake."""
     said = recovering.goes_on("kill:1@step,4", "deaf:2@recovery", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=3, **how)
-    assert re.search(r"^mainstay: process \d+ hears no other rank any more", said.output, re.M), said.output
+    assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output, re.M), said.output
+
+
+def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkeypatch):
+    """It may compute for long: it is not ended."""
+    monkeypatch.setattr("recovering.LIMIT_S", 20)
+    with pytest.raises(TimeoutError) as hangs:
+        recovering.run("kill:1@step,4", "stop:2@step,4", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=1, spares=2)
+    told = re.findall(r"mainstay: for \d+ s the others have waited for process (\d+) to take part", str(hangs.value), re.M)
+    assert len(told) == 1 and re.search(rf"^--- process {told[0]}:[^\n]*\nState:\s+[Tt] ", str(hangs.value), re.M), hangs.value
 
 
 @BOTH

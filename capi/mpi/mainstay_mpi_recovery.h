@@ -139,6 +139,7 @@ typedef struct mainstay_mpi_ears {
   double asked;      /* when this rank has asked all others; 0: not yet */
   double *came;      /* by rank: when its question came; 0: it did not */
   char *is_answered; /* by rank: it has answered */
+  int has_told;      /* of those that have not come */
 } mainstay_mpi_ears;
 
 /* Ends a process that hears nothing, if it is on this machine, and says so. */
@@ -147,6 +148,20 @@ MAINSTAY_SHIM void mainstay_mpi_end_deaf(const mainstay_mpi_job *job, int rank) 
   fprintf(stderr, "mainstay: process %llu hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, "
                   "and counts as failed\n", (unsigned long long)job->processes[rank].process.pid);
   mainstay_process_end(&job->processes[rank].process);
+}
+
+/* Says which ranks the others wait for, once, by the lowest that waits: they may compute for long, or be deaf inside a call of the
+ * program's own, which nobody can tell apart from here. */
+MAINSTAY_SHIM void mainstay_mpi_tell_missing(const mainstay_mpi_job *job, const mainstay_mpi_ears *ears, double waited_s) {
+  int rank, is_told;
+  for (rank = 0; rank < job->rank; rank++)
+    if (ears->came[rank] > 0 && job->processes[rank].place >= 0) return;
+  for (rank = 0; rank < job->size; rank++)
+    if (rank != job->rank && ears->came[rank] <= 0 && !ears->is_answered[rank] &&
+        MPI_Iprobe(rank, 0, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS)
+      fprintf(stderr, "mainstay: for %.0f s the others have waited for process %llu to take part in a recovery; if it does not "
+                      "compute for so long, end it (SIGKILL), and the others go on without it\n",
+              waited_s, (unsigned long long)job->processes[rank].process.pid);
 }
 
 /* Answers those that ask, asks, and ends those that do not answer. Never waits. */
@@ -178,6 +193,10 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
       ears->is_answered[rank] = 1;
     }
   }
+  if (now - since > 4 * patience_s && !ears->has_told && job->processes[job->rank].place >= 0) {
+    ears->has_told = 1;
+    mainstay_mpi_tell_missing(job, ears, now - since);
+  }
   if (ears->asked > 0 || now - since < patience_s) return;
   ears->asked = now;
   for (rank = 0; rank < size; rank++)
@@ -192,7 +211,7 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
   const double listen_s = 0.5, since = MPI_Wtime();
   const int number = job->agreements++ & 0x7fff; /* a tag, of which MPI has as many */
   int *lent = (int *)malloc(sizeof *lent), code, is_over = 0;
-  mainstay_mpi_ears ears = {0, NULL, NULL};
+  mainstay_mpi_ears ears = {0, NULL, NULL, 0};
   MPI_Request request;
   if (lent) *lent = *flag;
   *flag = 0;

@@ -168,7 +168,8 @@ fn whole(sides: &[u64]) -> Vec<Range<u64>> {
 
 /// The line of so many cells in as many parts of one length.
 fn slabs(cells: u64, count: u64) -> Vec<Vec<Range<u64>>> {
-    (0..count).map(|part| vec![cells * part / count..cells * (part + 1) / count]).collect()
+    let slab = |part: u64| cells * part / count..cells * (part + 1) / count;
+    (0..count).map(|part| vec![slab(part)]).collect()
 }
 
 fn all_came(came: Result<Option<Restored>, Error>) -> bool {

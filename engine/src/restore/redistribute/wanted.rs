@@ -93,8 +93,11 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..200 {
             let count = random.usize(1..5000);
-            let stretches: Vec<Range<u64>> =
-                (0..count).map(|_| random.u64(..1 << 30)).map(|from| from..from + random.u64(1..1 << 14)).collect();
+            let mut stretch = |_| {
+                let from = random.u64(..1 << 30);
+                from..from + random.u64(1..1 << 14)
+            };
+            let stretches: Vec<Range<u64>> = (0..count).map(&mut stretch).collect();
             let wanted = WantedItem::new("of many rows", stretches.clone());
             assert!(wanted.stretches.len() <= STRETCHES_MAX, "{} stretches", wanted.stretches.len());
             assert!(wanted.stretches.windows(2).all(|two| two[0].end + GAP_BYTES < two[1].start), "{wanted:?}");
@@ -121,18 +124,18 @@ mod tests {
         };
         let entry = Entry { manifest_at: at(400) + 50, manifest_bytes: BLOCK_BYTES, ..entry() };
         let numbers = |ranges: Vec<Range<u64>>| ranges.into_iter().flatten().collect::<BTreeSet<u64>>();
-        let asked = |name: &str, stretches| {
-            let blocks = blocks_wanted(&manifest, &[WantedItem::new(name, stretches)]);
+        let asked = |name: &str, stretch: Range<u64>| {
+            let blocks = blocks_wanted(&manifest, &[WantedItem::new(name, vec![stretch])]);
             (numbers(blocks.clone()), numbers(stored_blocks(&entry, &manifest, &blocks)))
         };
         // One byte in the second block of the first extent; of the row's hashes all.
         let one = at(1) - 7;
-        assert_eq!(asked("first", vec![one..one + 1]), ([41].into(), [41, 200, 400, 401].into()));
-        let (blocks, stored) = asked("first", vec![at(3) + at(4)..at(3) + at(6)]);
+        assert_eq!(asked("first", one..one + 1), ([41].into(), [41, 200, 400, 401].into()));
+        let (blocks, stored) = asked("first", at(3) + at(4)..at(3) + at(6));
         assert_eq!(blocks, [64, 65].into());
         assert_eq!(stored, [64, 65, 200, 201, 400, 401].into());
-        assert_eq!(asked("other", vec![0..10]).1, [90, 300, 400, 401].into());
-        assert_eq!(asked("nobody's", vec![0..10]), ([].into(), [400, 401].into()));
+        assert_eq!(asked("other", 0..10).1, [90, 300, 400, 401].into());
+        assert_eq!(asked("nobody's", 0..10), ([].into(), [400, 401].into()));
     }
 
     #[test]
