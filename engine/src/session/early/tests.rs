@@ -18,6 +18,18 @@ impl Predictor for Failing {
     fn checkpoint(&mut self) {}
 }
 
+struct FailingAtTheEnd;
+
+impl Predictor for FailingAtTheEnd {
+    fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>) {
+        settled.extend(tick.written);
+    }
+
+    fn checkpoint(&mut self) {
+        panic!("a predictor that fails at the end of an interval, as a test wants it");
+    }
+}
+
 /// Names all that was written, at once, and what nobody has.
 struct Lying;
 
@@ -76,8 +88,15 @@ fn a_predictor_that_panics_is_asked_no_more() {
 }
 
 #[test]
+fn so_is_one_that_panics_at_a_checkpoint() {
+    let Some(told) = saved_by(Box::new(FailingAtTheEnd)) else { return };
+    assert!(told.saved <= 4 * 100 && told.off.contains("failed"), "{told:?}");
+}
+
+#[test]
 fn a_predictor_that_lies_is_not_believed_for_long() {
     let Some(told) = saved_by(Box::new(Lying)) else { return };
     // Nothing of it was worth its write, and most of it was not written.
     assert!(told.early == 0 && told.wasted == told.saved && told.saved < 8 * 3 * 100, "{told:?}");
+    assert_eq!(told.off, EarlyOff::InVain.why());
 }
