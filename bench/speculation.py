@@ -3,11 +3,12 @@
     make bench NAME=speculation     writes bench/out/speculation.json and .svg; QUICK=1: small, within a minute
 
 MEMWRITE and adi, interval and bandwidth scaled down together: all processes write through a device that is throttled
-for all of them together. A run is recorded first: it tells the oracle what it knows, and `mainstay oracle` what to expect.
+for all of them together. Before that recorded programs are replayed. A run is recorded first: it tells the oracle what it knows, and `mainstay oracle` what to expect.
 """
 
 import argparse
 import glob
+import itertools
 import json
 import os
 import subprocess
@@ -26,7 +27,10 @@ import library  # noqa: E402
 HERE = Path(__file__).resolve().parent
 MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
 LIMIT_S = 900  # of one job
-QUICK = {"part": 64, "processes": (2,), "rounds": 1, "speed": 64, "shorter": 8, "side": 24, "every": 3}
+TRACES = HERE.parent / "cli" / "tests" / "traces"
+# Of each recorded program: from checkpoint to checkpoint, in iterations. cg.A has too few for 20.
+RECORDED = {"bt.A.long.bin": (5, 20), "bt.W.bin": (5, 20), "sp.W.bin": (5, 20), "cg.A.bin": (2, 5)}
+QUICK = {"traces": ("bt.W.bin",), "part": 64, "processes": (2,), "rounds": 1, "speed": 64, "shorter": 8, "side": 24, "every": 3}
 
 
 def options():
@@ -41,6 +45,7 @@ def options():
     parser.add_argument("--share", type=float, default=0.25, help="of adi's interval, which its field takes to save")
     parser.add_argument("--processes", type=int, nargs="+", default=quick.get("processes", (1, 2, 4, 8, 16)))
     parser.add_argument("--ways", nargs="+", choices=results.WAYS, default=results.WAYS)
+    parser.add_argument("--traces", nargs="*", choices=RECORDED, default=quick.get("traces", tuple(RECORDED)))
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 1))
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where speculation.json and .svg go")
@@ -56,6 +61,24 @@ def settings(way, traces):
     made = {"CAPTURE": "incremental", "STAGGER": "off" if way.endswith(results.APART) else "on"}
     predictor = results.predictor_of(way)
     return made | {"PREDICTOR": "off" if way == results.INCREMENTAL else predictor, "ORACLE": traces}
+
+
+def replays(o):
+    """The recorded programs: whole iterations in each interval, or one cut in its middle; and with nothing to learn from."""
+    for name, iterations, inside, share in itertools.product(o.traces, (0, 1), (False, True), (0.1, 0.25)):
+        every = RECORDED[name][iterations]
+        case = f"replay of {name.removesuffix('.bin')}, {every} iterations{', cut' * inside}, x = {share}"
+        if any(part in case for part in o.only):
+            words = ["--iterations", every, "--share", share, *["--inside"] * inside, TRACES / name]
+            yield results.replay_rows(case, oracle("--learn", LEARN, *words), oracle("--learn", 0, *words))
+
+
+def oracle(*words):
+    """What `mainstay oracle` says of one trace, by predictor."""
+    command = [MAINSTAY, "oracle", "--json", *map(str, words)]
+    told = subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
+    [trace] = json.loads(told.stdout)["traces"]
+    return {one["predictor"]: one for one in trace["predictors"]}
 
 
 class Bench:
@@ -115,6 +138,9 @@ def main():
     o.out.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.out), flush=True)
     made = []
+    for of_case in replays(o):
+        print(rows.table(of_case), flush=True)
+        made += of_case
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
         bench = Bench(o, folder)
         for program in (program(o) for program in PROGRAMS):

@@ -8,7 +8,7 @@ matplotlib.use("svg")
 
 from matplotlib import pyplot  # noqa: E402
 
-from .results import INCREMENTAL, PREDICTORS, WAYS  # noqa: E402
+from .results import INCREMENTAL, PREDICTORS, REPLAY, WAYS  # noqa: E402
 
 # Told apart by all eyes (Okabe and Ito).
 COLOURS = ("#999999", "#000000", "#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7")
@@ -19,7 +19,7 @@ CASE = re.compile(r"^(\w+), (\d+) ")
 def draw(made, folder):
     """The names of the files that there are rows for."""
     programs = {}
-    for row in made:
+    for row in (row for row in made if not row["case"].startswith(REPLAY)):
         name, processes = CASE.match(row["case"]).groups()
         programs.setdefault(name, {}).setdefault(int(processes), {})[row["metric"]] = row["value"]
     if not programs:

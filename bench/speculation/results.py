@@ -7,6 +7,9 @@ PREDICTORS = ("infrequent", "auto", "oracle")
 APART = "_apart"  # without `stagger`
 WAYS = (FULL, INCREMENTAL, *PREDICTORS, *(f"{name}{APART}" for name in PREDICTORS))
 POINTS = 10  # by how much live and predicted gain may differ
+REPLAY = "replay of "  # how cases begin that are no jobs
+OF_ORACLE, VAIN = 0.9, 0.2  # what `auto` is to reach: of the oracle's gain; extra writes for each page at most
+LEAST = 0.1  # %: less is taken for it, as ratios need something
 
 
 def predictor_of(way):
@@ -40,3 +43,21 @@ def case_rows(case, ran, predicted):
         made.append(rows.row(case, f"{way}_points", points, "points", "points_allowed", [POINTS],
                              target=None if way.endswith(APART) else 1.0))  # fmt: skip
     return made
+
+
+def replay_rows(case, learnt, unlearnt):
+    """What was saved early, and in vain, of 100 pages that were written: by the oracle, by `auto`, and by `auto` if the
+    intervals are counted from which it learns."""
+
+    def early(of, name):
+        return [max(LEAST, 100 * of[name]["early_share"])]
+
+    auto, perfect = early(learnt, "auto"), early(learnt, "oracle")
+    return [
+        rows.floor(case, "auto", auto, "%"),
+        rows.row(case, "oracle", perfect, "%", "auto", auto, 1 / OF_ORACLE),
+        rows.floor(case, "vain_allowed", [100 * VAIN], "%"),
+        rows.row(case, "auto_vain", [100 * learnt["auto"]["wasted_share"]], "%", "vain_allowed", [100 * VAIN], 1.0),
+        rows.row(case, "auto_unlearnt", early(unlearnt, "auto"), "%", "auto", auto),
+        rows.row(case, "oracle_unlearnt", early(unlearnt, "oracle"), "%", "oracle", perfect),
+    ]

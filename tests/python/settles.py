@@ -1,4 +1,7 @@
-"""As examples/memwrite in Python, on numpy: what is written is said to be settled, and some of it is written again."""
+"""As examples/memwrite in Python, on numpy: what is written is said to be settled, and some of it is written again.
+
+With the name of another predictor after the number of steps that one names what is settled.
+"""
 
 import sys
 
@@ -8,8 +11,9 @@ from mpi4py import MPI
 
 PARTS = 8
 comm, steps = MPI.COMM_WORLD, int(sys.argv[2])
+predictor = sys.argv[3] if len(sys.argv) > 3 else "told"
 state, step = numpy.zeros((PARTS, 128 * 1024), "u1"), numpy.zeros((), "i8")
-with mainstay.open(sys.argv[1], comm, capture="incremental", predictor="told", stagger="off") as session:
+with mainstay.open(sys.argv[1], comm, capture="incremental", predictor=predictor, stagger="off") as session:
     session.protect("step", step)
     session.protect("state", state)
     restored = session.restore()
@@ -25,7 +29,8 @@ with mainstay.open(sys.argv[1], comm, capture="incremental", predictor="told", s
     while step < steps:
         part = int(step) % PARTS
         state[part] += 1
-        session.settled("state", part * state.shape[1], state.shape[1])
+        if predictor == "told":
+            session.settled("state", part * state.shape[1], state.shape[1])
         session.tick()
         if step % 7 == 0:
             # It was not, after all.

@@ -1,5 +1,8 @@
 //! Keeps score of the other predictors, as if each had saved pages, and does as the best of them; does nothing where none
 //! saves more than it wastes.
+//!
+//! What must hold: what may be wasted grows with what the program writes, and is all that is wasted. An interval that uses
+//! it up is stopped on the way, and the next ones wait until there is some again.
 
 use super::{
     count::Count,
@@ -11,18 +14,34 @@ use super::{
 };
 
 /// Of a score, what an interval more leaves of it: programs go from phase to phase.
-const KEEPS: f64 = 0.5;
-/// Extra writes for each page that the program writes, at most.
-const WASTE_MAX: f64 = 0.2;
-/// Scores of fewer intervals say little; the one that predicts only what it has seen several times is taken meanwhile.
-const FEW: u64 = 4;
+const KEEPS: f64 = 0.7;
+/// Extra writes for each page that the program writes. What is wasted after an interval was stopped comes on top, so that
+/// 0.2 are seldom passed.
+const MAY_WASTE: f64 = 0.15;
+/// The same, as long as what was done wasted more than it saved.
+const MAY_WASTE_IN_VAIN: f64 = 0.03;
+/// Of what was done, what an interval more leaves of it.
+const REMEMBERS: f64 = 0.9;
+/// Of what might have been wasted and was not, as much is kept as so many intervals write.
+const SAVED_UP: f64 = 2.0;
+/// By how much one must be better than what is done now, or than nothing, to be taken instead; of what the program writes.
+const BETTER: f64 = 0.03;
+/// Intervals after which predictors know enough to be judged. Until then the one is taken that predicts only what it has
+/// seen several times.
+const LEARNS: u64 = 2;
+/// What is wasted meanwhile counts as so much.
+const LEARNING: f64 = 0.5;
 const PHASE: usize = 0;
 
 pub(super) struct Auto {
     tried: Vec<Tried>,
     best: Option<usize>,
     /// Intervals.
-    scored: u64,
+    seen: u64,
+    /// Writes that may still be in vain; below 0 if too many were.
+    may_waste: f64,
+    /// What was done came to.
+    done: Score,
 }
 
 struct Tried {
@@ -50,44 +69,77 @@ impl Auto {
             settled: Vec::new(),
             score: Score::default(),
         });
-        Auto { tried: tried.collect(), best: None, scored: 0 }
+        Auto { tried: tried.collect(), best: Some(PHASE), seen: 0, may_waste: 0.0, done: Score::default() }
+    }
+
+    fn may_waste_of_dirty(&self) -> f64 {
+        if self.done.gain() < 0.0 { MAY_WASTE_IN_VAIN } else { MAY_WASTE }
+    }
+
+    /// The one that is to be done as from now on, if any saves more than it wastes.
+    fn choose(&self) -> Option<usize> {
+        let gain = |index: usize| self.tried[index].score.gain();
+        let best = (0..self.tried.len()).max_by(|one, other| gain(*one).total_cmp(&gain(*other)))?;
+        let now = self.best.filter(|now| gain(*now) > 0.0);
+        if gain(best) > now.map_or(0.0, gain) + BETTER { Some(best) } else { now }
     }
 }
 
 impl Predictor for Auto {
     fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>) {
+        let more = self.may_waste_of_dirty();
         for Tried { predictor, early, settled, .. } in &mut self.tried {
             early.save(tick.capacity);
             early.written(tick.written);
             settled.clear();
             predictor.tick(tick, settled);
+            // Each is judged as it would be stopped.
+            if early.so_far().wasted as f64 > self.may_waste + more * early.so_far().dirty as f64 {
+                settled.clear();
+            }
             early.settled(settled);
         }
         settled.extend(self.best.iter().flat_map(|best| &self.tried[*best].settled));
     }
 
     fn checkpoint(&mut self) {
+        self.seen += 1;
+        let has_learnt = self.seen > LEARNS;
+        let mut outcomes = Vec::with_capacity(self.tried.len());
         for Tried { predictor, early, score, .. } in &mut self.tried {
-            score.add(early.end());
             predictor.checkpoint();
+            let outcome = early.end();
+            outcomes.push(outcome);
+            if has_learnt {
+                score.add(outcome, KEEPS);
+            }
         }
-        let gains = self.tried.iter().map(|tried| tried.score.gain()).enumerate();
-        let fit = gains.filter(|(_, gain)| *gain > 0.0).max_by(|one, other| one.1.total_cmp(&other.1));
-        self.scored += 1;
-        self.best = if self.scored < FEW { Some(PHASE) } else { fit.map(|(index, _)| index) };
+        // All of them were told of the same pages.
+        let dirty = outcomes[PHASE].dirty;
+        let done = self.best.map_or(Outcome { dirty, ..Outcome::default() }, |best| outcomes[best]);
+        if has_learnt {
+            self.done.add(done, REMEMBERS);
+        }
+        if self.seen >= LEARNS {
+            let counts = if has_learnt { 1.0 } else { LEARNING };
+            let may_waste = self.may_waste + self.may_waste_of_dirty() * dirty as f64 - counts * done.wasted as f64;
+            self.may_waste = may_waste.min(SAVED_UP * dirty as f64);
+        }
+        if has_learnt {
+            self.best = self.choose();
+        }
     }
 }
 
 impl Score {
-    fn add(&mut self, Outcome { dirty, early, wasted }: Outcome) {
+    fn add(&mut self, Outcome { dirty, early, wasted }: Outcome, keeps: f64) {
         for (sum, pages) in [(&mut self.dirty, dirty), (&mut self.early, early), (&mut self.wasted, wasted)] {
-            *sum = KEEPS * *sum + pages as f64;
+            *sum = keeps * *sum + pages as f64;
         }
     }
 
-    /// What it saves beside what it wastes, for each page that the program writes; below 0 where more is wasted than may be.
+    /// What it saves beside what it wastes, for each page that the program writes.
     fn gain(&self) -> f64 {
-        let is_allowed = self.wasted <= WASTE_MAX * self.dirty;
-        if is_allowed { (self.early - self.wasted) / self.dirty.max(1.0) } else { -1.0 }
+        (self.early - self.wasted) / self.dirty.max(1.0)
     }
 }

@@ -72,9 +72,14 @@ impl EarlyTally {
         }
     }
 
+    /// What the interval has come to so far.
+    pub(crate) fn so_far(&self) -> Outcome {
+        Outcome { dirty: self.dirty.len() as u64, early: self.saved, wasted: self.wasted }
+    }
+
     /// The checkpoint.
     pub(crate) fn end(&mut self) -> Outcome {
-        let outcome = Outcome { dirty: self.dirty.len() as u64, early: self.saved, wasted: self.wasted };
+        let outcome = self.so_far();
         for page in self.dirty.drain(..) {
             *self.pages.at(page) = State::Clean;
         }

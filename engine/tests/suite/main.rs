@@ -50,6 +50,7 @@ mod reader;
 mod recover;
 mod recoveries_told;
 mod remarks;
+mod replayed;
 mod reserve;
 mod room;
 mod salvage;

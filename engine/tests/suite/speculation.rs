@@ -1,24 +1,32 @@
 //! With a `predictor` pages are saved before the checkpoint asks for them. What a revision holds is the same.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
+use super::incremental::Nodes;
 use crate::support::{
     between::{Between, Watched},
     bounded, run,
+    ways::compress_of,
 };
+use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Config, ErrorKind, Predictor, Region, Session, SpaceSurvey, Speculation, Start,
+    Capture, Config, ErrorKind, LevelKind, Predictor, Region, Session, SpaceSurvey, Speculation, Stage, Stagger, Start,
+    Verified,
     device::{Disk, File},
     group::{Group, Solo},
-    space::format::{EarlyOff, SavedEarly},
+    space::{
+        Per,
+        format::{EarlyOff, SavedEarly},
+    },
     status::{Event, Journal},
+    tend,
 };
 use std::{
     io,
     path::Path,
     ptr,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -453,4 +461,148 @@ fn the_oracle_knows_what_a_recorded_run_has_written() {
     std::fs::write(traces.join("rank-0.trace"), [7; 100]).unwrap();
     let told = job("damaged", Config { oracle: Some(traces), ..config(Predictor::Oracle) });
     assert!(told.early == 0 && told.off.contains("trace"), "{told:?}");
+}
+
+/// Room for early blocks is found beside what is kept, and looked at again at the checkpoint, when somebody may have come to
+/// hold a revision that was to go.
+#[test]
+fn a_hold_that_comes_after_blocks_were_saved_early_takes_no_room_from_any_revision() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let mut memory = Pages::new();
+    // As tight as a portion is that was made without a predictor.
+    let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Off));
+    memory.protect(&mut session);
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+    let mut session = open(Box::new(Solo), folder.path(), Config { start: Start::Restored, ..config(Predictor::Told) });
+    memory.protect(&mut session);
+    session.restore().unwrap();
+    let mut held: Option<(u64, Vec<u8>)> = None;
+    let mut was_early = 0;
+    for round in 0..24 {
+        memory.write(0..BLOCKS);
+        session.settled("x", 0, (100 + 30 * (round % 13)) as u64 * BLOCK as u64).unwrap();
+        saved(&mut session);
+        let survey = SpaceSurvey::open(folder.path()).unwrap();
+        if let Some((number, _)) = held.take_if(|_| round % 4 == 3) {
+            assert_eq!(tend::release(folder.path(), Some(number)).unwrap().len(), 1);
+        } else if held.is_none() && round % 4 == 1 {
+            let key = survey.newest().unwrap().key;
+            let mut then = vec![0; BLOCKS * BLOCK];
+            session.get(Some(key.number), "x", &mut then).unwrap().unwrap();
+            tend::hold(folder.path(), key, "a test", 0, Duration::ZERO).unwrap();
+            held = Some((key.number, then));
+        }
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        holds(&mut session, &mut memory);
+        was_early = session.speculation().unwrap().early;
+        if let Some((number, then)) = &held {
+            let mut back = vec![0; BLOCKS * BLOCK];
+            session.get(Some(*number), "x", &mut back).unwrap().unwrap();
+            assert!(back == *then, "round {round}: revision {number} is held, and other bytes are there");
+        }
+    }
+    tell!("{was_early} early");
+    assert!(!has_pages(&mut session) || was_early > 0);
+    session.close().unwrap();
+}
+
+const BY_NAME: [Predictor; 6] =
+    [Predictor::Told, Predictor::Auto, Predictor::Infrequent, Predictor::Idle, Predictor::Phase, Predictor::Count];
+
+/// Jobs that save early, on levels and nodes as `seed` says: each revision is what was in memory at its checkpoint, wherever
+/// it is read. Returns how many blocks went early.
+fn random_levels(seed: u64) -> u64 {
+    let mut random = Rng::with_seed(seed);
+    let seats: &[usize] = [&[0][..], &[0, 0], &[0, 1], &[0, 1, 0]][random.usize(0..4)];
+    let config = Config {
+        capture: [Capture::Incremental, Capture::IncrementalSnapshot][random.usize(0..2)],
+        compress: compress_of(random.usize(0..3)),
+        snapshot_bytes: Some(0),
+        stage: [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank][random.usize(0..4)],
+        per: [Per::App, Per::Node, Per::Rank][random.usize(0..3)],
+        predictor: BY_NAME[seed as usize % BY_NAME.len()],
+        stagger: Stagger::Off,
+        tick_every: Duration::from_millis(random.u64(0..2)),
+        buffer_bytes: 64 << 10,
+        shard_bytes: 3 << 20,
+        ..config(Predictor::Off)
+    };
+    let (keep, pfs_every, in_pieces) = (random.u32(1..=2), random.u32(1..=2), random.bool());
+    let told = format!("seed {seed}: {seats:?}, keep {keep}, every {pfs_every}, pieces {in_pieces}, {config:?}");
+    let nodes = Nodes::new(seats, LevelKind::Disk, pfs_every, keep, config);
+    let (saved_by, early) = (Mutex::new(std::collections::HashMap::new()), AtomicU64::new(0));
+    for job in 0..2 {
+        run(seats.len(), |rank, group| {
+            // What all ranks do alike, and what each has for itself.
+            let mut alike = Rng::with_seed(seed << 8 | job);
+            let mut own = Rng::with_seed(seed << 16 | job << 8 | rank as u64);
+            let mut session = nodes.session(group);
+            let mut memory = Pages::new();
+            memory.protect(&mut session);
+            if let Some(restored) = session.restore().unwrap() {
+                let saved = saved_by.lock().unwrap();
+                assert!(memory.all() == saved[&(restored.revision, rank)], "{told}: other bytes in {restored:?}");
+            }
+            for _ in 0..alike.usize(3..7) {
+                for tick in 0..own.usize(0..5) {
+                    let from = own.usize(0..BLOCKS);
+                    memory.write(from..(from + own.usize(1..200)).min(BLOCKS));
+                    let offset = own.u64(0..(BLOCKS * BLOCK) as u64);
+                    session.settled("x", offset, own.u64(0..=(BLOCKS * BLOCK) as u64 - offset)).unwrap();
+                    if tick % 2 == 0 {
+                        session.tick().unwrap();
+                    }
+                    if own.bool() {
+                        saved(&mut session);
+                    }
+                }
+                if in_pieces && alike.bool() {
+                    session.begin(1 << 20).unwrap();
+                    session.write("s", 0, &[7; 10_000]).unwrap();
+                    memory.write(0..own.usize(1..50));
+                }
+                let then = memory.all().to_vec();
+                let number = session.checkpoint().unwrap();
+                if own.bool() {
+                    memory.write(0..own.usize(1..BLOCKS));
+                }
+                saved_by.lock().unwrap().insert((number, rank), then.clone());
+                session.wait().unwrap();
+                let mut back = vec![0; BLOCKS * BLOCK];
+                session.get(Some(number), "x", &mut back).unwrap().unwrap();
+                assert!(back == then, "{told}: other bytes in {number} on rank {rank}");
+                if alike.u8(0..5) == 0 {
+                    let restored = session.restore().unwrap().unwrap();
+                    let saved = saved_by.lock().unwrap();
+                    assert!(memory.all() == saved[&(restored.revision, rank)], "{told}: other bytes in {restored:?}");
+                }
+            }
+            early.fetch_add(session.speculation().unwrap().early, Ordering::Relaxed);
+            if alike.bool() {
+                session.close().unwrap();
+            }
+        });
+        // What the farther level has is as whole, though nothing was saved early there.
+        let far = SpaceSurvey::open(nodes.pfs.path()).unwrap();
+        for revision in far.revisions.iter().filter(|revision| revision.complete) {
+            assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole, "{told}");
+        }
+    }
+    early.into_inner()
+}
+
+#[test]
+fn random_jobs_that_save_early_get_back_what_they_saved_on_all_levels() {
+    let early = (0..18).map(|seed| bounded(&format!("seed {seed}"), || random_levels(seed))).sum::<u64>();
+    tell!("{early} blocks went early");
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn many_random_jobs_that_save_early_get_back_what_they_saved_on_all_levels() {
+    for seed in 18..500 {
+        bounded(&format!("seed {seed}"), || random_levels(seed));
+    }
 }
