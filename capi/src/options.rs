@@ -492,7 +492,7 @@ mod tests {
     use mainstay_engine::KEYS;
 
     /// What a program can set by a hint, the environment and the file alone.
-    const WITHOUT_FIELD: [&str; 10] = [
+    const WITHOUT_FIELD: [&str; 11] = [
         "pool_directory",
         "interval",
         "agree_seconds",
@@ -501,6 +501,7 @@ mod tests {
         "trace",
         "tick_seconds",
         "predictor",
+        "infrequent_seconds",
         "stagger",
         "oracle",
     ];
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_has_a_field_but_for_ten() {
+    fn each_setting_has_a_field_but_for_eleven() {
         let given = nothing_given().given();
         let mut found: Vec<_> =
             given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();

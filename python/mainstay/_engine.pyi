@@ -72,6 +72,7 @@ def open(
     track: Literal["auto", "pages", "hashes"] | None = None,
     audit: int | None = None,
     predictor: Literal["off", "auto", "infrequent", "idle", "phase", "count", "told", "oracle"] | None = None,
+    infrequent_seconds: float | str | None = None,
     stagger: Literal["on", "off"] | None = None,
     oracle: str | os.PathLike[str] | None = None,
     snapshot_bytes: int | str | None = None,

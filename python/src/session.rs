@@ -59,7 +59,7 @@ pub struct Session {
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
-    text_signature = "(path, comm=None, *, keep=None, capture=None, compress=None, track=None, audit=None, predictor=None, stagger=None, oracle=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
+    text_signature = "(path, comm=None, *, keep=None, capture=None, compress=None, track=None, audit=None, predictor=None, infrequent_seconds=None, stagger=None, oracle=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \

@@ -109,7 +109,7 @@ fn level(text: &str) -> Result<Level, String> {
     Ok(Level { name, cost, restart: restart.unwrap_or_default(), survives: survives.unwrap_or(1.0) })
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+pub fn time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| format!("{text:?} is no time, such as 300ms, 6min or 175200h"))
 }
 

@@ -42,7 +42,7 @@ Examples:
   mainstay verify /scratch/me/space          reads every block
   mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
   mainstay trace -- mpiexec -n 4 ./simulation   records which pages it writes
-  mainstay oracle trace/*.trace              what saving pages early would gain
+  mainstay oracle trace                      what saving pages early would gain
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay evacuate /scratch/me/space n17    has all objects that move leave a node
   mainstay export /scratch/me/space out      copies it into .npy files

@@ -1,8 +1,8 @@
 //! What a trace of page writes is asked: `oracle`.
 
-use super::size;
+use super::{size, time};
 use clap::{ArgGroup, Args};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Says what saving pages early would gain: with a perfect predictor, and with each real one
 ///
@@ -47,6 +47,9 @@ pub struct Oracle {
     /// Intervals to learn from, which are not counted
     #[arg(long, value_name = "N", default_value = "2")]
     pub learn: u32,
+    /// A page that was not written for so long is infrequent, too, as by infrequent_seconds
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub infrequent: Option<Duration>,
     /// One JSON document instead of tables
     #[arg(long)]
     pub json: bool,

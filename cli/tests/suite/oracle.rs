@@ -63,6 +63,17 @@ fn a_directory_stands_for_its_traces() {
     assert_eq!(names, ["made.trace", "rank-9.trace", "rank-10.trace"].map(file));
 }
 
+/// Each page is written every 10 ms, in all intervals: by these it is never seldom.
+#[test]
+fn a_page_that_was_not_written_for_so_long_is_infrequent() {
+    let folder = TempDir::new().unwrap();
+    let trace = made(&folder, sweep(40));
+    let early =
+        |more: &[&str]| shares(&oracle(&trace, &[&["--json", "--iterations", "2"], more].concat()), "infrequent").0;
+    assert_eq!((early(&[]), early(&["--infrequent", "11ms"])), (0.0, 0.0));
+    assert!(early(&["--infrequent", "9ms"]) > 0.5);
+}
+
 /// What `auto` reaches is tested in the engine.
 #[test]
 fn recorded_programs_are_replayed() {

@@ -158,6 +158,16 @@ settings! {
         in_range: any,
         alike: true,
     }
+    /// with predictor = infrequent or auto: a page is taken for settled as it is written also if it was not written for so much
+    /// of the program's processor time, in whichever interval; 0: intervals alone count
+    infrequent_after: Duration {
+        key: "infrequent_seconds",
+        default: Duration::ZERO,
+        given_as: seconds,
+        takes: "0 to 3600: seconds, or a text such as \"10 ms\"",
+        in_range: within(Duration::ZERO..=Duration::from_secs(3600)),
+        alike: true,
+    }
     /// with a predictor: whether the ranks take turns at saving early, so that they do not all meet at the server
     stagger: Stagger {
         default: Stagger::default(),

@@ -12,6 +12,7 @@ use super::{
     phase::Phase,
     predictor::{Page, Predictor, Tick},
 };
+use std::time::Duration;
 
 /// Of a score, what an interval more leaves of it: programs go from phase to phase.
 const KEEPS: f64 = 0.7;
@@ -60,9 +61,13 @@ struct Score {
 }
 
 impl Auto {
-    pub(super) fn new() -> Auto {
-        let others: [Box<dyn Predictor>; 4] =
-            [Box::<Phase>::default(), Box::<Count>::default(), Box::<Infrequent>::default(), Box::<Idle>::default()];
+    pub(super) fn new(after: Option<Duration>) -> Auto {
+        let others: [Box<dyn Predictor>; 4] = [
+            Box::<Phase>::default(),
+            Box::<Count>::default(),
+            Box::new(Infrequent::new(after)),
+            Box::<Idle>::default(),
+        ];
         let tried = others.into_iter().map(|predictor| Tried {
             predictor,
             early: EarlyTally::default(),

@@ -1,6 +1,7 @@
 //! The predictors by name.
 
 use super::{auto::Auto, count::Count, idle::Idle, infrequent::Infrequent, phase::Phase, predictor::Predictor};
+use std::time::Duration;
 
 /// The predictors, by the names that users give them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,15 +41,16 @@ impl Kind {
         Self::ALL[self as usize].1
     }
 
-    /// A predictor that has learnt nothing yet; `None` for those that predict nothing by themselves.
-    pub fn predictor(self) -> Option<Box<dyn Predictor>> {
+    /// A predictor that has learnt nothing yet; `None` for those that predict nothing by themselves. `after`: for how long a
+    /// page was not written that `Infrequent` takes for settled, beside those of intervals.
+    pub fn predictor(self, after: Option<Duration>) -> Option<Box<dyn Predictor>> {
         match self {
             Self::Off | Self::Oracle => None,
-            Self::Infrequent => Some(Box::new(Infrequent::default())),
+            Self::Infrequent => Some(Box::new(Infrequent::new(after))),
             Self::Idle => Some(Box::new(Idle::default())),
             Self::Phase => Some(Box::new(Phase::default())),
             Self::Count => Some(Box::new(Count::default())),
-            Self::Auto => Some(Box::new(Auto::new())),
+            Self::Auto => Some(Box::new(Auto::new(after))),
         }
     }
 }

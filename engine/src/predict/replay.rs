@@ -3,6 +3,7 @@
 
 use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::EarlyTally, oracle::Oracle};
 use crate::error::{Error, Result};
+use std::time::Duration;
 
 pub use super::early::Outcome;
 
@@ -59,7 +60,8 @@ struct Ticked {
 }
 
 impl Replay {
-    pub fn new(ends: Ends, writer: Speed, learn: usize, kinds: &[Kind]) -> Result<Replay> {
+    /// `after`: as for `Kind::predictor`.
+    pub fn new(ends: Ends, writer: Speed, learn: usize, kinds: &[Kind], after: Option<Duration>) -> Result<Replay> {
         let share = match writer {
             Speed::Share(share) => share,
             Speed::Rate(rate) => rate,
@@ -70,7 +72,7 @@ impl Replay {
         }
         let tried = kinds.iter().map(|kind| Tried {
             kind: *kind,
-            predictor: kind.predictor(),
+            predictor: kind.predictor(after),
             early: EarlyTally::default(),
             total: Outcome::default(),
         });

@@ -9,7 +9,7 @@ const VAIN_MAX: f64 = 0.2;
 
 /// What the oracle and `auto` came to, once there were `learn` intervals; `None`: no interval is left.
 fn replayed(trace: &[Written], ends: Ends, share: f64, learn: usize) -> Option<[Outcome; 2]> {
-    let mut replay = Replay::new(ends, Speed::Share(share), learn, &[Kind::Oracle, Kind::Auto]).unwrap();
+    let mut replay = Replay::new(ends, Speed::Share(share), learn, &[Kind::Oracle, Kind::Auto], None).unwrap();
     trace.iter().for_each(|record| replay.record(record).unwrap());
     let mut outcomes = replay.outcomes().map(|(_, outcome)| outcome);
     (replay.counted() > 0).then(|| [outcomes.next().unwrap(), outcomes.next().unwrap()])

@@ -88,6 +88,7 @@ fn a_file_sets_every_key() {
         track = "hashes"
         audit = 3
         predictor = "phase"
+        infrequent_seconds = "20 ms"
         stagger = "off"
         oracle = "/traced"
         snapshot_bytes = "16 MiB"
@@ -146,7 +147,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
     assert_eq!((config.compress, config.predictor, config.stagger), (Compress::Zstd, Predictor::Phase, Stagger::Off));
-    assert_eq!(config.when_busy, WhenBusy::Now);
+    assert_eq!((config.when_busy, config.infrequent_after), (WhenBusy::Now, Duration::from_millis(20)));
     assert_eq!(config.oracle.as_deref(), Some(Path::new("/traced")));
     assert_eq!(config.snapshot_bytes, Some(16 << 20));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
@@ -475,6 +476,7 @@ fn ranks_with_different_settings_are_refused() {
         ("compress", "lz4", "off", Config { compress: Compress::Lz4, ..small.clone() }),
         ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
         ("predictor", "count", "off", Config { predictor: Predictor::Count, ..small.clone() }),
+        ("infrequent_seconds", "7", "0", Config { infrequent_after: seven, ..small.clone() }),
         ("stagger", "off", "on", Config { stagger: Stagger::Off, ..small.clone() }),
         ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
         ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: Some(512 << 10), ..small.clone() }),

@@ -63,7 +63,7 @@ fn replayed(wanted: &arguments::Oracle, path: &Path) -> Result<Trace, Failure> {
     let ticks = wanted.ticks.map(|ticks| ticks as usize);
     let ends = Ends { iterations: wanted.iterations as usize, inside: wanted.inside, ticks };
     let kinds = Kind::ALL.map(|(kind, _)| kind);
-    let mut replay = Replay::new(ends, writer(wanted), wanted.learn as usize, &kinds)?;
+    let mut replay = Replay::new(ends, writer(wanted), wanted.learn as usize, &kinds, wanted.infrequent)?;
     for record in Reader::new(BufReader::with_capacity(BUFFER_BYTES, file), &name) {
         replay.record(&record?)?;
     }

@@ -3,7 +3,7 @@
 use super::recorded::Recorded;
 use crate::{
     capture::Region,
-    config::Predictor as Wanted,
+    config::{Config, Predictor as Wanted},
     ground::{Instant, processor_us},
     predict::{Kind, Page, Predictor, Tick},
 };
@@ -27,9 +27,9 @@ impl Guess {
         Guess { predictor, recorded, rate: None, last: Instant::now() }
     }
 
-    /// The predictor of this name; `None` of those that the session knows itself.
-    pub(super) fn by_name(wanted: Wanted) -> Option<Box<dyn Predictor>> {
-        let kind = match wanted {
+    /// The predictor that is set; `None` of those that the session knows itself.
+    pub(super) fn by_name(config: &Config) -> Option<Box<dyn Predictor>> {
+        let kind = match config.predictor {
             Wanted::Off | Wanted::Told | Wanted::Oracle => return None,
             Wanted::Auto => Kind::Auto,
             Wanted::Infrequent => Kind::Infrequent,
@@ -37,7 +37,7 @@ impl Guess {
             Wanted::Phase => Kind::Phase,
             Wanted::Count => Kind::Count,
         };
-        kind.predictor()
+        kind.predictor(Some(config.infrequent_after).filter(|after| *after > Duration::ZERO))
     }
 
     /// Tells the predictor what was written, and gives how many blocks can have been saved since the tick before, and which

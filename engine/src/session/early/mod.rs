@@ -134,7 +134,7 @@ impl Early {
     /// An error says why nothing can be saved early.
     pub(super) fn new(config: &Config, way: Way, (rank, ranks): (usize, usize)) -> std::result::Result<Early, String> {
         let memory = File::open("/proc/self/mem").map_err(|error| format!("/proc/self/mem: {error}"))?;
-        let predictor = Guess::by_name(config.predictor);
+        let predictor = Guess::by_name(config);
         let folder = config.oracle.as_ref().filter(|_| config.predictor == Wanted::Oracle);
         let recorded = folder.map(|folder| Recorded::open(folder, rank)).transpose()?;
         let live = Live {
