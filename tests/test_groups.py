@@ -38,7 +38,9 @@ def dies_and_comes_back(program, mpi, scratch, mode):
 
 def test_two_coupled_codes_save_to_a_space_each(groups, mpi, scratch):
     before, after = dies_and_comes_back(groups, mpi, scratch, "coupled")
-    assert set(before) == {(0, "sea"), (1, "sea"), (2, "air"), (3, "air")} == set(after)
+    air, sea = {(2, "air"), (3, "air")}, {(0, "sea"), (1, "sea")}
+    # The sea may not have begun yet when the air dies.
+    assert set(before) - sea == air and set(after) == air | sea
     assert set(map(tuple, before.values())) == {((0, 0),)}
     for one, other in [((0, "sea"), (1, "sea")), ((2, "air"), (3, "air"))]:
         assert after[one] == after[other], "the ranks of one code restored different revisions"

@@ -101,6 +101,8 @@ fn start_until_done(
     let in_job = nodes.as_ref().map_or(as_given.in_job, Nodes::is_in_job);
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let mut before: Option<Newest> = None;
+    // Whether the start before had opened a space, as far as is known.
+    let mut had_begun = false;
     // A limit that the clock cannot tell is none.
     let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
     // That of the last run, until there is one.
@@ -189,7 +191,12 @@ fn start_until_done(
             say(&format!("giving up after {} restart(s) at {reached}", wanted.restarts));
             return Ok(code);
         }
-        if lost.is_none() && before.as_ref() == Some(&reached) && nodes.as_ref().and_then(Nodes::silent).is_none() {
+        // A launcher that fails right after a job that had begun, as where daemons of the last start are still there, is
+        // tried once more: it was not the job that failed.
+        let has_begun = report.mark() > mark;
+        let is_of_launcher = std::mem::replace(&mut had_begun, has_begun) && !has_begun;
+        let is_of_nodes = lost.is_some() || nodes.as_ref().and_then(Nodes::silent).is_some();
+        if before.as_ref() == Some(&reached) && !is_of_nodes && !is_of_launcher {
             say(&format!(
                 "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
             ));

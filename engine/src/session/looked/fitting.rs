@@ -7,12 +7,13 @@ use super::{
         copies,
         level::{LevelKind, Writers},
         missed::ToldOnDisks,
+        places::NoteFile,
     },
-    Looked,
+    space::Looked,
 };
 use crate::{
     commit::{Complete, RevisionKey},
-    config::DiskLost,
+    config::{Config, DiskLost},
     error::{Error, Result, numbered},
     group::Group,
     restore::hex,
@@ -20,10 +21,35 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
+impl Looked {
+    /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one. `note`:
+    /// of the space, where there are several levels, of which its jobs tell. Collective.
+    pub(in crate::session) fn check_all(
+        group: &dyn Group,
+        looked: &mut [Looked],
+        config: &Config,
+        known: Option<RevisionKey>,
+        note: Option<&NoteFile>,
+    ) -> Result<()> {
+        one_history(looked)?;
+        let spread = spread_newest(group, looked)?;
+        check_sight(looked, known.max(spread), config.disk_lost)?;
+        if let Some(note) = note {
+            check_told(group, looked, known.max(spread), config.disk_lost, note.back())?;
+        }
+        let has =
+            |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
+        looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
+        // Nothing that was staged refuses the start.
+        looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
+        Ok(())
+    }
+}
+
 /// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
 /// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
 /// node, which the restore tells; so does what was on a disk, where the user has said so.
-pub(super) fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
+fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
     let newest = looked.iter().filter_map(Looked::newest).max().max(known);
     for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
         let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
@@ -48,7 +74,7 @@ pub(super) fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, dis
 
 /// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
 /// What is damaged there is not out of reach. Collective.
-pub(super) fn check_told(
+fn check_told(
     group: &dyn Group,
     looked: &mut [Looked],
     known: Option<RevisionKey>,
@@ -96,7 +122,7 @@ pub(super) fn note_joint(looked: &mut [Looked]) -> Result<()> {
 
 /// A revision that is newer than all that are whole on one level, and complete on all levels together: what there is of it
 /// is to stay on each. Collective.
-pub(super) fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
+fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Option<RevisionKey>> {
     let newest = newest_of_all(looked.iter().flat_map(|level| &level.sights));
     let newest = newest.filter(|_| newest > looked.iter().filter_map(Looked::newest).max());
     let comes_back = newest.is_some() && (group.size() == 1 || copies::can_exchange(group)?);
@@ -105,7 +131,7 @@ pub(super) fn spread_newest(group: &dyn Group, looked: &[Looked]) -> Result<Opti
 
 /// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
 /// other went on.
-pub(super) fn one_history(looked: &[Looked]) -> Result<()> {
+fn one_history(looked: &[Looked]) -> Result<()> {
     let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
     for level in looked {
         for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {

@@ -2,8 +2,8 @@
 
 use super::{
     super::{domain::Domain, level::layouts_of},
-    Wanted,
     newest::Newest,
+    wanted::Wanted,
 };
 use crate::{
     commit::{Ledger, OpenedLedger},

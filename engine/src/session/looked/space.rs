@@ -1,0 +1,195 @@
+//! One space, of a level or of a copy of one: looked at before anything is written there, and taken over.
+
+use super::{
+    super::{
+        domain::Domain,
+        epoch::same_id,
+        failing::FailureStreak,
+        holds::Holds,
+        level::{Current, Level, LevelKind, Mends, Writers},
+    },
+    newest::Newest,
+    scan::{Scan, scan},
+    wanted::Wanted,
+};
+use crate::{
+    commit::{OpenedLedger, RevisionKey},
+    config::Config,
+    device::Device,
+    error::Result,
+    ground::lock,
+    group::{Group, agree, gather},
+    restore::{Found, Sight, find},
+    salvage,
+    space::{Locks, format::Lineage},
+};
+use std::sync::{Arc, Mutex};
+
+/// A space that is locked and looked at, in which this job has written nothing yet.
+pub(in crate::session) struct Looked {
+    pub(in crate::session) wanted: Wanted,
+    pub(super) scan: Scan,
+    /// What each rank has told of the scan.
+    pub(super) sights: Vec<Sight>,
+    /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
+    pub(super) joint: Vec<RevisionKey>,
+    pub(super) left: salvage::Left,
+    /// The newest layout is one for these ranks, and this one has its portions there.
+    goes_on: bool,
+    /// That layout, where some ranks lack theirs: the same on all.
+    mends: Option<Mends>,
+    pub(in crate::session) found: Found,
+    config: Config,
+    pub(in crate::session) domain: Domain,
+    locks: Arc<Locks>,
+    locks_work: bool,
+}
+
+impl Looked {
+    /// Opens a level's copy `old` anew, for other holders: what nobody writes to any longer is read, until newer revisions
+    /// have taken its place in a layout of these holders. Nothing is under way there. Collective.
+    pub(in crate::session) fn with_holders(
+        group: &dyn Group,
+        old: Level,
+        holders: Vec<usize>,
+        lineage: Lineage,
+    ) -> Result<Level> {
+        let id = same_id(group)?;
+        let Level { kind, every, grows, feeds, device, back, config, joint, .. } = old;
+        let Level { passed_over, lacks, failing, remarked, .. } = old;
+        let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
+        // Others write these portions from now on.
+        drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
+        let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device, back };
+        let mut looked = Looked::at(group, wanted, config, domain, locks)?;
+        std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
+        looked.joint = joint;
+        Ok(Level { passed_over, lacks, failing, remarked, ..looked.take_over(group, lineage)? })
+    }
+
+    /// Where the level lies; `None` of a copy.
+    pub(in crate::session) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
+        let is_level = matches!(self.wanted.writers, Writers::Owners);
+        is_level.then(|| (self.wanted.kind, &self.domain, &*self.wanted.device))
+    }
+
+    /// The newest revision that is whole here, with the copies of the level or without.
+    pub(in crate::session) fn newest(&self) -> Option<RevisionKey> {
+        self.found.complete.first().map(|complete| complete.key).max(self.joint.iter().copied().max())
+    }
+
+    /// Completes what a killed job left in the space, whose `locks` this rank has, and which those of the `domain` see, and
+    /// looks at what is there. Refused while something cannot be completed now, and could be another time. Collective.
+    pub(super) fn at(
+        group: &dyn Group,
+        wanted: Wanted,
+        config: Config,
+        domain: Domain,
+        (locks, locks_work): (Arc<Locks>, bool),
+    ) -> Result<Looked> {
+        let Wanted { ref writers, ref device, .. } = wanted;
+        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
+        // lineage while something can be completed, now or another time: a new lineage would end the claim.
+        let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
+        left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
+        agree(group, left.check_taken(&**device, &config.pool_directory))?;
+
+        let scan = scan(group, &wanted, &domain, locks_work);
+        let mut scan = agree(group, scan)?;
+        scan.sight.torn.extend_from_slice(left.lost());
+        let sights = gather(group, &scan.sight)?;
+        let found = find(&sights, &device.path())?;
+        let told = gather(group, &scan.newest)?;
+        // The same on all ranks, whatever the files say.
+        scan.newest.is_sized = told.iter().any(|newest| newest.is_of(&scan.newest) && newest.is_sized);
+        let mut goes_on = Newest::is_shared(&told, writers);
+        let mut mends = None;
+        if !goes_on
+            && wanted.can_mend(&config)
+            && let Some(newest) = Newest::mended(&told, writers)
+        {
+            let writes = !writers.shards_of(group.rank()).is_empty();
+            goes_on = !writes || scan.newest.writable && scan.newest.is_of(&newest);
+            mends = Some(Mends { layout_number: newest.layout_number, layout_id: newest.layout_id });
+            scan.newest = newest;
+        }
+        let joint = Vec::new();
+        Ok(Looked { wanted, scan, sights, joint, left, goes_on, mends, found, config, domain, locks, locks_work })
+    }
+
+    /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
+    /// and stops. Collective.
+    pub(in crate::session) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
+        let Looked { wanted, scan, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
+        let Wanted { kind, writers, every, grows, feeds, device, back } = wanted;
+        let Scan { layouts, opened, newest, sight } = scan;
+        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
+        // one later sees the lock.
+        let holds = Holds::find(group, &layouts, &found.holdable())?;
+        let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
+        let written = writers.shards_of(group.rank());
+        for OpenedLedger { mut ledger, usable, .. } in opened {
+            ledger.set_staying(holds.keys(), joint.clone());
+            let in_newest = ledger.portion().layout_id() == newest.layout_id;
+            if in_newest && usable {
+                begun = begun.and(ledger.begin(lineage));
+            }
+            if goes_on && in_newest && written.contains(&(ledger.portion().rank() as usize)) {
+                begun = begun.and_then(|()| ledger.portion().stay_open());
+                ledgers.push(Arc::new(Mutex::new(ledger)));
+            } else {
+                others.push(ledger);
+            }
+        }
+        agree(group, begun)?;
+        ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, is_sized: newest.is_sized, ledgers });
+        let Found { mut complete, .. } = found;
+        complete.truncate(config.keep as usize);
+        Ok(Level {
+            saving: None,
+            current,
+            mends,
+            made: None,
+            unopened: None,
+            was_shared_out: false,
+            others,
+            layouts,
+            complete,
+            holds,
+            damage: sight.damage,
+            hurt: sight.hurt,
+            torn: sight.torn,
+            last: None,
+            kind,
+            writers,
+            every,
+            grows,
+            feeds,
+            fed: Vec::new(),
+            under_feed: None,
+            passed_over: 0,
+            lacks: Vec::new(),
+            failing: FailureStreak::default(),
+            unsaved: None,
+            remarked: None,
+            config,
+            domain,
+            device,
+            back,
+            joint,
+            doubted: None,
+            sent: None,
+            fetched: Vec::new(),
+            told_of: None,
+            in_sight: Vec::new(),
+            beside: Vec::new(),
+            parts: Vec::new(),
+            wanted: Mutex::default(),
+            told: Mutex::default(),
+            mending: None,
+            locks_work,
+            locks,
+        })
+    }
+}
