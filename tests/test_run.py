@@ -113,6 +113,18 @@ def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     assert output.count("mainstay: start 3") == 0, output
 
 
+@pytest.mark.parametrize("launches_in_vain", [1, 2])
+def test_a_launcher_that_fails_after_a_job_that_had_begun_is_tried_once_more(jacobi3d, tmp_path, launches_in_vain):
+    """As where a daemon of the last start is still there: the job itself has failed once."""
+    words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", 20, "--every", 10))
+    count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/n"
+    launch = f"test $n -eq 0 -o $n -gt {launches_in_vain} || exit 213"
+    status, output = run("--restarts", 9, *shell(f"{count}; {launch}; {words} || exit 1; test $n -gt 0 || exit 9"))
+    assert output.count("mainstay: start 2 failed: exit status 213") == 1, output
+    assert status == (0 if launches_in_vain == 1 else GAVE_UP), output
+    assert len(re.findall(r"mainstay: start \d: ", output)) == 3, output
+
+
 def test_only_the_first_start_is_fresh():
     """A restart that forgot to restore would push out what the first start had saved."""
     status, output = run("--fresh", *shell('echo "start is <$MAINSTAY_START>"; exit 9'))
