@@ -28,9 +28,11 @@ SHRINK, SPARE = {"way": "shrink"}, {"spares": 2}
 BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
 # Of jobs that lose two ranks or more: each is run in both modes, by both programs.
 SEEDS, CAMPAIGN_SEEDS = {"leanmd": 8, "jacobi3d": 7}, 125
-# Each process is a node, whose memory goes with it.
+# Each process is a node, whose memory goes with it. Which nodes hold whose copies follows from their names.
 NODE = """#!/bin/sh
-export MAINSTAY_NODE="n$$" MAINSTAY_POOL_DIRECTORY="$NODES/$$"
+number=$$
+[ -z "$BY_RANK" ] || number=$OMPI_COMM_WORLD_RANK
+export MAINSTAY_NODE="n$number" MAINSTAY_POOL_DIRECTORY="$NODES/$$"
 mkdir -p "$MAINSTAY_POOL_DIRECTORY"
 exec "$@"
 """
@@ -166,7 +168,7 @@ def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_
 
 @pytest.mark.parametrize("rank", [0, RANKS - 1])
 def test_the_first_and_the_last_are_lost(lossy, rank):
-    lossy.goes_on("--crash", f"{rank}@6", **SHRINK)
+    lossy.goes_on("--crash", f"{rank}@6", **AT_ONCE, **SHRINK)
 
 
 def test_one_after_another_is_lost_until_two_are_left(lossy):
@@ -177,11 +179,13 @@ def test_one_after_another_is_lost_until_two_are_left(lossy):
 
 @pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans", "graph"])
 def test_the_load_is_balanced_after_a_failure(lossy, strategy):
-    lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **SHRINK)
+    lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **AT_ONCE, **SHRINK)
 
 
 def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
-    lossy.goes_on("--crash", "2@9", "--strategy", "greedy", "--balance-after", 3, "--work", "pairs", "--trace", scratch / "trace", **SHRINK)
+    # By these names one rank gets all objects of the one that failed.
+    how = {"BY_RANK": "yes", **AT_ONCE, **SHRINK}
+    lossy.goes_on("--crash", "2@9", "--strategy", "greedy", "--balance-after", 3, "--work", "pairs", "--trace", scratch / "trace", **how)
     lines = [line.split() for line in (scratch / "trace").read_text().splitlines()]
     ratios = [float(most) / float(average) for _, ranks, _, most, average in lines if int(ranks) == RANKS - 1]
     # Of a few objects, whose work was counted in the steps around a failure; the benchmark has the full size, and its 1.1.
@@ -200,12 +204,12 @@ MOMENTS_US = [0, 700, 4000]
 @pytest.mark.parametrize("after_us", MOMENTS_US)
 def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
     words = ["--crash", "2@9", "--crash", f"1@9+{after_us}", "--balance-after", 2, "--strategy", "greedy", "--balance-every", 1]
-    lossy.goes_on(*words, ranks=RANKS + 1, may_fall=True, MAINSTAY_PFS_EVERY=1, **SHRINK)
+    lossy.goes_on(*words, ranks=RANKS + 1, may_fall=True, MAINSTAY_MEMORY_COPIES=3, **AT_ONCE, **SHRINK)
 
 
 @pytest.mark.parametrize("after_us", MOMENTS_US)
 def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
-    lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **SHRINK)
+    lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **AT_ONCE, **SHRINK)
 
 
 class Leaving:

@@ -17,12 +17,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
 FAILED = []  # told once more at the end, where whoever sees only that finds it
+WHY = []  # what failures said, told just before that
+WHY_LINES = 30  # of each
 TIMES = []  # of each step
 FILES = []  # of each file of tests in Python, summed over its tests: seconds of processors, and until they ended
 WORKERS = 4  # most tests wait, for a disk or for a time to pass
 CARGO_TEST = ["cargo", "test", "--release", "--locked"]
 # As released: macros and what they stand on are compiled for that already.
 CLIPPY = ["cargo", "clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
+PANIC = re.compile(r"thread '([\w:]+::\w+)'.* panicked at ")  # a test's thread has its name
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
 FAILURE = re.compile(r"test (\S+)( - should panic)? \.\.\. FAILED$")
 CRASH = re.compile(r"process didn't exit successfully: `([^` ]+).*\((signal: .*)\)$")
@@ -61,10 +64,15 @@ def cargo_test():
         text=True,
         errors="replace",
     )
-    counts = [RESULT.match(line) for line in run.stdout.splitlines()]
+    lines = run.stdout.splitlines()
+    counts = [RESULT.match(line) for line in lines]
     passed, failed = (sum(int(count[which]) for count in counts if count) for which in (1, 2))
-    FAILED.extend(found[1] for found in map(FAILURE.search, run.stdout.splitlines()) if found)
-    FAILED.extend(": ".join(found.groups()) for found in map(CRASH.search, run.stdout.splitlines()) if found)
+    tests = [found[1] for found in map(FAILURE.search, lines) if found]
+    for at, found in enumerate(map(PANIC.search, lines)):
+        if found and found[1] in tests:
+            WHY.append("\n".join(lines[at : at + WHY_LINES]))
+    FAILED.extend(tests)
+    FAILED.extend(": ".join(found.groups()) for found in map(CRASH.search, lines) if found)
     return run.stdout, settle(passed, failed, run.returncode)
 
 
@@ -88,6 +96,11 @@ def pytest():
     FILES.extend(f"{busy:5.0f} s of {time:5.0f} s  {name}" for name, (busy, time) in sorted(spent.items(), key=lambda one: -one[1][0]))
     names = [".".join(case) for case, tags in outcomes.items() if tags & {"failure", "error"}]
     FAILED.extend(names)
+    for case in cases:
+        for said in (child.text or "" for child in case if child.tag in ("failure", "error")):
+            # The lines of the error itself, where pytest marks them.
+            lines = [line for line in said.splitlines() if line.startswith("E ")] or said.splitlines()
+            WHY.append("\n".join([case.get("name"), *lines[-WHY_LINES:]]))
     failed = len(names)
     skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
     SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
@@ -120,6 +133,8 @@ def main():
         print(f"NOT RUN: {test}")
     print("\ntests in Python, summed by file: time of processors, of time until they ended", *FILES, sep="\n")
     print("", *TIMES, sep="\n")
+    for said in WHY:
+        print(f"\n{said}")
     for test in FAILED:
         print(f"FAILED: {test}")
     print(f"\n{passed} passed, {failed} failed")
