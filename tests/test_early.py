@@ -53,7 +53,8 @@ def killed(ranks, words, scratch, mpi, after):
                 job.kill_rank(ranks - 1)
                 seen += 1
         job.wait()
-    assert seen > after, job.tail()
+    # Under load the kill before may have come when all was done, and nothing was left to save.
+    assert seen > after or (seen == 0 and DONE.search(job.tail())), job.tail()
 
 
 def kills(words, scratch, mpi, count, ranks=2, last=None):

@@ -82,7 +82,8 @@ def jacobi3d(tmp_path_factory, mpi):
 
 
 def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
-    steps, killed, restored = 3000, 0, []
+    # Far more than are done while this process gets no processor.
+    steps, killed, restored = 8000, 0, []
     command = jacobi3d(tmp_path / "space", steps, "--every", 50, "--progress", 50)
     with Run("--restarts", 3, "--", *command) as running:
         for line in running.lines():
