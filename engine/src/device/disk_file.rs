@@ -134,6 +134,14 @@ impl File for DiskFile {
         self.mapping.part(&self.cached, offset, bytes)
     }
 
+    fn await_mapping(&self) {
+        self.mapping.await_mapping();
+    }
+
+    fn is_mapping_awaited(&self) -> bool {
+        self.mapping.is_awaited()
+    }
+
     fn is_lazy(&self) -> bool {
         self.is_lazy
     }

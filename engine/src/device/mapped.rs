@@ -6,7 +6,10 @@ use std::{
     fs::File,
     io,
     os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Bytes of a block as `stat` counts them.
@@ -23,7 +26,11 @@ pub struct Mapped {
 /// The mapping of a whole file: made when a part of it is first asked for, and kept as long as the file is open, so that
 /// each page is met once, and not by each revision anew.
 #[derive(Debug, Default)]
-pub(super) struct Whole(Mutex<Option<Arc<Mapping>>>);
+pub(super) struct Whole {
+    mapping: Mutex<Option<Arc<Mapping>>>,
+    /// A thread is going to map the file.
+    is_awaited: AtomicBool,
+}
 
 impl Whole {
     /// A part of `file`, whose length never changes. `Unsupported`: the file does not lie in memory; another error: the
@@ -38,8 +45,24 @@ impl Whole {
         Ok(Mapped { of, at, bytes })
     }
 
+    /// A thread is going to map the file, which takes as long as it takes to give the file its memory.
+    pub(super) fn await_mapping(&self) {
+        self.is_awaited.store(true, Ordering::Release);
+    }
+
+    /// Whether whoever asks for a part now has to wait for that thread.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Acquire)
+    }
+
     fn get(&self, file: &File) -> io::Result<Arc<Mapping>> {
-        let mut whole = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mapping = self.made(file);
+        self.is_awaited.store(false, Ordering::Release);
+        mapping
+    }
+
+    fn made(&self, file: &File) -> io::Result<Arc<Mapping>> {
+        let mut whole = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = &*whole {
             return Ok(mapping.clone());
         }

@@ -118,6 +118,13 @@ pub trait File: Send + Sync + fmt::Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// A thread is going to map the file: until it has, `is_mapping_awaited`.
+    fn await_mapping(&self) {}
+
+    fn is_mapping_awaited(&self) -> bool {
+        false
+    }
+
     /// Whether machines that write to the file need not wait for one another, because lazy I/O was asked for and granted.
     fn is_lazy(&self) -> bool {
         false

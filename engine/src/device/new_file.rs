@@ -3,7 +3,7 @@
 
 use super::{
     Mapping,
-    allocate::{allocate_at, is_memory, within_limit},
+    allocate::{allocate_at, available, is_memory, within_limit},
     huge::give_all,
 };
 use std::{fs::File, io, ops::Range};
@@ -16,6 +16,8 @@ pub struct NewFile {
     pub stretches: Vec<Range<u64>>,
     pub allocate: Allocate,
     pub stripes: Stripes,
+    /// A file in memory is given its memory only when it is first mapped, if there is room for all of it now.
+    pub when_mapped: bool,
 }
 
 /// How hard a file system promises room.
@@ -58,6 +60,9 @@ impl NewFile {
             // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
             Allocate::Blocks if is_memory(file) && self.bytes > 0 => {
                 file.set_len(self.bytes)?;
+                if self.when_mapped && available(file).is_some_and(|room| room >= self.bytes) {
+                    return Ok(());
+                }
                 match Mapping::new(file, self.bytes) {
                     Ok(map) => give_all(file, &map, self.bytes)?,
                     Err(_) => allocate_at(file, 0, self.bytes)?,
@@ -76,5 +81,35 @@ impl NewFile {
 impl Stripes {
     pub fn is_chosen(&self) -> bool {
         *self != Stripes::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::mapped::Whole;
+    use std::os::unix::fs::MetadataExt;
+
+    fn in_memory(wanted: &NewFile) -> io::Result<File> {
+        let file = tempfile::tempfile_in("/dev/shm")?;
+        wanted.set_aside(&file, true).map(|()| file)
+    }
+
+    fn blocks(file: &File) -> u64 {
+        file.metadata().unwrap().blocks()
+    }
+
+    #[test]
+    fn a_file_in_memory_that_is_made_for_later_has_its_memory_once_it_is_mapped() {
+        const BYTES: u64 = 1 << 20;
+        let now = in_memory(&NewFile::of(BYTES)).unwrap();
+        let later = in_memory(&NewFile { when_mapped: true, ..NewFile::of(BYTES) }).unwrap();
+        assert_eq!([blocks(&now), blocks(&later)], [BYTES / 512, 0]);
+        let whole = Whole::default();
+        whole.await_mapping();
+        assert!(whole.is_awaited());
+        whole.part(&later, 0, BYTES).unwrap();
+        assert!(!whole.is_awaited());
+        assert_eq!(blocks(&later), BYTES / 512);
     }
 }

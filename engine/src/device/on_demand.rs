@@ -117,6 +117,16 @@ impl File for OnDemand {
         self.opened()?.map(offset, bytes)
     }
 
+    fn await_mapping(&self) {
+        if let Ok(file) = self.opened() {
+            file.await_mapping();
+        }
+    }
+
+    fn is_mapping_awaited(&self) -> bool {
+        self.opened().is_ok_and(|file| file.is_mapping_awaited())
+    }
+
     fn takes_processor(&self) -> bool {
         self.opened().is_ok_and(|file| file.takes_processor())
     }

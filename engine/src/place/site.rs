@@ -68,6 +68,11 @@ impl Site {
         Site { taken_over: Some(shard), ..self }
     }
 
+    /// Whether the portion is still being given its memory.
+    pub(crate) fn awaits_memory(&self) -> bool {
+        self.portion.is_mapping_awaited()
+    }
+
     /// The sequence of the root that publishes the shard.
     pub(super) fn sequence(&self) -> u64 {
         self.found.sequence() + self.allocation.roots()

@@ -45,7 +45,8 @@ impl Space {
         let device = Faulty(view.clone());
         let arrangement =
             Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![150] };
-        let making = Making { allocate: Allocate::default(), stripes: Stripes::default(), progress: &|_| () };
+        let (allocate, stripes) = (Allocate::default(), Stripes::default());
+        let making = Making { allocate, stripes, when_mapped: false, progress: &|_| () };
         let first = |rank| Ledger::first_slot(layout_id, rank, LINEAGE);
         let layout = create_layout(&device, arrangement.header(&[0], true), &making, first).unwrap();
         let ledger = Ledger::fresh(layout.portions().next().unwrap(), first(0));

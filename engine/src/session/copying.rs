@@ -57,6 +57,16 @@ impl Level {
         let lane = source.map(|source| CopyLane::new(index, holder, source, old, remembers, is_mapped));
         Copying::new(key, lane, held)
     }
+
+    /// Whether a copy of the shard of `ward` cannot come yet, as its place here is still being given its memory.
+    fn awaits_memory_of(&self, ward: usize) -> bool {
+        match &self.saving {
+            Some(Attempt::Copying(Copying { held, .. })) => {
+                held.iter().any(|held| held.from == ward && held.awaits_memory())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Inner {
@@ -70,7 +80,9 @@ impl Inner {
                 lane.start(group, post, *key)?;
             }
         }
-        let wards: Vec<usize> = post.senders();
+        let awaits_memory = |ward: &usize| levels.iter().any(|level| level.awaits_memory_of(*ward));
+        // Messages of a rank come in order: those behind the shard wait, too.
+        let wards: Vec<usize> = post.senders().into_iter().filter(|ward| !awaits_memory(ward)).collect();
         for ward in wards {
             while let Some(letter) = post.next(group, ward)? {
                 match letter {

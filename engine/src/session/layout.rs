@@ -44,7 +44,8 @@ impl Level {
             Some(lowest) if self.writers.of(lowest) == group.rank() => {
                 let sharers: Vec<usize> = (0..files.len()).filter(|shard| files[*shard] == lowest).collect();
                 let header = arrangement.header(&sharers, takes_holds);
-                let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
+                let (allocate, stripes) = (self.config.allocate, self.stripes());
+                let making = Making { allocate, stripes, when_mapped: self.makes_later, progress: &|_| () };
                 create_layout(device, header, &making, first).map(Some)
             }
             _ => Ok(None),

@@ -69,6 +69,8 @@ pub(super) struct Level {
     pub(super) every: u32,
     /// Portions that are too small for a shard are left for larger ones.
     pub(super) grows: bool,
+    /// The memory of portions that are made now is given to them in the background.
+    pub(super) makes_later: bool,
     /// So many others are fed from here: what they have not copied yet stays.
     pub(super) feeds: u32,
     /// Revisions that stay for that, and the layouts that they lie in.

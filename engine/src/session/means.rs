@@ -14,7 +14,10 @@ use crate::{
     place::{Intent, IoThreads, Shard, Site, Writer},
     pool::RankRecord,
     salvage::complete_dead,
-    space::format::{BLOCK_BYTES, PhaseRecord},
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, PhaseRecord},
+    },
     stage::{Hands, Here, IN_PORTION_BYTES, Policy, PoolInMaking, Snapshots, Staging, TouchOrder, Touching},
 };
 use std::sync::{Arc, Mutex};
@@ -83,20 +86,18 @@ impl Means {
         }
     }
 
-    /// Has the portions that this rank writes in memory touched in the background, in this order, if the program's bytes are copied there.
-    /// What cannot be mapped is told when it is used.
+    /// Has the portions that this rank writes in memory mapped and touched in the background, in this order, if the program's bytes are
+    /// copied there.
     pub(super) fn touch(&mut self, levels: &Levels, order: TouchOrder) {
         if !self.policy.is_in_portion() {
             return;
         }
         let is_new = |level: &&Level| level.layout_id().is_some_and(|layout| !self.touched.contains(&layout));
         let new: Vec<&Level> = levels.iter().filter(|level| level.kind == LevelKind::Memory).filter(is_new).collect();
-        for level in new {
-            for mapped in level.current_ledgers().filter_map(|ledger| lock(ledger).portion().map_all().ok()) {
-                self.touching.begin(mapped, order);
-            }
-            self.touched.extend(level.layout_id());
-        }
+        let portions: Vec<Portion> =
+            new.iter().flat_map(|level| level.current_ledgers()).map(|ledger| lock(ledger).portion().clone()).collect();
+        self.touching.begin(&portions, order);
+        self.touched.extend(new.iter().filter_map(|level| level.layout_id()));
     }
 
     /// Makes the pool's memory large enough for a shard of `size` and for what the other ranks of the node have asked

@@ -6,7 +6,7 @@ use super::{
     entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
-    level::Level,
+    level::{Level, LevelKind},
     program::Program,
     ranks::Entered,
     reading::Reading,
@@ -134,9 +134,7 @@ impl Inner {
             self.begin_lineage(&entry)?;
         }
         let copying = Instant::now();
-        self.copy_again(&entry, &chosen)?;
-        // The state is back, and the program may go on with it: the checkpoint tells.
-        let _ = self.make_ahead(&entry);
+        self.make_again(&entry, &chosen)?;
         if let Some(recovery) = &mut self.recovering {
             let (lineage, number) = (revision.key.lineage.number, revision.key.number);
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
@@ -158,6 +156,20 @@ impl Inner {
         }
         self.tell();
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+    }
+
+    /// Has lost copies of the revision that was restored made again, and the portions for the next one. The program goes on
+    /// meanwhile: nothing that it waits for here is larger than a message. Collective.
+    fn make_again(&mut self, entry: &Entered, chosen: &Chosen) -> Result<()> {
+        let is_touched = self.means.policy.is_in_portion();
+        self.levels.iter_mut().for_each(|level| level.makes_later = is_touched && level.kind == LevelKind::Memory);
+        let made = self.copy_again(entry, chosen);
+        // The state is back, and the program may go on with it: the checkpoint tells.
+        if made.is_ok() {
+            let _ = self.make_ahead(entry);
+        }
+        self.levels.iter_mut().for_each(|level| level.makes_later = false);
+        made
     }
 
     /// Tries revisions until one came back whole, or `revision` alone: the newest alone while there are levels that are not open yet, which may

@@ -153,6 +153,8 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
 pub(crate) struct Making<'a> {
     pub(crate) allocate: Allocate,
     pub(crate) stripes: Stripes,
+    /// Of a file in memory: see `NewFile`.
+    pub(crate) when_mapped: bool,
     /// Called with the number of further bytes that were written with zeros.
     pub(crate) progress: &'a dyn Fn(u64),
 }
@@ -203,8 +205,9 @@ pub(crate) fn create_layout(
     let name = layout_name(header.layout_number, lowest, header.layout_id);
     let unfinished = format!("{name}{UNFINISHED}");
     let path: Arc<str> = path_of(device, &name).into();
-    let Making { allocate, stripes, .. } = *making;
-    let wanted = NewFile { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
+    let Making { allocate, stripes, when_mapped, .. } = *making;
+    let stretches = stretches(&header);
+    let wanted = NewFile { bytes: header.file_bytes, stretches, allocate, stripes, when_mapped };
     let bytes = wanted.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
     let attempt = || -> Result<LayoutFile> {
         let file = device

@@ -287,6 +287,16 @@ impl Portion {
         self.file.map(self.place.at + at, bytes).map_err(failed)
     }
 
+    /// A thread is going to map the portion; until it has, `is_mapping_awaited`.
+    pub(crate) fn await_mapping(&self) {
+        self.file.await_mapping();
+    }
+
+    /// Whether whoever maps the portion now has to wait for a thread that gives it its memory.
+    pub(crate) fn is_mapping_awaited(&self) -> bool {
+        self.file.is_mapping_awaited()
+    }
+
     /// A mapping of all blocks of the portion; errors as of `map`.
     pub(crate) fn map_all(&self) -> Result<Mapped> {
         let (from, to) = self.data_blocks();

@@ -1,7 +1,7 @@
-//! Having the pages of portions in memory at hand before they are used, while the program does something else: a copy into
+//! Having the memory of portions, and its pages, at hand before they are used, while the program does something else: a copy into
 //! memory that was never touched takes eight times as long.
 
-use crate::{device::Mapped, ground::spawn};
+use crate::{ground::spawn, space::Portion};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
     sync::{
@@ -22,7 +22,7 @@ pub(crate) enum TouchOrder {
     EndFirst,
 }
 
-/// A thread that touches what it is given, from the first time on.
+/// A thread that maps what it is given, and touches it, from the first time on.
 #[derive(Debug, Default)]
 pub(crate) struct Touching {
     running: Option<Running>,
@@ -30,19 +30,26 @@ pub(crate) struct Touching {
 
 #[derive(Debug)]
 struct Running {
-    queue: Sender<(Mapped, TouchOrder)>,
+    queue: Sender<(Portion, Option<TouchOrder>)>,
     thread: JoinHandle<()>,
     over: Arc<AtomicBool>,
 }
 
 impl Touching {
-    /// Has `mapped` touched in this order. If no thread can be started, its pages are met when they are used.
-    pub(crate) fn begin(&mut self, mapped: Mapped, order: TouchOrder) {
+    /// Has `portions` in memory mapped, which gives them their memory if they have none yet, and then touched in this order. If
+    /// no thread can be started, or one cannot be mapped, that is met when they are used.
+    pub(crate) fn begin(&mut self, portions: &[Portion], order: TouchOrder) {
         if self.running.is_none() {
             self.running = Running::start();
         }
-        if let Some(running) = &self.running {
-            let _ = running.queue.send((mapped, order));
+        let Some(running) = &self.running else { return };
+        // Who waits for memory is let go before any page is touched.
+        for portion in portions {
+            portion.await_mapping();
+            let _ = running.queue.send((portion.clone(), None));
+        }
+        for portion in portions {
+            let _ = running.queue.send((portion.clone(), Some(order)));
         }
     }
 }
@@ -67,8 +74,12 @@ impl Drop for Touching {
     }
 }
 
-fn run(work: &Receiver<(Mapped, TouchOrder)>, is_over: &AtomicBool) {
-    for (mapped, order) in work {
+fn run(work: &Receiver<(Portion, Option<TouchOrder>)>, is_over: &AtomicBool) {
+    for (portion, order) in work {
+        if is_over.load(Ordering::Acquire) {
+            return;
+        }
+        let (Ok(mapped), Some(order)) = (portion.map_all(), order) else { continue };
         let bytes = mapped.as_ref().len();
         let mut parts: Vec<usize> = (0..bytes).step_by(PART_BYTES).collect();
         if order == TouchOrder::EndFirst {
@@ -80,5 +91,44 @@ fn run(work: &Receiver<(Mapped, TouchOrder)>, is_over: &AtomicBool) {
             }
             mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64).touch();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commit::Ledger,
+        device::{Allocate, Disk, Stripes},
+        ground::pause,
+        space::{Arrangement, Making, create_layout, format::Lineage},
+    };
+
+    /// The only wait is for the thread, which ends.
+    #[test]
+    fn portions_that_were_made_for_later_get_their_memory() {
+        const BLOCKS: u64 = 600;
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let device = Disk::existing(directory.path());
+        let blocks = vec![BLOCKS; 2];
+        let arrangement =
+            Arrangement { layout_id: [1; 16], layout_number: 1, stripe_bytes: 0, is_sized: false, blocks };
+        let making =
+            Making { allocate: Allocate::Blocks, stripes: Stripes::default(), when_mapped: true, progress: &|_| () };
+        let first = |rank| Ledger::first_slot([1; 16], rank, Lineage { number: 1, id: [2; 16] });
+        let layout = create_layout(&device, arrangement.header(&[0, 1], true), &making, first).unwrap();
+        let portions: Vec<Portion> = layout.portions().collect();
+        assert!(!portions[0].is_mapping_awaited());
+        let has = || layout.file.allocated_bytes().unwrap();
+        let all = layout.file.bytes().unwrap();
+        assert!(has() < all / 2, "{} of {all} bytes", has());
+        let mut touching = Touching::default();
+        touching.begin(&portions, TouchOrder::BeginningFirst);
+        let mut tries = 0;
+        while portions.iter().any(Portion::is_mapping_awaited) {
+            tries += 1;
+            pause(tries);
+        }
+        assert!(has() >= all, "{} of {all} bytes", has());
     }
 }

@@ -324,7 +324,7 @@ fn create_all(
     let tells = device.file_system().sets_aside();
     // Nobody writes to a new layout: if there are no locks, the clean slot tells a job that it may go on in it.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
-    let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, progress };
+    let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, when_mapped: false, progress };
     let create = |ranks: &Vec<usize>| {
         let header = arrangement.header(ranks, ranks[0] == 0);
         // Each file is closed once it is made.

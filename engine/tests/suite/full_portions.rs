@@ -12,7 +12,7 @@ use crate::support::{
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
-    device::{Allocate, Device, NewFile, Stripes},
+    device::{Allocate, Device, NewFile},
     group::Solo,
     tend::{Rules, Unseen, hold_on, prune, prune_on, release_on},
 };
@@ -135,7 +135,7 @@ fn wedged_medium() -> Medium {
                 bytes: bytes.len() as u64,
                 stretches: Vec::new(),
                 allocate: Allocate::Sparse,
-                stripes: Stripes::default(),
+                ..NewFile::default()
             };
             let file = device.create(name, &room).unwrap();
             file.write_at(&bytes, 0).unwrap();

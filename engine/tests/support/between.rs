@@ -145,6 +145,12 @@ impl<B: Between> File for WatchedFile<B> {
     fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
         self.file.map(offset, bytes)
     }
+    fn await_mapping(&self) {
+        self.file.await_mapping();
+    }
+    fn is_mapping_awaited(&self) -> bool {
+        self.file.is_mapping_awaited()
+    }
     fn stay_open(&self) -> io::Result<()> {
         self.file.stay_open()
     }

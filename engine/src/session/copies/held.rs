@@ -78,6 +78,11 @@ impl HeldShard {
         }
     }
 
+    /// Whether the place where the shard goes is still being given its memory: who takes it on now waits for that.
+    pub(in crate::session) fn awaits_memory(&self) -> bool {
+        matches!(&self.state, State::Awaited(Place::Level(found)) if found.0.awaits_memory())
+    }
+
     /// What the pieces that the ward announces go to.
     pub(in crate::session) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
         let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;

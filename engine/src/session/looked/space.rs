@@ -165,6 +165,7 @@ impl Looked {
             writers,
             every,
             grows,
+            makes_later: false,
             feeds,
             fed: Vec::new(),
             under_feed: None,

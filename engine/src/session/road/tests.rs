@@ -43,7 +43,8 @@ impl Space {
         let medium = Medium::new(true);
         let arrangement =
             Arrangement { layout_id: id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![100; 2] };
-        let making = Making { allocate: Allocate::default(), stripes: Stripes::default(), progress: &|_| () };
+        let (allocate, stripes) = (Allocate::default(), Stripes::default());
+        let making = Making { allocate, stripes, when_mapped: false, progress: &|_| () };
         let first = |rank| Ledger::first_slot(id, rank, LINEAGE);
         create_layout(&Faulty(medium.view()), arrangement.header(&[0, 1], true), &making, first).unwrap();
         Space(medium)
