@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
 FAILED = []  # told once more at the end, where whoever sees only that finds it
 WHY = []  # what failures said, told just before that
-WHY_LINES = 30  # of each
+WHY_LINES = 15  # from the beginning and from the end of each
 TIMES = []  # of each step
 FILES = []  # of each file of tests in Python, summed over its tests: seconds of processors, and until they ended
 WORKERS = 4  # most tests wait, for a disk or for a time to pass
@@ -70,7 +70,7 @@ def cargo_test():
     tests = [found[1] for found in map(FAILURE.search, lines) if found]
     for at, found in enumerate(map(PANIC.search, lines)):
         if found and found[1] in tests:
-            WHY.append("\n".join(lines[at : at + WHY_LINES]))
+            WHY.append("\n".join(lines[at : at + 2 * WHY_LINES]))
     FAILED.extend(tests)
     FAILED.extend(": ".join(found.groups()) for found in map(CRASH.search, lines) if found)
     return run.stdout, settle(passed, failed, run.returncode)
@@ -100,7 +100,9 @@ def pytest():
         for said in (child.text or "" for child in case if child.tag in ("failure", "error")):
             # The lines of the error itself, where pytest marks them.
             lines = [line for line in said.splitlines() if line.startswith("E ")] or said.splitlines()
-            WHY.append("\n".join([case.get("name"), *lines[-WHY_LINES:]]))
+            if len(lines) > 2 * WHY_LINES:
+                lines[WHY_LINES:-WHY_LINES] = ["…"]
+            WHY.append("\n".join([case.get("name"), *lines]))
     failed = len(names)
     skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
     SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
