@@ -40,4 +40,8 @@ impl File for Anonymous {
     fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
         self.mapping.part(&self.file, offset, bytes)
     }
+
+    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        self.mapping.part_if_made(offset, bytes)
+    }
 }

@@ -134,6 +134,10 @@ impl File for DiskFile {
         self.mapping.part(&self.cached, offset, bytes)
     }
 
+    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        self.mapping.part_if_made(offset, bytes)
+    }
+
     fn await_mapping(&self) {
         self.mapping.await_mapping();
     }

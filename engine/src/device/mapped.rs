@@ -45,6 +45,13 @@ impl Whole {
         Ok(Mapped { of, at, bytes })
     }
 
+    /// The same of a file that is mapped already.
+    pub(super) fn part_if_made(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        let of = self.mapping.try_lock().ok()?.clone()?;
+        let (at, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
+        at.checked_add(bytes).filter(|end| *end <= of.bytes()).map(|_| Mapped { of, at, bytes })
+    }
+
     /// A thread is going to map the file, which takes as long as it takes to give the file its memory.
     pub(super) fn await_mapping(&self) {
         self.is_awaited.store(true, Ordering::Release);

@@ -118,6 +118,11 @@ pub trait File: Send + Sync + fmt::Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// The same of a file that is mapped already; `None` of any other.
+    fn mapped(&self, _offset: u64, _bytes: u64) -> Option<Mapped> {
+        None
+    }
+
     /// A thread is going to map the file: until it has, `is_mapping_awaited`.
     fn await_mapping(&self) {}
 

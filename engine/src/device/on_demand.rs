@@ -117,6 +117,10 @@ impl File for OnDemand {
         self.opened()?.map(offset, bytes)
     }
 
+    fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        self.opened().ok()?.mapped(offset, bytes)
+    }
+
     fn await_mapping(&self) {
         if let Ok(file) = self.opened() {
             file.await_mapping();

@@ -75,7 +75,12 @@ impl MemoryFile {
 }
 
 pub(super) fn portion(memory: &Arc<MemoryFile>) -> Portion {
-    let place = PortionPlace { rank: 0, at: AT, bytes: memory.bytes.len() as u64 - AT };
+    portion_in(memory.clone(), memory.bytes.len() as u64)
+}
+
+/// The portion in a `file` of so many bytes.
+pub(super) fn portion_in(file: Arc<dyn File>, bytes: u64) -> Portion {
+    let place = PortionPlace { rank: 0, at: AT, bytes: bytes - AT };
     let header = Header {
         layout_id: [7; 16],
         layout_number: 1,
@@ -84,12 +89,11 @@ pub(super) fn portion(memory: &Arc<MemoryFile>) -> Portion {
         space_id: [0; 16],
         is_sized: false,
         slot_stride: SLOT_STRIDE,
-        file_bytes: memory.bytes.len() as u64,
+        file_bytes: bytes,
         holds_at: 0,
         holds_bytes: 0,
         portions: vec![place],
     };
-    let (file, bytes) = (memory.clone(), header.file_bytes);
     let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, file, bytes };
     Portion::new(&layout, place)
 }

@@ -117,16 +117,25 @@ pub(crate) fn pour_blocks(
         }
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
+    // Memory is read where it lies, if all of it is inside.
+    let is_inside =
+        |bytes: &[u8]| parts.iter().all(|part| part.at.saturating_add(part.bytes as u64) <= bytes.len() as u64);
+    let mapped = portion.mapped().filter(|mapped| frames.is_empty() && is_inside(mapped.as_ref()));
     // A huge page is cleared whole, however little is read into it.
     let longest = parts.iter().map(|part| part.bytes).max().unwrap_or(BLOCK);
     let work = || {
+        let next = || parts.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| failure.get().is_none());
+        if let Some(mapped) = &mapped {
+            while let Some(part) = next() {
+                verify_part(portion, part, &mapped.as_ref()[part.at as usize..][..part.bytes], sink)?;
+            }
+            return Ok(());
+        }
         let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
         // A huge page is one piece for the device, where small pages are 512. Small ones do where there are no huge ones.
         let _ = buffer.advise(Advice::HugePage);
         let mut reader = FrameReader::default();
-        while failure.get().is_none()
-            && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
-        {
+        while let Some(part) = next() {
             read_part(portion, (frames, &mut reader), part, &mut buffer, sink)?;
         }
         Ok(())
@@ -168,6 +177,11 @@ fn read_part(
             reader.read(portion, frames, part.at + *begins as u64, &mut bytes[*begins..end])?;
         }
     }
+    verify_part(portion, part, bytes, sink)
+}
+
+/// Gives `sink` the blocks of `part`, of which `bytes` was read.
+fn verify_part(portion: &Portion, part: &Part<'_>, bytes: &[u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     for (begins, hashes) in &part.stretches {
         let (mut at, blocks) = (part.at + *begins as u64, &bytes[*begins..]);
         for (blocks, hashes) in blocks.chunks(POUR_BYTES).zip(hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {
@@ -193,4 +207,56 @@ pub(super) fn verify(portion: &Portion, at: u64, blocks: &[u8], hashes: &[u8]) -
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        device::{Anonymous, File},
+        restore::in_memory::{AT, MemoryFile, portion_in},
+    };
+    use std::sync::{Arc, Mutex};
+
+    /// What `pour` gives of a portion with these bytes, mapped or not.
+    fn poured(bytes: &[u8], runs: &[Run], is_mapped: bool) -> Result<Vec<u8>> {
+        let file = Arc::new(Anonymous::of(bytes.len() as u64).unwrap());
+        file.write_at(bytes, 0).unwrap();
+        let portion = portion_in(file, bytes.len() as u64);
+        if is_mapped {
+            portion.map_all().unwrap();
+        }
+        assert_eq!(portion.mapped().is_some(), is_mapped);
+        let found = Mutex::new(vec![0; bytes.len()]);
+        let manifest = Manifest { runs: runs.to_vec(), ..Manifest::default() };
+        pour(&portion, &manifest, &|at, bytes| {
+            found.lock().unwrap()[(AT + at) as usize..][..bytes.len()].copy_from_slice(bytes);
+        })?;
+        Ok(found.into_inner().unwrap())
+    }
+
+    #[test]
+    fn memory_that_is_mapped_is_poured_and_verified_as_what_is_read() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let (memory, runs) = MemoryFile::of(&[1, 700, 3, 5], &mut random);
+        let whole = poured(&memory.bytes, &runs, false).unwrap();
+        assert!(poured(&memory.bytes, &runs, true).unwrap() == whole);
+        for run in &runs {
+            let mut bytes = memory.bytes.clone();
+            let block = run.first_block + random.u64(..run.blocks);
+            bytes[(AT + block * BLOCK_BYTES + random.u64(..BLOCK_BYTES)) as usize] ^= 1;
+            for is_mapped in [false, true] {
+                match poured(&bytes, &runs, is_mapped) {
+                    Err(Error::Damaged { what }) => assert!(what[0].contains(&format!("block {block}")), "{what:?}"),
+                    other => panic!("block {block}: {:?}", other.map(drop)),
+                }
+            }
+        }
+        // A run that goes beyond the end is refused, and not looked for there.
+        let last = runs.last().unwrap();
+        let beyond = Run { first_block: memory.bytes.len() as u64 / BLOCK_BYTES, ..*last };
+        for is_mapped in [false, true] {
+            poured(&memory.bytes, &[beyond], is_mapped).unwrap_err();
+        }
+    }
 }

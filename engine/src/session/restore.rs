@@ -265,6 +265,10 @@ impl Level {
         let rank = group.rank() as u32;
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
+        if self.kind == LevelKind::Memory {
+            // It is read where it lies then. What cannot be mapped is read as from a disk.
+            let _ = portion.map_all();
+        }
         let manifest = agree(group, split_flaws(portion.read_manifest(&kept.entry)))?;
         Ok((portion, manifest))
     }

@@ -287,6 +287,11 @@ impl Portion {
         self.file.map(self.place.at + at, bytes).map_err(failed)
     }
 
+    /// The portion, if it is mapped already.
+    pub(crate) fn mapped(&self) -> Option<Mapped> {
+        self.file.mapped(self.place.at, self.place.bytes)
+    }
+
     /// A thread is going to map the portion; until it has, `is_mapping_awaited`.
     pub(crate) fn await_mapping(&self) {
         self.file.await_mapping();
