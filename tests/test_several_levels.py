@@ -61,7 +61,7 @@ def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypa
 
 
 PROGRAM = """
-import mainstay, numpy, os, signal, sys
+import json, mainstay, numpy, os, pathlib, signal, sys, time
 state = numpy.zeros(30_000)
 with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], disk_every=2, pfs_every=3, keep=2) as session:
     session.protect("state", state)
@@ -72,6 +72,13 @@ with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], 
         session.checkpoint()
         session.wait()
     if len(sys.argv) > 4:
+        # What the disk has is told within a second or so.
+        told, deadline = pathlib.Path(sys.argv[1], "status"), time.monotonic() + 20
+        def is_told():
+            disk = json.loads(told.read_text())["levels"][1] if told.exists() else {"complete": []}
+            return any(saved["revision"] == int(sys.argv[3]) for saved in disk["complete"])
+        while not is_told() and time.monotonic() < deadline:
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
