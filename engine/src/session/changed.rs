@@ -176,7 +176,7 @@ impl Changing {
             // What pages do not tell was not asked of them since.
             (clean, early.filter(|_| since == Some(key)))
         };
-        let is_audited = self.audit > 0 && number.is_multiple_of(self.audit);
+        let is_audited = self.is_audited(number);
         let planned = |base: Arc<Base>, clean: Vec<Vec<Lies>>| {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
@@ -226,6 +226,7 @@ impl Changing {
         small_below: u64,
     ) -> Result<Option<Plan>> {
         let Compared { key, base } = compared;
+        let is_audited = self.is_audited(number);
         let mut way = lock(&self.way);
         let clean = match key {
             Some(_) => way.clean(regions, base, self.since.take() == *key),
@@ -234,10 +235,15 @@ impl Changing {
                 vec![Vec::new(); regions.len()]
             }
         };
-        if self.audit > 0 && number.is_multiple_of(self.audit) {
+        if is_audited {
             audit(regions, base, &clean)?;
         }
         Ok(Plan::new(regions, base, clean, whole, small_below))
+    }
+
+    /// Whether it is checked in revision `number` what the pages call clean.
+    fn is_audited(&self, number: u64) -> bool {
+        self.audit > 0 && number.is_multiple_of(self.audit) && self.found_by() == FoundBy::Pages
     }
 
     /// What saving early came to in the interval that has ended, if anything can be saved early. `is_led_to`: the shard leads

@@ -254,6 +254,61 @@ fn memory_that_goes_meanwhile_does_no_harm() {
     session.close().unwrap();
 }
 
+/// Of such memory the pages do not tell any more that it was written: it was saved early, and then written again.
+#[test]
+fn what_was_saved_early_of_memory_that_is_watched_no_longer_does_not_count() {
+    const SMALL: usize = 8 * BLOCK;
+    type Change = fn(&mut Session, *mut u8);
+    // SAFETY of all: the test keeps the memory for as long as it is protected.
+    let region = |at: *mut u8, bytes: usize| unsafe { Region::new("x", at, bytes as u64) }.unwrap();
+    let changes: [(&str, usize, Change); 5] = [
+        ("it shrinks", SMALL, |session, at| {
+            // SAFETY: as above.
+            unsafe { session.move_to("x", at, Some(&[SMALL as u64])) }.unwrap();
+        }),
+        ("it is untracked", BLOCKS * BLOCK, |session, _| session.untrack("x").unwrap()),
+        ("a part of it is another region", SMALL, |session, at| {
+            session.unprotect("x").unwrap();
+            // SAFETY: as above.
+            session.protect(unsafe { Region::new("x", at, SMALL as u64) }.unwrap()).unwrap();
+        }),
+        ("it was untracked for a while", BLOCKS * BLOCK, |session, at| {
+            session.untrack("x").unwrap();
+            session.tick().unwrap();
+            session.unprotect("x").unwrap();
+            // SAFETY: as above.
+            session.protect(unsafe { Region::new("x", at, (BLOCKS * BLOCK) as u64) }.unwrap()).unwrap();
+        }),
+        ("it is put", BLOCKS * BLOCK, |session, _| session.unprotect("x").unwrap()),
+    ];
+    for (name, bytes, change) in changes {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let mut memory = Pages::new();
+        let mut session = open(Box::new(Solo), folder.path(), config(Predictor::Told));
+        let at = memory.all().as_mut_ptr();
+        session.protect(region(at, BLOCKS * BLOCK)).unwrap();
+        memory.all().fill(1);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        memory.all().fill(2);
+        session.settled("x", 0, (BLOCKS * BLOCK) as u64).unwrap();
+        assert!(saved(&mut session).saved > 0 || !has_pages(&mut session), "{name}");
+        change(&mut session, at);
+        memory.all()[..bytes].fill(3);
+        if name == "it is put" {
+            session.put("x", memory.all()).unwrap();
+        } else {
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+        let mut back = vec![0; bytes];
+        session.get(None, "x", &mut back).unwrap().unwrap();
+        let wrong = back.iter().filter(|byte| **byte != 3).count();
+        assert_eq!(wrong, 0, "{name}: {wrong} of {bytes} bytes are wrong");
+        session.close().unwrap();
+    }
+}
+
 /// A disk that takes no data while it is told so.
 #[derive(Debug, Default)]
 struct Refusing(AtomicBool);

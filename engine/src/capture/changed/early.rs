@@ -2,7 +2,7 @@
 //!
 //! What must hold: a block counts only for the address that it was saved from, and only if it was not written since.
 
-use super::{Base, Lies};
+use super::{Base, Lies, watched::range_of};
 use crate::{
     capture::Region,
     space::{
@@ -10,7 +10,7 @@ use crate::{
         free::Blocks,
     },
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 #[derive(Debug, Default)]
 pub(crate) struct EarlyBlocks {
@@ -51,8 +51,9 @@ impl EarlyBlocks {
     pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>]) -> u64 {
         let mut added = 0;
         for (region, clean) in regions.iter().zip(clean) {
-            let Some(row) = region.row() else { continue };
-            let (start, blocks) = (row.as_ptr().addr(), row.len() as u64 / BLOCK_BYTES);
+            // Of no other the pages tell what was written since.
+            let Some(Range { start, end }) = range_of(region) else { continue };
+            let blocks = (end - start) as u64 / BLOCK_BYTES;
             let (mut all, mut old, mut block) = (Vec::with_capacity(clean.len()), clean.iter().peekable(), 0);
             while block < blocks {
                 if let Some(lies) = old.next_if(|lies| lies.block <= block) {

@@ -13,6 +13,7 @@ mod late;
 mod led;
 mod pages;
 mod plan;
+mod watched;
 mod written;
 
 pub(crate) use base::{Base, Lies};

@@ -3,15 +3,12 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, ByHashes, Changes, Lies, PageTracker, WrittenOf};
+use super::{Base, ByHashes, Changes, Lies, PageTracker, WrittenOf, watched::range_of};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
 };
 use std::{collections::HashMap, ops::Range};
-
-/// Regions with fewer bytes than this are hashed: that costs less than asking for their pages.
-const TRACKED_BYTES_MIN: u64 = 16 * BLOCK_BYTES;
 
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -63,12 +60,13 @@ impl Written {
         is_told
     }
 
-    /// Watches nothing any more where no region lies.
+    /// Watches nothing any more where no region lies. All of that counts as written: nobody is asked again.
     fn leave(&mut self, regions: &[Region]) {
         let lie: Vec<Range<usize>> = regions.iter().filter_map(range_of).collect();
         let (stay, left): (Vec<_>, Vec<_>) = self.watched.drain(..).partition(|watched| lie.contains(watched));
         for range in left {
             self.between.remove(&range.start);
+            self.told.push(WrittenOf { watched: range.clone(), written: vec![range.clone()] });
             self.tracker.unwatch(range);
         }
         self.watched = stay;
@@ -165,17 +163,6 @@ fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     }
 }
 
-/// Where a region lies, if its pages are worth asking for: what is put is elsewhere each time, or in memory that was used for
-/// something else meanwhile.
-fn range_of(region: &Region) -> Option<Range<usize>> {
-    if region.is_put() {
-        return None;
-    }
-    let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN && !region.is_untracked())?;
-    let start = row.as_ptr().addr();
-    Some(start..start + row.len())
-}
-
 /// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend. A block that only
 /// shares a page with what was written counts if `is_same` does not say that it is as it was.
 fn without(lies: &[Lies], region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Lies> {
@@ -218,7 +205,7 @@ fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool 
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
-    use super::*;
+    use super::{super::watched::TRACKED_BYTES_MIN, *};
 
     #[test]
     fn pages_are_not_asked_of_what_is_untracked_wherever_it_moves() {
