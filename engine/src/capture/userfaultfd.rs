@@ -18,6 +18,8 @@ use std::{
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 const UFFD_API: u64 = 0xAA;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
+/// Whoever gives pages back (MADV_DONTNEED) waits until that was told.
+const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
 /// Pages that are not there can be protected, so that their coming is a write.
 const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 /// The first write to a protected page lifts its protection, without a signal or a message.
@@ -44,18 +46,27 @@ struct UffdioWriteprotect {
     mode: u64,
 }
 
-/// A message of the descriptor; those of other events than faults are not asked for.
+/// A message of the descriptor. What follows the event are flags, address and thread of a fault, or where it begins and ends what
+/// was given back.
 #[repr(C)]
 #[derive(Default)]
 struct Message {
     event: u8,
     reserved: [u8; 7],
-    flags: u64,
-    address: u64,
-    thread: u64,
+    argument: [u64; 3],
 }
 
 const EVENT_PAGEFAULT: u8 = 0x12;
+const EVENT_REMOVE: u8 = 0x15;
+
+/// What the descriptor tells of protected memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Somebody who writes to this address waits.
+    Fault(usize),
+    /// These pages are given back now, and are zeros then.
+    GivenBack(Range<usize>),
+}
 
 #[repr(C)]
 struct UffdioRegister {
@@ -130,7 +141,7 @@ impl Protection {
     /// Whoever writes to a page waits until `lift`; a system call that does fails with EFAULT. `InvalidInput`: needs
     /// Linux 6.4.
     pub(super) fn lifted_by_us() -> io::Result<Protection> {
-        Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED)
+        Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_EVENT_REMOVE)
     }
 
     #[allow(unsafe_code)]
@@ -163,15 +174,21 @@ impl Protection {
         Ok(())
     }
 
-    /// Where somebody waits who was not told of yet.
+    /// What was not told yet: first of those who wait.
     #[allow(unsafe_code)]
-    pub(super) fn next_fault(&self) -> io::Result<Option<usize>> {
+    pub(super) fn next_event(&self) -> io::Result<Option<Event>> {
         let mut message = Message::default();
         let bytes = size_of::<Message>();
         // SAFETY: the message has as many bytes, and outlives the call.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), bytes) };
+        let [first, second] = [0, 1].map(|index| message.argument[index] as usize);
         match usize::try_from(read) {
-            Ok(read) => Ok((read == bytes && message.event == EVENT_PAGEFAULT).then_some(message.address as usize)),
+            Ok(read) if read != bytes => Ok(None),
+            Ok(_) => Ok(match message.event {
+                EVENT_PAGEFAULT => Some(Event::Fault(second)),
+                EVENT_REMOVE => Some(Event::GivenBack(first..second)),
+                _ => None,
+            }),
             Err(_) => match io::Error::last_os_error() {
                 none if none.kind() == io::ErrorKind::WouldBlock => Ok(None),
                 error => Err(error),

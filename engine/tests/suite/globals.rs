@@ -151,6 +151,24 @@ fn what_changed_of_the_variables_is_written_and_all_comes_back() {
     }
 }
 
+/// What is put beside the variables is no region of the next job.
+#[test]
+fn a_revision_of_something_that_was_put_comes_back_with_the_variables() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let space = TempDir::new_in("/dev/shm").unwrap();
+    let mut heap = vec![1_u64; 100];
+    for job in 0..3 {
+        let mut session = open(space.path(), Config::default(), &mut heap, 0x7000_0000_1230 + job);
+        let came = session.restore().unwrap();
+        assert_eq!(came.map(|came| came.revision), (job > 0).then_some(2 * job as u64), "job {job}");
+        session.put("object", &[job as u8; 5000]).unwrap();
+        session.wait().unwrap();
+        assert!(session.restore().unwrap().is_some());
+        session.put("object", &[job as u8; 5000]).unwrap();
+        session.close().unwrap();
+    }
+}
+
 /// What is protected by a name of its own after the variables is one of them all the same: it has both names.
 #[test]
 fn a_variable_may_have_a_name_of_its_own_besides() {

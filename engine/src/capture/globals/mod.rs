@@ -130,7 +130,9 @@ impl Globals {
         if !regions.has(addresses::NAME) {
             return Ok(());
         }
-        found.addresses.note(regions.all().iter().filter(|region| !is_of_globals(&region.description)));
+        // What is put lies elsewhere each time, and is protected by nobody when it is restored.
+        let is_apart = |region: &&Region| !region.is_put() && !is_of_globals(&region.description);
+        found.addresses.note(regions.all().iter().filter(is_apart));
         regions.replace_as(found.addresses.region()?)
     }
 }

@@ -12,7 +12,10 @@ mod tests;
 
 use super::{NotTaken, Transfer, pages, span, united};
 use crate::{
-    capture::{mappings, userfaultfd::Protection},
+    capture::{
+        mappings,
+        userfaultfd::{Event, Protection},
+    },
     device::{HUGE_PAGE, forks},
     ground,
 };
@@ -121,6 +124,7 @@ impl Drop for Shield {
     fn drop(&mut self) {
         // A forked child may have the descriptor still: closing ours would let those wait who wait.
         self.ranges.iter().for_each(|pages| drop(self.protection.unregister(pages)));
+        while let Ok(Some(_)) = self.protection.next_event() {}
     }
 }
 
@@ -139,6 +143,20 @@ fn pending(transfers: &[Transfer]) -> Pending {
     pending
 }
 
+/// An error if these pages, which are zeros from now on, have not been copied.
+fn check_given_back(pending: &Pending, pages: &Range<usize>) -> io::Result<()> {
+    let is_in = |transfer: &Transfer| {
+        let from = transfer.from as usize;
+        from < pages.end && pages.start < from + transfer.bytes
+    };
+    match pending.range(granule_of(pages.start)..pages.end).flat_map(|(_, all)| all).any(is_in) {
+        true => {
+            Err(io::Error::other("memory was given back to the system (madvise) before the snapshot had copied it"))
+        }
+        false => Ok(()),
+    }
+}
+
 fn granule_of(address: usize) -> usize {
     address / HUGE_PAGE * HUGE_PAGE
 }
@@ -146,8 +164,13 @@ fn granule_of(address: usize) -> usize {
 fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
     while !course.is_given_up.load(Ordering::Relaxed) {
         // Those who wait come first.
-        let next = match shield.protection.next_fault()? {
-            Some(address) => pending.remove_entry(&granule_of(address)),
+        let next = match shield.protection.next_event()? {
+            Some(Event::Fault(address)) => pending.remove_entry(&granule_of(address)),
+            Some(Event::GivenBack(pages)) => {
+                // As soon as that was read, nothing holds the kernel up.
+                check_given_back(&pending, &pages)?;
+                continue;
+            }
             None if pending.is_empty() => return Ok(()),
             None => pending.pop_first(),
         };

@@ -85,6 +85,35 @@ fn who_writes_goes_on_when_a_snapshot_is_given_up() {
     take(&memory, &to).wait().unwrap();
 }
 
+/// The kernel lets nobody copy it before it is gone: the snapshot has failed then, or has copied all of it.
+#[test]
+#[allow(unsafe_code)]
+fn memory_that_is_given_back_is_saved_as_it_was_or_not_at_all() {
+    in_child(|| {
+        let (memory, to) = (TestPages::huge(PAGES), shared(PAGES));
+        let mut failed = 0;
+        for round in 0..200 {
+            memory.write_each(0..PAGES);
+            let before: Vec<u8> = (0..PAGES).map(|page| memory.read(page)).collect();
+            let mut taken = take(&memory, &to);
+            let (first, bytes) = (PAGES * (round % 4) / 4, PAGES / 4 * PAGE);
+            // SAFETY: inside the memory, which is this test's.
+            assert_eq!(unsafe { libc::madvise(memory.at(first).cast(), bytes, libc::MADV_DONTNEED) }, 0);
+            match taken.wait() {
+                Ok(()) => assert!((0..PAGES).all(|page| to.read(page) == before[page]), "round {round}"),
+                Err(why) => {
+                    assert!(why.to_string().contains("given back"), "{why}");
+                    failed += 1;
+                }
+            }
+            if failed > 3 {
+                return;
+            }
+        }
+        panic!("{failed} of the snapshots had not copied what was given back");
+    });
+}
+
 #[test]
 fn memory_that_cannot_be_protected_is_refused() {
     let (memory, to) = (TestPages::new(8), shared(8));
