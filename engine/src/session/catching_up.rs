@@ -12,7 +12,7 @@ use super::{
     requests::Listener,
     telling::{Telling, whereabouts_of},
 };
-use crate::{error::Result, feed::Feeder, group::agree};
+use crate::{config::DiskLost, error::Result, feed::Feeder, group::agree, remark::remark};
 
 impl Inner {
     /// Opens the levels that were left for later, as a part of `call`, which has arrived. Collective.
@@ -26,13 +26,25 @@ impl Inner {
 
     /// The same in a call that all ranks are in. An error leaves the levels for later still. Collective.
     pub(super) fn open_later(&mut self, entry: &Entered) -> Result<()> {
+        // The job has gone on from what memory has: what disks that went with their nodes had besides is lost, and told.
+        let goes_on = self.levels.iter().flat_map(Level::keys).next().is_some();
+        self.open_later_with(entry, if goes_on { DiskLost::Accepted } else { self.program.config.disk_lost })
+    }
+
+    /// The same, where nothing in memory came back.
+    pub(super) fn open_later_to_restore(&mut self, entry: &Entered) -> Result<()> {
+        self.open_later_with(entry, self.program.config.disk_lost)
+    }
+
+    fn open_later_with(&mut self, entry: &Entered, disk_lost: DiskLost) -> Result<()> {
         let Some(later) = &mut self.later else { return Ok(()) };
         let (group, lineage, config) = (self.epoch.group.with(entry), self.epoch.lineage, &self.program.config);
         let (which, kept) = (later.from..later.plans.len(), Some(&mut later.remains.kept));
         let known = self.levels.iter().flat_map(Level::keys).max();
         let note = later.note.as_ref();
         let mut looked = Looked::at_all(group, &later.plans, which, note, config, self.program.holds_copies, kept)?;
-        Looked::check_all(group, &mut looked, config, known, later.note.as_ref())?;
+        let lost = Looked::check_all(group, &mut looked, config, disk_lost, known, later.note.as_ref())?;
+        lost.iter().for_each(|what| remark(group.rank(), &format!("the job had gone on without it: {what}")));
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;

@@ -148,7 +148,7 @@ impl Inner {
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
-        Looked::check_all(group, &mut looked, &config, known, note.as_ref())?;
+        Looked::check_all(group, &mut looked, &config, config.disk_lost, known, note.as_ref())?;
         let nearest = &looked[0];
         let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.

@@ -101,7 +101,7 @@ impl Inner {
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         let mut tried = self.try_newest(&entry, revision);
         if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()) {
-            self.open_later(&entry)?;
+            self.open_later_to_restore(&entry)?;
             tried = self.try_newest(&entry, revision);
         }
         let Tried { found, came, skipped } = tried?;

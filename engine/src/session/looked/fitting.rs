@@ -23,33 +23,36 @@ use std::collections::BTreeMap;
 
 impl Looked {
     /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one. `note`:
-    /// of the space, where there are several levels, of which its jobs tell. Collective.
+    /// of the space, where there are several levels, of which its jobs tell. Returns what is lost, and accepted as such.
+    /// Collective.
     pub(in crate::session) fn check_all(
         group: &dyn Group,
         looked: &mut [Looked],
         config: &Config,
+        disk_lost: DiskLost,
         known: Option<RevisionKey>,
         note: Option<&NoteFile>,
-    ) -> Result<()> {
+    ) -> Result<Vec<String>> {
         one_history(looked)?;
         let spread = spread_newest(group, looked)?;
-        check_sight(looked, known.max(spread), config.disk_lost)?;
+        let mut lost = check_sight(looked, known.max(spread), disk_lost)?;
         if let Some(note) = note {
-            check_told(group, looked, known.max(spread), config.disk_lost, note.back())?;
+            lost.extend(check_told(group, looked, known.max(spread), disk_lost, note.back())?);
         }
         let has =
             |level: &&mut Looked| level.sights.iter().flat_map(|sight| &sight.shards).any(|it| Some(it.key) == spread);
         looked.iter_mut().filter(has).for_each(|level| level.joint.extend(spread));
         // Nothing that was staged refuses the start.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
-        Ok(())
+        Ok(lost)
     }
 }
 
 /// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
 /// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
 /// node, which the restore tells; so does what was on a disk, where the user has said so.
-fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<()> {
+fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: DiskLost) -> Result<Vec<String>> {
+    let mut lost = Vec::new();
     let newest = looked.iter().filter_map(Looked::newest).max().max(known);
     for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
         let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
@@ -62,6 +65,7 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
             let shards = numbered("shard", &unseen.shards);
             let name = level.wanted.kind.name();
             let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
+            lost.push(told.clone());
             level.scan.sight.torn.push(told);
             continue;
         }
@@ -69,7 +73,7 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>, disk_lost: Dis
         let shards = unseen.shards.clone();
         return Err(Error::LayoutOutOfSight { path, revision, shards, files, is_disk_level });
     }
-    Ok(())
+    Ok(lost)
 }
 
 /// Disks that are out of reach refuse the start, too, if a job has told that they have something newer than all that is left.
@@ -80,22 +84,23 @@ fn check_told(
     known: Option<RevisionKey>,
     disk_lost: DiskLost,
     back: &[GoneBack],
-) -> Result<()> {
+) -> Result<Option<String>> {
     let is_disk = |level: &Looked| level.wanted.kind == LevelKind::Disk;
-    let Some(first) = looked.iter().position(is_disk) else { return Ok(()) };
+    let Some(first) = looked.iter().position(is_disk) else { return Ok(None) };
     let directories: Vec<_> = looked.iter().map(|level| level.wanted.device.directory()).collect();
-    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(()) };
+    let Some(told) = ToldOnDisks::find(group, &directories, back)? else { return Ok(None) };
     let left = looked.iter().filter_map(Looked::newest).max().max(known);
     let disks = || looked.iter().filter(|level| is_disk(level));
     let seen = disks().map(|level| level.found.lineage_max).max().unwrap_or(0);
     if disks().any(|level| !level.found.damage.is_empty()) || !told.is_missed(seen, left) {
-        return Ok(());
+        return Ok(None);
     }
-    match disk_lost {
-        DiskLost::Refused => return Err(told.refusal(left)),
-        DiskLost::Accepted => looked[first].scan.sight.torn.push(told.text()),
+    if disk_lost == DiskLost::Refused {
+        return Err(told.refusal(left));
     }
-    Ok(())
+    let lost = told.text();
+    looked[first].scan.sight.torn.push(lost.clone());
+    Ok(Some(lost))
 }
 
 /// Notes for each level with copies which revision is the newest that is complete on all of them together.
