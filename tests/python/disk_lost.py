@@ -21,7 +21,7 @@ from mpi4py import MPI  # noqa: E402
 
 STEPS, LAST = 8, 4
 born = MPI.COMM_WORLD.rank
-values = numpy.zeros(100_000)
+values = numpy.zeros(3_000_000)
 failed = os.path.join(sys.argv[2], "failed")  # once a rank has
 
 
