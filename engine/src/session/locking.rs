@@ -25,6 +25,10 @@ impl KeptLocks {
         KeptLocks(locks.collect())
     }
 
+    pub(super) fn has_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     pub(super) fn into_all(self) -> Vec<Arc<Locks>> {
         self.0
     }

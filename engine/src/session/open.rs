@@ -141,7 +141,7 @@ impl Inner {
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
-        let mut kept = going_on.recovering.as_ref().map(|_| &mut remains.kept);
+        let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut remains.kept);
         let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
         if now < plans.len() && looked[0].newest() < going_on.newest {
             looked.extend(Looked::at_all(group, &plans, now..plans.len(), note.as_ref(), &config, holds, kept)?);

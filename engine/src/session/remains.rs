@@ -49,6 +49,8 @@ pub(super) struct Remains {
 #[derive(Debug, Default)]
 pub(super) struct GoingOn {
     pub(super) recovering: Option<Recovery>,
+    /// Whether any has locks from before: in an opening that failed, all that knew of the job may have been lost.
+    pub(super) has_locks: bool,
     /// The highest of all.
     pub(super) lineage: u64,
     pub(super) next_number: u64,
@@ -63,10 +65,12 @@ pub(super) struct GoingOn {
 impl GoingOn {
     /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
     pub(super) fn find(group: &dyn Group, remains: &Remains, spares: u32) -> Result<GoingOn> {
-        let told: Vec<Option<Before>> = gather(group, &remains.before)?;
+        let told: Vec<(Option<Before>, bool)> = gather(group, &(remains.before, remains.kept.has_any()))?;
+        let (told, locked): (Vec<Option<Before>>, Vec<bool>) = told.into_iter().unzip();
+        let has_locks = locked.contains(&true);
         let before: Vec<Before> = told.iter().flatten().copied().collect();
         let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
-            return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
+            return Ok(GoingOn { spares_left: spares, has_locks, ..GoingOn::default() });
         };
         let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
         let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
@@ -87,6 +91,7 @@ impl GoingOn {
         };
         Ok(GoingOn {
             recovering: Some(recovering),
+            has_locks,
             lineage: highest(|before| before.lineage),
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
