@@ -109,6 +109,14 @@ impl Reservation {
         Reservation { blocks, per, ranks_per_node: None, allocate, stripes }
     }
 
+    /// The same, with as many ranks on a node as share a file of the newest layout, if nobody has said how many.
+    fn on_nodes_of(&self, before: &[LayoutFile]) -> Reservation {
+        let newest =
+            before.iter().map(|file| &file.header).max_by_key(|header| (header.layout_number, header.portions.len()));
+        let each = newest.map(|header| header.portions.len()).filter(|_| self.per == Per::Node);
+        Reservation { ranks_per_node: self.ranks_per_node.or(each), ..self.clone() }
+    }
+
     /// The ranks that share each file.
     fn files(&self, file_system: &FileSystem) -> Result<Vec<Vec<usize>>> {
         let ranks: Vec<usize> = (0..self.ranks()).collect();
@@ -217,14 +225,14 @@ pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     let device = Disk::existing(directory);
     see_free(&device)?;
     let (before, empty) = of_grown(&device)?;
-    planned(&device, wanted, &before, &empty)
+    planned(&device, &wanted.on_nodes_of(&before), &before, &empty)
 }
 
 /// Like `grow`, on `device`.
 pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     let _locks = lock(device)?;
     let (before, empty) = of_grown(device)?;
-    make(device, wanted, &before, &empty, progress)
+    make(device, &wanted.on_nodes_of(&before), &before, &empty, progress)
 }
 
 /// Like `grow_on`, under locks that the caller has, and also where there is no layout yet.

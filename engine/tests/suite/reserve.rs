@@ -212,7 +212,7 @@ fn pieces_have_room_where_they_were_announced() {
 
 #[test]
 fn a_space_that_grew_takes_larger_shards() {
-    for per in [Per::App, Per::Rank] {
+    for per in [Per::App, Per::Node, Per::Rank] {
         let directory = TempDir::new().unwrap();
         let (small, large) = ([MIB, MIB], [MIB, 3 * MIB]);
         let own = Config { per, ..config() };
