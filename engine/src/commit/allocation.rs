@@ -78,7 +78,7 @@ impl Need {
         Need { data: kept.data, meta: meta.max(rows + blocks_for(kept.entry.manifest_bytes)), packing: None }
     }
 
-    pub(super) fn blocks(self) -> u64 {
+    pub(crate) fn blocks(self) -> u64 {
         self.data.saturating_add(self.meta)
     }
 }

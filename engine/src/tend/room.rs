@@ -1,9 +1,11 @@
 //! Whether the checkpoints to come find room beside the held revisions, as far as the space tells without the job.
 
 use crate::{
-    commit::{RevisionKey, Stays, lacking},
-    space::format::ItemKind,
-    survey::{RevisionSurvey, SpaceSurvey},
+    capture::Size,
+    commit::{Kept, Need, RevisionKey, Stays, lacking},
+    place::RUNS,
+    space::format::{ItemKind, Manifest},
+    survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
 
 /// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held` are
@@ -20,15 +22,31 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
         // A revision in another layout takes nothing here.
         let blocks = |revision: &RevisionSurvey| {
             let mut shards = revision.shards.iter().filter(|_| revision.layout == newest.layout);
-            shards.find(|other| other.shard == shard.shard).map_or(0, |other| other.blocks())
+            shards.find(|other| other.shard == shard.shard).map_or(0, taken)
         };
         let is_held = |revision: &RevisionSurvey| held.contains(&revision.key);
         let stays = |revision: &&RevisionSurvey| Stays { blocks: blocks(revision), held: is_held(revision) };
         let kept: Vec<Stays> = kept.iter().map(stays).collect();
         let besides: Vec<u64> = older.iter().filter(|revision| is_held(revision)).map(|other| blocks(other)).collect();
-        let largest = kept.iter().map(|stays| stays.blocks).max().unwrap_or(0) + ends;
+        let largest = kept.iter().map(|stays| stays.blocks).max().unwrap_or(0).max(set_aside(shard)) + ends;
         lacking(shard.portion_blocks(), &kept, &besides, &[], keep, [largest; 2]) == 0
     })
+}
+
+/// How many blocks stay with a shard: also those beside its own in what is compressed together.
+fn taken(shard: &ShardSurvey) -> u64 {
+    let kept = shard.manifest().ok().flatten().map(|manifest| Kept::of(shard.entry().clone(), &manifest).count());
+    kept.unwrap_or(0).max(shard.blocks())
+}
+
+/// How many blocks a job sets aside for a shard like this one, which is compressed: as many as it has when nothing of it
+/// becomes smaller. 0 of one that is not.
+fn set_aside(shard: &ShardSurvey) -> u64 {
+    let Some(Manifest { items, annex, .. }) = shard.manifest().ok().flatten().filter(|found| !found.frames.is_empty())
+    else {
+        return 0;
+    };
+    Need::of(&Size::of_items(items, annex), RUNS).blocks()
 }
 
 /// How many blocks a job sets aside for a shard beyond those that the last one used: data that is written in pieces may

@@ -9,8 +9,9 @@ use mainstay_engine::{
     Capture, Compress, Config, ErrorKind, LevelKind, LevelPlace, Reader, Region, Session, SpaceSurvey, Stage, Verified,
     group::Solo,
     space::format::{Frame, Manifest},
+    tend::{self, Holding},
 };
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 260;
@@ -171,6 +172,43 @@ fn memory_has_it_as_it_is_and_farther_levels_and_copies_compressed() {
         assert!(memory == saved, "rank {rank}");
         session.close().unwrap();
     });
+}
+
+/// A hold that was granted with no job at work held up each checkpoint of the next one: room for what is compressed was thought
+/// enough.
+#[test]
+fn beside_a_hold_that_is_granted_all_checkpoints_find_room() {
+    let (mut granted, mut refused) = (0, 0);
+    for (seed, (compress, keep)) in (0..).zip(CODECS.into_iter().flat_map(|codec| [1, 2, 3].map(|keep| (codec, keep))))
+    {
+        let folder = folder();
+        let config = Config { keep, capture: Capture::Incremental, ..compressed(compress) };
+        let (mut memory, mut random) = (state(seed), fastrand::Rng::with_seed(seed));
+        let mut job = |memory: &mut Vec<u8>, is_first: bool| {
+            let mut session = open(Box::new(Solo), folder.path(), &config);
+            session.protect(region(memory)).unwrap();
+            assert_eq!(session.restore().unwrap().is_none(), is_first);
+            for step in 0..25 {
+                for _ in 0..random.usize(0..60) {
+                    let (at, bytes) = (random.usize(..memory.len() - 3000), random.usize(1..3000));
+                    random.fill(&mut memory[at..at + bytes]);
+                }
+                session.checkpoint().and_then(|_| session.wait()).unwrap_or_else(|error| {
+                    panic!("{compress:?}, {keep} kept, the first job: {is_first}, step {step}: {error}")
+                });
+            }
+            session.close().unwrap();
+        };
+        job(&mut memory, true);
+        let newest = SpaceSurvey::open(folder.path()).unwrap().newest().unwrap().key;
+        match tend::hold(folder.path(), newest, "", 0, Duration::ZERO).unwrap() {
+            Holding::Counts(_) => granted += 1,
+            Holding::NoRoom => refused += 1,
+            other => panic!("{other:?}"),
+        }
+        job(&mut memory, false);
+    }
+    println!("{granted} holds were granted, {refused} refused");
 }
 
 #[test]
