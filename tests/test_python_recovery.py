@@ -123,6 +123,15 @@ def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
     assert said.of("replaces") == ["replaces 0"], said.output
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, rank):
+    """Rank 0 starts it. All started it together, and where one of them failed meanwhile, MPI let the others and the new process
+    wait for each other for ever."""
+    said = run(scratch, 3, "4:1:computes", f"0:{rank}:replaces", MEMORY_COPIES=3)
+    goes_on(said, undisturbed, 3)
+    assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
+
+
 def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
     """Also one that takes the place of one that was started."""
     moments = ["3:0:computes", "5:1:computes"]

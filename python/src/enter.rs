@@ -85,7 +85,7 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
         remark_no_effect(group.rank());
     }
     let workers = size - config.spares as usize;
-    let world = Arc::new(World::with_spares(&mpi, &own, places, &born, workers).map_err(failed)?);
+    let world = Arc::new(World::with_spares(&mpi, &own, &job.world, places, &born, workers).map_err(failed)?);
     let job = Job { world, recovers, ..job };
     job.world.wait(&mpi).map_err(failed)?;
     Ok((job.group(py).map_err(told)?, Some(job), path, config))

@@ -27,6 +27,7 @@ mod regroup;
 mod restored;
 mod session;
 mod settings;
+mod spawn;
 mod speculation;
 mod stream;
 mod wire;

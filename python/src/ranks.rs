@@ -37,13 +37,14 @@ impl Ranks {
         }
         let own = comm.call_method0("Dup")?;
         own.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
+        let met = World::of_workers(&mpi, &own, comm.clone().unbind())?;
         let world = match places {
             Some(places) => {
                 let size: usize = own.call_method0("Get_size")?.extract()?;
                 let born: Vec<usize> = (0..size).collect();
-                World::with_spares(&mpi, &own, places, &born, size - spares)?
+                World::with_spares(&mpi, &own, &met, places, &born, size - spares)?
             }
-            None => World::of_workers(&mpi, &own, comm.clone().unbind())?,
+            None => met,
         };
         world.wait(&mpi)?;
         Ranks::of(&mpi, Arc::new(world))

@@ -6,32 +6,16 @@
 
 use crate::{
     agreement::common,
-    error::raise,
-    member::{Member, introduce, kill_dead},
+    member::{Member, end_dead, introduce},
     mpi::survives,
     world::{Now, Places, World, ranks_of},
 };
-use mainstay_engine::{
-    Error,
-    group::{Divided, successor},
-};
-use pyo3::{
-    exceptions::PyRuntimeError,
-    intern,
-    prelude::*,
-    types::{PyByteArray, PyDict, PyList},
-};
+use mainstay_engine::group::Divided;
+use pyo3::{exceptions::PyRuntimeError, intern, prelude::*, types::PyByteArray};
 use std::{
     collections::BTreeSet,
-    env,
-    ffi::OsString,
-    fs,
-    os::unix::ffi::OsStringExt,
     sync::{Arc, atomic::Ordering},
 };
-
-/// Set for a process that is started to take the place of one that has failed.
-const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
 /// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
 const NO_STATE: i32 = 1;
@@ -73,10 +57,13 @@ impl World {
         self.keep(&left);
         let old = ranks_of(&left, &group)?;
         group.call_method0(intern!(py, "Free"))?;
-        kill_dead(py, &members, &old.iter().copied().collect(), mine);
-        let mut now = self.lock();
-        now.all = left.unbind();
-        now.members = Arc::new(old.into_iter().filter_map(|rank| members.get(rank).cloned()).collect());
+        end_dead(py, &members, &old.iter().copied().collect(), mine);
+        {
+            let mut now = self.lock();
+            now.all = left.unbind();
+            now.members = Arc::new(old.into_iter().filter_map(|rank| members.get(rank).cloned()).collect());
+        }
+        self.end_late(py);
         Ok(())
     }
 
@@ -119,12 +106,8 @@ impl World {
             workers -= empty.len();
         } else if !empty.is_empty() {
             self.free_at_exit(py)?;
-            let bridge = made(mpi, &all, || spawn(mpi, &all, empty.len()))?;
-            self.keep(&bridge);
-            let merged = made(mpi, &all, || bridge.call_method1(intern!(py, "Merge"), (false,)))?;
-            self.keep(&merged);
+            all = self.spawn(mpi, &all, empty.len())?;
             members.extend(empty.into_iter().map(|place| Member::to_come(Some(place))));
-            all = merged;
         }
         self.begin(mpi, &all, members, workers, lost)
     }
@@ -177,31 +160,6 @@ impl World {
         };
         Ok(())
     }
-
-    /// The world of a job that has started this process to take a place in it, if one has. Collective among its ranks.
-    /// `NotNeeded`: a rank has failed meanwhile, and they begin again.
-    pub(crate) fn join(mpi: &Bound<'_, PyAny>, places: Places) -> PyResult<Option<World>> {
-        let py = mpi.py();
-        let bridge = mpi.getattr(intern!(py, "Comm"))?.call_method0(intern!(py, "Get_parent"))?;
-        if env::var_os(REPLACES).is_none() || !bridge.is_truthy()? {
-            return Ok(None);
-        }
-        // What this process starts, replaces nobody; nor does what it opens later.
-        py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
-        let world = World::bare(places, &bridge);
-        world.has_lost.store(true, Ordering::Relaxed);
-        world.keep(&bridge);
-        world.free_at_exit(py)?;
-        let joined = || -> PyResult<()> {
-            returns_errors(mpi, &bridge)?;
-            let all = bridge.call_method1(intern!(py, "Merge"), (true,))?;
-            returns_errors(mpi, &all)?;
-            world.keep(&all);
-            world.begin(mpi, &all, Vec::new(), 0, Vec::new())
-        };
-        joined().map_err(|_| raise(py, &Error::NotNeeded))?;
-        Ok(Some(world))
-    }
 }
 
 /// The places that nobody has.
@@ -244,7 +202,7 @@ fn agreed<T>(
 }
 
 /// A communicator that each rank of `parent` has. Collective.
-fn made<'py>(
+pub(crate) fn made<'py>(
     mpi: &Bound<'py, PyAny>,
     parent: &Bound<'py, PyAny>,
     make: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
@@ -284,30 +242,12 @@ pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: b
     Ok(all.to_vec() == [1])
 }
 
-fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = mpi.py();
     if comm.is_truthy()? {
         comm.call_method1(intern!(py, "Set_errhandler"), (mpi.getattr(intern!(py, "ERRORS_RETURN"))?,))?;
     }
     Ok(())
-}
-
-/// Starts processes of this program, with its arguments, where it is now. Collective.
-fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyAny>> {
-    let py = mpi.py();
-    let words = fs::read("/proc/self/cmdline")?;
-    let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
-    let executable: OsString = py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?.extract()?;
-    let command = [executable].into_iter().chain(words.map(|word| OsString::from_vec(word.to_vec())));
-    let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
-    successor(command).into_iter().try_for_each(|word| arguments.append(word))?;
-    let info = PyDict::new(py);
-    info.set_item("map_by", ":OVERSUBSCRIBE")?;
-    info.set_item("wdir", py.import(intern!(py, "os"))?.call_method0(intern!(py, "getcwd"))?)?;
-    let info = mpi.getattr(intern!(py, "Info"))?.call_method1(intern!(py, "Create"), (info,))?;
-    let spawned = comm.call_method1(intern!(py, "Spawn"), ("env", arguments, count, &info, 0));
-    info.call_method0(intern!(py, "Free"))?;
-    spawned
 }
 
 /// The numbers of rank 0, on all. Collective.

@@ -5,8 +5,9 @@
 
 use crate::{
     error::raise,
-    member::{Member, introduce},
+    member::{Member, end_late, introduce},
     mpi::{is_over, survives},
+    spawn::REPLACES,
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{
@@ -49,6 +50,10 @@ pub(crate) struct World {
     pub(crate) ends: AtomicBool,
     /// Whether ranks have failed in it.
     pub(crate) has_lost: AtomicBool,
+    /// A variable that the processes have which are started for it, with its value: of no other job.
+    pub(crate) mark: String,
+    /// Whether processes were started for it.
+    pub(crate) has_launched: AtomicBool,
 }
 
 /// Who was in a job that has ended in this process, and after which MPI's own end may not return.
@@ -76,9 +81,10 @@ pub(crate) struct Now {
 impl World {
     /// All of `comm` work, which is the engine's alone; `program`: what the program has. Collective.
     pub(crate) fn of_workers(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, program: Py<PyAny>) -> PyResult<World> {
-        let world = World::bare(Places::Dropped, comm);
         let size: i64 = comm.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
         let members = introduce(mpi, comm, &(0..size).collect::<Vec<_>>())?;
+        let mark = format!("{REPLACES}={}", members.first().map(Member::name).unwrap_or_default());
+        let world = World::bare(Places::Dropped, comm, mark);
         {
             let mut now = world.lock();
             now.workers = members.len();
@@ -90,10 +96,11 @@ impl World {
     }
 
     /// The first `workers` of those that there were work, and the others wait. `born`: who of them is in `all`, which is
-    /// this world's own. Collective.
+    /// this world's own, and `met` until now. Collective.
     pub(crate) fn with_spares(
         mpi: &Bound<'_, PyAny>,
         all: &Bound<'_, PyAny>,
+        met: &World,
         places: Places,
         born: &[usize],
         workers: usize,
@@ -101,7 +108,7 @@ impl World {
         let members: Vec<Member> =
             born.iter().map(|rank| Member::to_come((*rank < workers).then_some(*rank))).collect();
         let are_all_there = (0..workers).all(|rank| born.contains(&rank));
-        let world = World::bare(places, all);
+        let world = World::bare(places, all, met.mark.clone());
         {
             let mut now = world.lock();
             now.workers = workers;
@@ -115,7 +122,7 @@ impl World {
     }
 
     /// One in which nobody has a place yet.
-    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>) -> World {
+    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>, mark: String) -> World {
         let now = Now {
             all: all.clone().unbind(),
             workers: 0,
@@ -132,6 +139,8 @@ impl World {
             kept: Kept::default(),
             ends: AtomicBool::new(false),
             has_lost: AtomicBool::new(false),
+            mark,
+            has_launched: AtomicBool::new(false),
         }
     }
 
@@ -178,6 +187,14 @@ impl World {
         self.lock().group.is_some()
     }
 
+    /// Ends the processes that were started for it and did not come in time.
+    pub(crate) fn end_late(&self, py: Python<'_>) {
+        let members = self.lock().members.clone();
+        if self.has_launched.load(Ordering::Relaxed) {
+            end_late(py, &members, &self.mark);
+        }
+    }
+
     /// Tells the spares that this rank has ended its session.
     pub(crate) fn leave(&self, mpi: &Bound<'_, PyAny>) {
         let py = mpi.py();
@@ -185,6 +202,7 @@ impl World {
         if self.pid != process::id() || is_over(mpi) {
             return;
         }
+        self.end_late(py);
         let (all, members) = {
             let now = self.lock();
             (now.all.clone_ref(py), now.members.clone())
