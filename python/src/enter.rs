@@ -4,7 +4,7 @@ use crate::{
     error::{detached, raise},
     group::MpiGroup,
     mpi::{check, survives},
-    regroup::{agree_in_theirs, all_agree, shrunk},
+    regroup::{agree_in_theirs, all_agree, shrunk, without_failed},
     wire::MpiWire,
     world::{Places, World, ranks_of},
 };
@@ -115,7 +115,7 @@ fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: b
             if let Ok(made) = made {
                 made.call_method0(intern!(py, "Free"))?;
             }
-            comm.call_method0(intern!(py, "Shrink"))?
+            without_failed(comm)?
         }
     };
     own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;

@@ -7,6 +7,7 @@
 
 mod agreement;
 mod buffer;
+mod ears;
 mod enter;
 mod error;
 mod follow;

@@ -64,6 +64,15 @@ impl Member {
         self.process.host == other.process.host
     }
 
+    pub(crate) fn pid(&self) -> u64 {
+        self.process.pid
+    }
+
+    /// Ends it, if it is on this machine.
+    pub(crate) fn end(&self) {
+        self.process.end();
+    }
+
     /// What tells this process from all others.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.process.pid, self.process.start)
@@ -87,7 +96,7 @@ pub(crate) fn end_dead(py: Python<'_>, members: &[Member], living: &BTreeSet<usi
         let mut near =
             living.iter().filter(|living| members.get(**living).is_some_and(|member| member.is_beside(dead)));
         if near.next() == Some(&mine) {
-            py.detach(|| dead.process.end());
+            py.detach(|| dead.end());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     agreement::common,
+    ears::set_patience,
     error::raise,
     group::MpiGroup,
     mpi::check,
@@ -54,6 +55,12 @@ impl Ranks {
     #[staticmethod]
     fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
         common(mpi, world, flags)
+    }
+
+    /// So many seconds a rank waits before it asks whether it is heard.
+    #[staticmethod]
+    fn patience(seconds: u64) {
+        set_patience(seconds);
     }
 
     #[getter]

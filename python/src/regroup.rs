@@ -5,12 +5,13 @@
 //! those that have failed by then. No line of Python runs in between.
 
 use crate::{
-    agreement::common,
+    agreement::{common, heard},
+    ears::Ears,
     member::{Member, end_dead, introduce},
     mpi::survives,
     world::{Now, Places, World, ranks_of},
 };
-use mainstay_engine::group::Divided;
+use mainstay_engine::group::{Divided, Watch};
 use pyo3::{exceptions::PyRuntimeError, intern, prelude::*, types::PyByteArray};
 use std::{
     collections::BTreeSet,
@@ -20,16 +21,25 @@ use std::{
 /// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
 const NO_STATE: i32 = 1;
 const NO_BOXES: i32 = 2;
+/// Those that end agree on another number: see `finalize`.
+const GOES_ON: i32 = 2;
+const CLOSED: &str = "other ranks have closed their session, and take no part in the recovery";
+
+const REGROUPING: &str = "making a communicator without the ranks that have failed";
+const DIVIDING: &str = "making a communicator of the ranks that work";
+/// So long the world may take for what it does together once all of it has come, and which takes milliseconds.
+const REGROUPING_S_MAX: u32 = 60;
 
 impl World {
-    /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
-    /// and whatever is called in them later, fails. `divided`: as far as this rank knows.
+    /// Collective among all that have not failed, spares included: all that is under way in the old communicators of those that
+    /// work, and whatever is called in them later, fails. `divided`: as far as this rank knows.
     pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
         self.has_lost.store(true, Ordering::Relaxed);
         let every = self.lock().every(py);
         // One that the program has freed is none any more.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
+        self.come(mpi)?;
         let mut why = None;
         let attempts_max = self.lock().members.len() + 1;
         for _ in 0..attempts_max {
@@ -40,6 +50,24 @@ impl World {
             }
         }
         Err(why.unwrap_or_else(|| PyRuntimeError::new_err("the ranks that are left did not agree")))
+    }
+
+    /// Waits until all have come, for those that compute may come later; who hears nothing is ended. Collective.
+    fn come(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mpi.py();
+        self.call(mpi);
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(py).into_bound(py), now.members.clone())
+        };
+        let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
+        // Before all have told each other who they are, nobody is ended.
+        let ears = members.get(mine).is_some_and(|member| member.pid() != 0).then(|| Ears::new(&members, mine));
+        // Who has failed meanwhile is left out next.
+        match heard(mpi, &all, GOES_ON, ears)? {
+            Some(flags) if flags & GOES_ON == 0 => Err(PyRuntimeError::new_err(CLOSED)),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves those that have failed out of the world. Collective.
@@ -138,7 +166,9 @@ impl World {
         let of_workers = || {
             let undefined = mpi.getattr(intern!(py, "UNDEFINED"))?.extract::<i64>()?;
             let (colour, key) = place.map_or((undefined, 0), |place| (0, place as i64));
+            let watch = Watch::begin(REGROUPING_S_MAX, DIVIDING);
             let comm = all.call_method1(intern!(py, "Split"), (colour, key))?;
+            drop(watch);
             if place.is_some() {
                 self.keep(&comm);
             }
@@ -171,13 +201,20 @@ fn empty_places(members: &[Member], workers: usize) -> Vec<usize> {
 /// A communicator of those that have not failed, in place of one that is freed. Collective.
 pub(crate) fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
-    let left = comm.call_method0(intern!(py, "Shrink"))?;
+    let left = without_failed(comm)?;
     returns_errors(mpi, &left)?;
     // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
     // Who has failed meanwhile shows in what comes next.
     all_agree(mpi, &left, true)?;
     comm.call_method0(intern!(py, "Free"))?;
     Ok(left)
+}
+
+/// A communicator of those that have not failed. All are there by then; a rank that is deaf (see `Ears`) would have the others wait
+/// in it for ever. Collective.
+pub(crate) fn without_failed<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _watch = Watch::begin(REGROUPING_S_MAX, REGROUPING);
+    comm.call_method0(intern!(comm.py(), "Shrink"))
 }
 
 /// What `make` gives, if each rank of `parent` has it. Collective.

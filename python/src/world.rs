@@ -4,6 +4,7 @@
 //! and what a spare does meanwhile.
 
 use crate::{
+    agreement::is_of_mpi,
     error::raise,
     member::{Member, end_late, introduce},
     mpi::{is_over, survives},
@@ -30,6 +31,8 @@ use std::{
 const NAP: Duration = Duration::from_millis(5);
 /// With this tag a rank tells spares that it has ended its session.
 const LEFT: i32 = 2;
+/// With this one it calls them to a recovery.
+const CALLED: i32 = 3;
 
 /// What becomes of the places of ranks that have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,14 +210,18 @@ impl World {
             let now = self.lock();
             (now.all.clone_ref(py), now.members.clone())
         };
-        let tell = |spare: usize| {
-            let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-            all.call_method1(py, intern!(py, "Send"), (nothing, spare, LEFT))
-        };
-        // One that has failed does not need it.
-        let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none());
-        spares.for_each(|spare| drop(tell(spare)));
+        tell_spares(mpi, all.bind(py), &members, LEFT);
         self.end(mpi);
+    }
+
+    /// Calls the spares to a recovery: their communicator is not revoked, because all are to speak in it.
+    pub(crate) fn call(&self, mpi: &Bound<'_, PyAny>) {
+        let py = mpi.py();
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(py), now.members.clone())
+        };
+        tell_spares(mpi, all.bind(py), &members, CALLED);
     }
 
     /// Remembers for the end of the program that ranks were lost.
@@ -238,14 +245,14 @@ impl World {
                 (now.all.clone_ref(py).into_bound(py), now.members.clone())
             };
             match hear(mpi, &all, &mut left) {
-                Ok(()) => {}
-                Err(error) if is(mpi, &error, "ERR_REVOKED") => {
+                Ok(false) => {}
+                Ok(true) => {
                     self.regroup(mpi, Divided::Unknown)?;
                     left.clear();
                     continue;
                 }
-                // Another spare, or a worker: then those that are left revoke, or have left themselves.
-                Err(_) if survives => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                // Another spare, or a worker: then those that are left call, or have left themselves.
+                Err(error) if survives && is_of_mpi(mpi, &error)? => drop(all.call_method0(intern!(py, "Ack_failed"))?),
                 Err(error) => return Err(error),
             }
             let failed = if survives { failed(&all)? } else { BTreeSet::new() };
@@ -263,8 +270,20 @@ impl World {
     }
 }
 
-/// Takes in who has left.
-fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<()> {
+fn tell_spares(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, members: &[Member], tag: i32) {
+    let tell = |spare: usize| -> PyResult<()> {
+        let py = mpi.py();
+        let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+        all.call_method1(intern!(py, "Send"), (nothing, spare, tag)).map(drop)
+    };
+    let mine = all.call_method0(intern!(mpi.py(), "Get_rank")).and_then(|rank| rank.extract::<usize>());
+    let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none() && mine.as_ref().ok() != Some(rank));
+    // One that has failed does not need it.
+    spares.for_each(|spare| drop(tell(spare)));
+}
+
+/// Takes in who has left, and whether one calls to a recovery.
+fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<bool> {
     let py = mpi.py();
     let status = mpi.call_method0(intern!(py, "Status"))?;
     let any = mpi.getattr(intern!(py, "ANY_SOURCE"))?;
@@ -274,7 +293,7 @@ fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usiz
         all.call_method1(intern!(py, "Recv"), (into, rank, LEFT))?;
         left.insert(rank);
     }
-    Ok(())
+    all.call_method1(intern!(py, "Iprobe"), (&any, CALLED))?.is_truthy()
 }
 
 /// The ranks of `comm` of which this process knows that they have failed.
@@ -297,19 +316,11 @@ pub(crate) fn ranks_of(comm: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyR
     ranks
 }
 
-/// Whether an error is of the class of this name in mpi4py.
-pub(crate) fn is(mpi: &Bound<'_, PyAny>, error: &PyErr, class: &str) -> bool {
-    let same = || -> PyResult<bool> {
-        error.value(mpi.py()).call_method0(intern!(mpi.py(), "Get_error_class"))?.eq(mpi.getattr(class)?)
-    };
-    same().unwrap_or(false)
-}
-
 impl Now {
-    /// All communicators that ranks may be waiting in.
+    /// All communicators that those that work may be waiting in.
     pub(crate) fn every(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
         let of_workers = self.group.iter().chain(&self.program).chain(&self.adopted);
-        [&self.all].into_iter().chain(of_workers).map(|comm| comm.clone_ref(py)).collect()
+        of_workers.map(|comm| comm.clone_ref(py)).collect()
     }
 }
 
