@@ -2,9 +2,11 @@
 out is bit for bit that of a run that nothing disturbed."""
 
 import dataclasses
+import os
 import random
 import re
 import signal
+from pathlib import Path
 
 import mainstay
 import pytest
@@ -123,11 +125,44 @@ def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
     assert said.of("replaces") == ["replaces 0"], said.output
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, rank):
+    """Rank 0 starts it. All started it together, and where one of them failed meanwhile, MPI let the others and the new process
+    wait for each other for ever."""
+    said = run(scratch, 3, "4:1:computes", f"0:{rank}:replaces", MEMORY_COPIES=3)
+    goes_on(said, undisturbed, 3)
+    assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
+
+
 def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
     """Also one that takes the place of one that was started."""
     moments = ["3:0:computes", "5:1:computes"]
     said = goes_on(run(scratch, 3, *moments, KEEP=3), undisturbed, 3)
     assert said.of("given") == ["given by = env"] * 2, said.output
+
+
+@pytest.mark.parametrize(("way", "spares"), [("replace", 2), ("shrink", 0)])
+def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(scratch, undisturbed, way, spares):
+    """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
+    giving that rank memory back. All then waited in the making of a communicator for ever."""
+    said = run(scratch, 4 + spares, "4:1:computes", "4:2:deaf", RECOVERY=way, SPARES=spares, MEMORY_COPIES=3)
+    goes_on(said, undisturbed, 4 if spares else 2)
+    assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output), said.output
+
+
+def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(scratch, undisturbed):
+    """It may compute for long: it is not ended. Here the user ends the one that is stopped. One that sends to it is told of, too."""
+    told = []
+
+    def ends(job, line):
+        if missing := re.match(r"mainstay: for \d+ s the others have waited for process (\d+) to take part", line):
+            told.append(missing[1])
+            if re.search(r"^State:\s+T", Path(f"/proc/{missing[1]}/status").read_text(), re.M):
+                os.kill(int(missing[1]), signal.SIGKILL)
+
+    moments = ["4:1:computes", "4:2:computes:stop"]
+    goes_on(run(scratch, 6, *moments, SPARES=2, MEMORY_COPIES=3, followed=ends), undisturbed, 4)
+    assert 1 <= len(told) <= 2, told
 
 
 class Endless:

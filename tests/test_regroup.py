@@ -74,6 +74,13 @@ def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, cal
     regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3)
 
 
+def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
+    """As Open MPI does where mpiexec has broken: all waited for the rank that had begun."""
+    program = build_c(["regroup.c"], "regroup")
+    _, output = run(3, [program, "replace", 0, "kill:1@receive+hanging:0,2@x"], scratch, mpi=SURVIVING)
+    assert output.count("mainstay: starting processes in the places of others took more than 2 s") == 2, output
+
+
 def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     """Stopped, or gone without a word to MPI. It would write into files that are another's by then, and mpiexec would wait
     for it."""

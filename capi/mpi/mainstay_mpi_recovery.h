@@ -457,7 +457,9 @@ MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MP
   return code;
 }
 
-enum { MAINSTAY_MPI_MEETING_S_MAX = 60 };
+/* Starting takes a second or two, and longer where the program lies on a slow file system. */
+enum { MAINSTAY_MPI_LAUNCHING_S_MAX = 120, MAINSTAY_MPI_MEETING_S_MAX = 60 };
+static const char mainstay_mpi_launching[] = "starting processes in the places of others";
 static const char mainstay_mpi_meeting[] = "joining ranks with those that were started in the places of others";
 
 /* Processes that are started take the places that are empty. Collective over the world, which they join. */
@@ -465,13 +467,17 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   MPI_Comm started = MPI_COMM_NULL, between = MPI_COMM_NULL, world = MPI_COMM_NULL;
   char port[MPI_MAX_PORT_NAME] = "";
   uint64_t told[4];
-  int code, place, *holders;
+  int code, place, is_launched, *holders;
   mainstay_watch *watch;
   job->launches++;
+  /* Where mpiexec has broken, MPI_Comm_spawn waits for ever, and would in whichever rank came next. */
+  watch = mainstay_process_watch(MAINSTAY_MPI_LAUNCHING_S_MAX, mainstay_mpi_launching);
   code = job->rank == 0 ? mainstay_mpi_launch(job, empty, &started, port) : MPI_SUCCESS;
   /* A rank that fails while the two meet can leave the others waiting for ever in Open MPI 5.0.11: that is short, and nobody
    * begins before all have come. */
-  if (!mainstay_mpi_all(job, code == MPI_SUCCESS)) {
+  is_launched = mainstay_mpi_all(job, code == MPI_SUCCESS);
+  mainstay_process_unwatch(watch);
+  if (!is_launched) {
     mainstay_mpi_free(&started);
     return MPI_ERR_SPAWN;
   }

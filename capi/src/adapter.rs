@@ -11,11 +11,8 @@ use std::{
     env,
     ffi::{CStr, CString, c_char, c_int, c_void},
     os::unix::ffi::OsStrExt,
-    process,
     ptr::{null, null_mut},
-    sync::{LazyLock, mpsc},
-    thread,
-    time::Duration,
+    sync::LazyLock,
 };
 
 /// For adapters: the context of the table that the session uses now, which is another one after a recovery. NULL where
@@ -77,7 +74,7 @@ impl From<Process> for group::Process {
 
 /// A call of MPI that is watched.
 pub struct Watch {
-    _end: mpsc::Sender<()>,
+    _watch: group::Watch,
 }
 
 /// For adapters: this process, as others on its machine know it.
@@ -149,15 +146,7 @@ pub unsafe extern "C" fn mainstay_process_watch(seconds: u32, doing: *const c_ch
         // SAFETY: as the caller promised.
         unsafe { CStr::from_ptr(doing) }.to_string_lossy().into_owned()
     };
-    let (end, ended) = mpsc::channel::<()>();
-    let watching = move || {
-        if ended.recv_timeout(Duration::from_secs(seconds.into())) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("mainstay: {doing} took more than {seconds} s; this process is ended, start the job again");
-            process::abort();
-        }
-    };
-    let started = thread::Builder::new().name("mainstay-watch".to_owned()).spawn(watching);
-    started.map_or(null_mut(), |_| Box::into_raw(Box::new(Watch { _end: end })))
+    group::Watch::begin(seconds, &doing).map_or(null_mut(), |watch| Box::into_raw(Box::new(Watch { _watch: watch })))
 }
 
 /// For adapters: ends a watch; NULL is none.
@@ -168,7 +157,7 @@ pub unsafe extern "C" fn mainstay_process_watch(seconds: u32, doing: *const c_ch
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_process_unwatch(watch: *mut Watch) {
     if !watch.is_null() {
-        // SAFETY: as the caller promised. The thread sees that nobody can end the watch any more, and is over.
+        // SAFETY: as the caller promised.
         drop(unsafe { Box::from_raw(watch) });
     }
 }

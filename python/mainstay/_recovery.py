@@ -176,7 +176,7 @@ def finalize(status: int, last: Any) -> int:
         with suppress(OSError, ValueError, AttributeError):  # it may be closed, or none
             stream.flush()
     with suppress(MPI.Exception):
-        everyone = last.Iagree(array("i", [1]))
+        everyone = last.Iagree(array("i", [1]))  # those that recover agree on another number
         until = time.monotonic() + END_S
         while not everyone.Test() and time.monotonic() < until:
             time.sleep(NAP_S)

@@ -2,6 +2,7 @@
 //!
 //! What must hold: all that live come to the same, whoever fails meanwhile. No line of Python runs in between.
 
+use crate::ears::Ears;
 use pyo3::{
     intern,
     prelude::*,
@@ -23,6 +24,16 @@ const NUMBERS: i32 = 0x4000;
 /// What all that live have in common of their `flags`, bit by bit; `None`, on all of them, if ranks are lost. `world`: a
 /// communicator that is ours alone. Collective.
 pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
+    heard(mpi, world, flags, None)
+}
+
+/// The same, in which those that hear nothing are found by `ears`: for all that come when they come. Collective.
+pub(crate) fn heard(
+    mpi: &Bound<'_, PyAny>,
+    world: &Bound<'_, PyAny>,
+    flags: i32,
+    mut ears: Option<Ears<'_>>,
+) -> PyResult<Option<i32>> {
     let py = world.py();
     let tag = TOLD + next_number(mpi, world)? % NUMBERS;
     let lent = py.import(intern!(py, "array"))?.call_method1(intern!(py, "array"), ("i", [flags]))?;
@@ -30,7 +41,7 @@ pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i3
         Err(error) if is_of_mpi(mpi, &error)? => return Ok(None),
         begun => begun?,
     };
-    let (since, mut heard) = (Instant::now(), Instant::now());
+    let (since, mut listened) = (Instant::now(), Instant::now());
     loop {
         match request.call_method0(intern!(py, "Test")) {
             Ok(is_over) if is_over.is_truthy()? => return lent.get_item(0)?.extract().map(Some),
@@ -41,19 +52,21 @@ pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i3
             }
             Err(error) => return Err(error),
         }
-        if heard.elapsed() >= LISTEN {
+        if listened.elapsed() >= LISTEN {
             if hears(mpi, world, tag) {
                 // What was lent stays MPI's.
                 mem::forget((request.unbind(), lent.unbind()));
                 return Ok(None);
             }
-            heard = Instant::now();
+            ears.iter_mut().for_each(|ears| ears.listen(mpi, world, tag, since.elapsed()));
+            listened = Instant::now();
         }
         py.detach(|| thread::sleep((since.elapsed() / 16).min(NAP_MAX)));
     }
 }
 
-fn is_of_mpi(mpi: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<bool> {
+/// Whether MPI has raised it.
+pub(crate) fn is_of_mpi(mpi: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<bool> {
     Ok(error.is_instance(mpi.py(), &mpi.getattr(intern!(mpi.py(), "Exception"))?))
 }
 
@@ -70,32 +83,54 @@ fn next_number(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>) -> PyResult<i32
 
 /// Tells all others that ranks were lost in the agreement of this `tag`: see `hears`.
 fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) {
-    let each = |rank: i32| -> PyResult<()> {
-        let py = world.py();
-        let nothing = [PyBytes::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-        let sent = world.call_method1(intern!(py, "Isend"), (nothing, rank, tag))?;
-        sent.call_method0(intern!(py, "Free")).map(drop)
-    };
     // One that has failed need not know.
-    others(world).into_iter().for_each(|rank| drop(each(rank)));
+    others(world).into_iter().for_each(|rank| drop(sends(mpi, world, rank, tag, &[])));
 }
 
 /// Whether another rank tells that ranks were lost in the agreement. In Open MPI 5.0.11 one that waits for the outcome can wait
 /// for ever, where the others have it: the rank through which it was to come has failed meanwhile.
 fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> bool {
-    let from = |rank: i32| -> PyResult<bool> {
-        let py = world.py();
-        if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
-            return Ok(false);
-        }
-        let into = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-        world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
-        Ok(true)
-    };
-    others(world).into_iter().any(|rank| from(rank).unwrap_or(false))
+    others(world).into_iter().any(|rank| takes(mpi, world, rank, tag, 0).unwrap_or(false))
 }
 
-fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {
+/// Sends without waiting for who is to get it.
+pub(crate) fn sends(
+    mpi: &Bound<'_, PyAny>,
+    world: &Bound<'_, PyAny>,
+    rank: i32,
+    tag: i32,
+    bytes: &[u8],
+) -> PyResult<()> {
+    let py = world.py();
+    let what = [PyBytes::new(py, bytes).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+    let sent = world.call_method1(intern!(py, "Isend"), (&what, rank, tag))?;
+    if !bytes.is_empty() {
+        // MPI may read it still.
+        let [bytes, _] = what;
+        mem::forget(bytes.unbind());
+    }
+    sent.call_method0(intern!(py, "Free")).map(drop)
+}
+
+/// Takes a message of so many bytes, if one has come.
+pub(crate) fn takes(
+    mpi: &Bound<'_, PyAny>,
+    world: &Bound<'_, PyAny>,
+    rank: i32,
+    tag: i32,
+    bytes: usize,
+) -> PyResult<bool> {
+    let py = world.py();
+    if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
+        return Ok(false);
+    }
+    let into = PyByteArray::new_with(py, bytes, |_| Ok(()))?;
+    let into = [into.into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+    world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
+    Ok(true)
+}
+
+pub(crate) fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {
     let number = |name| world.call_method0(name).and_then(|number| number.extract::<i32>());
     let (Ok(size), Ok(mine)) = (number("Get_size"), number("Get_rank")) else { return Vec::new() };
     (0..size).filter(|rank| *rank != mine).collect()

@@ -4,7 +4,7 @@ use crate::{
     error::{detached, raise},
     group::MpiGroup,
     mpi::{check, survives},
-    regroup::{agree_in_theirs, all_agree, shrunk},
+    regroup::{agree_in_theirs, all_agree, shrunk, without_failed},
     wire::MpiWire,
     world::{Places, World, ranks_of},
 };
@@ -85,7 +85,7 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
         remark_no_effect(group.rank());
     }
     let workers = size - config.spares as usize;
-    let world = Arc::new(World::with_spares(&mpi, &own, places, &born, workers).map_err(failed)?);
+    let world = Arc::new(World::with_spares(&mpi, &own, &job.world, places, &born, workers).map_err(failed)?);
     let job = Job { world, recovers, ..job };
     job.world.wait(&mpi).map_err(failed)?;
     Ok((job.group(py).map_err(told)?, Some(job), path, config))
@@ -115,7 +115,7 @@ fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: b
             if let Ok(made) = made {
                 made.call_method0(intern!(py, "Free"))?;
             }
-            comm.call_method0(intern!(py, "Shrink"))?
+            without_failed(comm)?
         }
     };
     own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;

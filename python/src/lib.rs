@@ -7,6 +7,7 @@
 
 mod agreement;
 mod buffer;
+mod ears;
 mod enter;
 mod error;
 mod follow;
@@ -27,6 +28,7 @@ mod regroup;
 mod restored;
 mod session;
 mod settings;
+mod spawn;
 mod speculation;
 mod stream;
 mod wire;

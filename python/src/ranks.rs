@@ -2,6 +2,7 @@
 
 use crate::{
     agreement::common,
+    ears::set_patience,
     error::raise,
     group::MpiGroup,
     mpi::check,
@@ -37,13 +38,14 @@ impl Ranks {
         }
         let own = comm.call_method0("Dup")?;
         own.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
+        let met = World::of_workers(&mpi, &own, comm.clone().unbind())?;
         let world = match places {
             Some(places) => {
                 let size: usize = own.call_method0("Get_size")?.extract()?;
                 let born: Vec<usize> = (0..size).collect();
-                World::with_spares(&mpi, &own, places, &born, size - spares)?
+                World::with_spares(&mpi, &own, &met, places, &born, size - spares)?
             }
-            None => World::of_workers(&mpi, &own, comm.clone().unbind())?,
+            None => met,
         };
         world.wait(&mpi)?;
         Ranks::of(&mpi, Arc::new(world))
@@ -53,6 +55,12 @@ impl Ranks {
     #[staticmethod]
     fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
         common(mpi, world, flags)
+    }
+
+    /// So many seconds a rank waits before it asks whether it is heard.
+    #[staticmethod]
+    fn patience(seconds: u64) {
+        set_patience(seconds);
     }
 
     #[getter]

@@ -5,47 +5,41 @@
 //! those that have failed by then. No line of Python runs in between.
 
 use crate::{
-    agreement::common,
-    error::raise,
-    member::{Member, introduce, kill_dead},
+    agreement::{common, heard},
+    ears::Ears,
+    member::{Member, end_dead, introduce},
     mpi::survives,
     world::{Now, Places, World, ranks_of},
 };
-use mainstay_engine::{
-    Error,
-    group::{Divided, successor},
-};
-use pyo3::{
-    exceptions::PyRuntimeError,
-    intern,
-    prelude::*,
-    types::{PyByteArray, PyDict, PyList},
-};
+use mainstay_engine::group::{Divided, Watch};
+use pyo3::{exceptions::PyRuntimeError, intern, prelude::*, types::PyByteArray};
 use std::{
     collections::BTreeSet,
-    env,
-    ffi::OsString,
-    fs,
-    os::unix::ffi::OsStringExt,
     sync::{Arc, atomic::Ordering},
 };
-
-/// Set for a process that is started to take the place of one that has failed.
-const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
 /// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
 const NO_STATE: i32 = 1;
 const NO_BOXES: i32 = 2;
+/// Those that end agree on another number: see `finalize`.
+const GOES_ON: i32 = 2;
+const CLOSED: &str = "other ranks have closed their session, and take no part in the recovery";
+
+const REGROUPING: &str = "making a communicator without the ranks that have failed";
+const DIVIDING: &str = "making a communicator of the ranks that work";
+/// So long the world may take for what it does together once all of it has come, and which takes milliseconds.
+const REGROUPING_S_MAX: u32 = 60;
 
 impl World {
-    /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
-    /// and whatever is called in them later, fails. `divided`: as far as this rank knows.
+    /// Collective among all that have not failed, spares included: all that is under way in the old communicators of those that
+    /// work, and whatever is called in them later, fails. `divided`: as far as this rank knows.
     pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
         self.has_lost.store(true, Ordering::Relaxed);
         let every = self.lock().every(py);
         // One that the program has freed is none any more.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
+        self.come(mpi)?;
         let mut why = None;
         let attempts_max = self.lock().members.len() + 1;
         for _ in 0..attempts_max {
@@ -56,6 +50,24 @@ impl World {
             }
         }
         Err(why.unwrap_or_else(|| PyRuntimeError::new_err("the ranks that are left did not agree")))
+    }
+
+    /// Waits until all have come, for those that compute may come later; who hears nothing is ended. Collective.
+    fn come(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mpi.py();
+        self.call(mpi);
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(py).into_bound(py), now.members.clone())
+        };
+        let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
+        // Before all have told each other who they are, nobody is ended.
+        let ears = members.get(mine).is_some_and(|member| member.pid() != 0).then(|| Ears::new(&members, mine));
+        // Who has failed meanwhile is left out next.
+        match heard(mpi, &all, GOES_ON, ears)? {
+            Some(flags) if flags & GOES_ON == 0 => Err(PyRuntimeError::new_err(CLOSED)),
+            _ => Ok(()),
+        }
     }
 
     /// Leaves those that have failed out of the world. Collective.
@@ -73,10 +85,13 @@ impl World {
         self.keep(&left);
         let old = ranks_of(&left, &group)?;
         group.call_method0(intern!(py, "Free"))?;
-        kill_dead(py, &members, &old.iter().copied().collect(), mine);
-        let mut now = self.lock();
-        now.all = left.unbind();
-        now.members = Arc::new(old.into_iter().filter_map(|rank| members.get(rank).cloned()).collect());
+        end_dead(py, &members, &old.iter().copied().collect(), mine);
+        {
+            let mut now = self.lock();
+            now.all = left.unbind();
+            now.members = Arc::new(old.into_iter().filter_map(|rank| members.get(rank).cloned()).collect());
+        }
+        self.end_late(py);
         Ok(())
     }
 
@@ -119,12 +134,8 @@ impl World {
             workers -= empty.len();
         } else if !empty.is_empty() {
             self.free_at_exit(py)?;
-            let bridge = made(mpi, &all, || spawn(mpi, &all, empty.len()))?;
-            self.keep(&bridge);
-            let merged = made(mpi, &all, || bridge.call_method1(intern!(py, "Merge"), (false,)))?;
-            self.keep(&merged);
+            all = self.spawn(mpi, &all, empty.len())?;
             members.extend(empty.into_iter().map(|place| Member::to_come(Some(place))));
-            all = merged;
         }
         self.begin(mpi, &all, members, workers, lost)
     }
@@ -155,7 +166,9 @@ impl World {
         let of_workers = || {
             let undefined = mpi.getattr(intern!(py, "UNDEFINED"))?.extract::<i64>()?;
             let (colour, key) = place.map_or((undefined, 0), |place| (0, place as i64));
+            let watch = Watch::begin(REGROUPING_S_MAX, DIVIDING);
             let comm = all.call_method1(intern!(py, "Split"), (colour, key))?;
+            drop(watch);
             if place.is_some() {
                 self.keep(&comm);
             }
@@ -177,31 +190,6 @@ impl World {
         };
         Ok(())
     }
-
-    /// The world of a job that has started this process to take a place in it, if one has. Collective among its ranks.
-    /// `NotNeeded`: a rank has failed meanwhile, and they begin again.
-    pub(crate) fn join(mpi: &Bound<'_, PyAny>, places: Places) -> PyResult<Option<World>> {
-        let py = mpi.py();
-        let bridge = mpi.getattr(intern!(py, "Comm"))?.call_method0(intern!(py, "Get_parent"))?;
-        if env::var_os(REPLACES).is_none() || !bridge.is_truthy()? {
-            return Ok(None);
-        }
-        // What this process starts, replaces nobody; nor does what it opens later.
-        py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
-        let world = World::bare(places, &bridge);
-        world.has_lost.store(true, Ordering::Relaxed);
-        world.keep(&bridge);
-        world.free_at_exit(py)?;
-        let joined = || -> PyResult<()> {
-            returns_errors(mpi, &bridge)?;
-            let all = bridge.call_method1(intern!(py, "Merge"), (true,))?;
-            returns_errors(mpi, &all)?;
-            world.keep(&all);
-            world.begin(mpi, &all, Vec::new(), 0, Vec::new())
-        };
-        joined().map_err(|_| raise(py, &Error::NotNeeded))?;
-        Ok(Some(world))
-    }
 }
 
 /// The places that nobody has.
@@ -213,13 +201,20 @@ fn empty_places(members: &[Member], workers: usize) -> Vec<usize> {
 /// A communicator of those that have not failed, in place of one that is freed. Collective.
 pub(crate) fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
-    let left = comm.call_method0(intern!(py, "Shrink"))?;
+    let left = without_failed(comm)?;
     returns_errors(mpi, &left)?;
     // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
     // Who has failed meanwhile shows in what comes next.
     all_agree(mpi, &left, true)?;
     comm.call_method0(intern!(py, "Free"))?;
     Ok(left)
+}
+
+/// A communicator of those that have not failed. All are there by then; a rank that is deaf (see `Ears`) would have the others wait
+/// in it for ever. Collective.
+pub(crate) fn without_failed<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _watch = Watch::begin(REGROUPING_S_MAX, REGROUPING);
+    comm.call_method0(intern!(comm.py(), "Shrink"))
 }
 
 /// What `make` gives, if each rank of `parent` has it. Collective.
@@ -244,7 +239,7 @@ fn agreed<T>(
 }
 
 /// A communicator that each rank of `parent` has. Collective.
-fn made<'py>(
+pub(crate) fn made<'py>(
     mpi: &Bound<'py, PyAny>,
     parent: &Bound<'py, PyAny>,
     make: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
@@ -284,30 +279,12 @@ pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: b
     Ok(all.to_vec() == [1])
 }
 
-fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = mpi.py();
     if comm.is_truthy()? {
         comm.call_method1(intern!(py, "Set_errhandler"), (mpi.getattr(intern!(py, "ERRORS_RETURN"))?,))?;
     }
     Ok(())
-}
-
-/// Starts processes of this program, with its arguments, where it is now. Collective.
-fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -> PyResult<Bound<'py, PyAny>> {
-    let py = mpi.py();
-    let words = fs::read("/proc/self/cmdline")?;
-    let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
-    let executable: OsString = py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?.extract()?;
-    let command = [executable].into_iter().chain(words.map(|word| OsString::from_vec(word.to_vec())));
-    let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
-    successor(command).into_iter().try_for_each(|word| arguments.append(word))?;
-    let info = PyDict::new(py);
-    info.set_item("map_by", ":OVERSUBSCRIBE")?;
-    info.set_item("wdir", py.import(intern!(py, "os"))?.call_method0(intern!(py, "getcwd"))?)?;
-    let info = mpi.getattr(intern!(py, "Info"))?.call_method1(intern!(py, "Create"), (info,))?;
-    let spawned = comm.call_method1(intern!(py, "Spawn"), ("env", arguments, count, &info, 0));
-    info.call_method0(intern!(py, "Free"))?;
-    spawned
 }
 
 /// The numbers of rank 0, on all. Collective.

@@ -4,9 +4,11 @@
 //! and what a spare does meanwhile.
 
 use crate::{
+    agreement::is_of_mpi,
     error::raise,
-    member::{Member, introduce},
+    member::{Member, end_late, introduce},
     mpi::{is_over, survives},
+    spawn::REPLACES,
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{
@@ -29,6 +31,8 @@ use std::{
 const NAP: Duration = Duration::from_millis(5);
 /// With this tag a rank tells spares that it has ended its session.
 const LEFT: i32 = 2;
+/// With this one it calls them to a recovery.
+const CALLED: i32 = 3;
 
 /// What becomes of the places of ranks that have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,10 @@ pub(crate) struct World {
     pub(crate) ends: AtomicBool,
     /// Whether ranks have failed in it.
     pub(crate) has_lost: AtomicBool,
+    /// A variable that the processes have which are started for it, with its value: of no other job.
+    pub(crate) mark: String,
+    /// Whether processes were started for it.
+    pub(crate) has_launched: AtomicBool,
 }
 
 /// Who was in a job that has ended in this process, and after which MPI's own end may not return.
@@ -76,9 +84,10 @@ pub(crate) struct Now {
 impl World {
     /// All of `comm` work, which is the engine's alone; `program`: what the program has. Collective.
     pub(crate) fn of_workers(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, program: Py<PyAny>) -> PyResult<World> {
-        let world = World::bare(Places::Dropped, comm);
         let size: i64 = comm.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
         let members = introduce(mpi, comm, &(0..size).collect::<Vec<_>>())?;
+        let mark = format!("{REPLACES}={}", members.first().map(Member::name).unwrap_or_default());
+        let world = World::bare(Places::Dropped, comm, mark);
         {
             let mut now = world.lock();
             now.workers = members.len();
@@ -90,10 +99,11 @@ impl World {
     }
 
     /// The first `workers` of those that there were work, and the others wait. `born`: who of them is in `all`, which is
-    /// this world's own. Collective.
+    /// this world's own, and `met` until now. Collective.
     pub(crate) fn with_spares(
         mpi: &Bound<'_, PyAny>,
         all: &Bound<'_, PyAny>,
+        met: &World,
         places: Places,
         born: &[usize],
         workers: usize,
@@ -101,7 +111,7 @@ impl World {
         let members: Vec<Member> =
             born.iter().map(|rank| Member::to_come((*rank < workers).then_some(*rank))).collect();
         let are_all_there = (0..workers).all(|rank| born.contains(&rank));
-        let world = World::bare(places, all);
+        let world = World::bare(places, all, met.mark.clone());
         {
             let mut now = world.lock();
             now.workers = workers;
@@ -115,7 +125,7 @@ impl World {
     }
 
     /// One in which nobody has a place yet.
-    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>) -> World {
+    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>, mark: String) -> World {
         let now = Now {
             all: all.clone().unbind(),
             workers: 0,
@@ -132,6 +142,8 @@ impl World {
             kept: Kept::default(),
             ends: AtomicBool::new(false),
             has_lost: AtomicBool::new(false),
+            mark,
+            has_launched: AtomicBool::new(false),
         }
     }
 
@@ -178,6 +190,14 @@ impl World {
         self.lock().group.is_some()
     }
 
+    /// Ends the processes that were started for it and did not come in time.
+    pub(crate) fn end_late(&self, py: Python<'_>) {
+        let members = self.lock().members.clone();
+        if self.has_launched.load(Ordering::Relaxed) {
+            end_late(py, &members, &self.mark);
+        }
+    }
+
     /// Tells the spares that this rank has ended its session.
     pub(crate) fn leave(&self, mpi: &Bound<'_, PyAny>) {
         let py = mpi.py();
@@ -185,18 +205,23 @@ impl World {
         if self.pid != process::id() || is_over(mpi) {
             return;
         }
+        self.end_late(py);
         let (all, members) = {
             let now = self.lock();
             (now.all.clone_ref(py), now.members.clone())
         };
-        let tell = |spare: usize| {
-            let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-            all.call_method1(py, intern!(py, "Send"), (nothing, spare, LEFT))
-        };
-        // One that has failed does not need it.
-        let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none());
-        spares.for_each(|spare| drop(tell(spare)));
+        tell_spares(mpi, all.bind(py), &members, LEFT);
         self.end(mpi);
+    }
+
+    /// Calls the spares to a recovery: their communicator is not revoked, because all are to speak in it.
+    pub(crate) fn call(&self, mpi: &Bound<'_, PyAny>) {
+        let py = mpi.py();
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(py), now.members.clone())
+        };
+        tell_spares(mpi, all.bind(py), &members, CALLED);
     }
 
     /// Remembers for the end of the program that ranks were lost.
@@ -220,14 +245,14 @@ impl World {
                 (now.all.clone_ref(py).into_bound(py), now.members.clone())
             };
             match hear(mpi, &all, &mut left) {
-                Ok(()) => {}
-                Err(error) if is(mpi, &error, "ERR_REVOKED") => {
+                Ok(false) => {}
+                Ok(true) => {
                     self.regroup(mpi, Divided::Unknown)?;
                     left.clear();
                     continue;
                 }
-                // Another spare, or a worker: then those that are left revoke, or have left themselves.
-                Err(_) if survives => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                // Another spare, or a worker: then those that are left call, or have left themselves.
+                Err(error) if survives && is_of_mpi(mpi, &error)? => drop(all.call_method0(intern!(py, "Ack_failed"))?),
                 Err(error) => return Err(error),
             }
             let failed = if survives { failed(&all)? } else { BTreeSet::new() };
@@ -245,8 +270,20 @@ impl World {
     }
 }
 
-/// Takes in who has left.
-fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<()> {
+fn tell_spares(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, members: &[Member], tag: i32) {
+    let tell = |spare: usize| -> PyResult<()> {
+        let py = mpi.py();
+        let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+        all.call_method1(intern!(py, "Send"), (nothing, spare, tag)).map(drop)
+    };
+    let mine = all.call_method0(intern!(mpi.py(), "Get_rank")).and_then(|rank| rank.extract::<usize>());
+    let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none() && mine.as_ref().ok() != Some(rank));
+    // One that has failed does not need it.
+    spares.for_each(|spare| drop(tell(spare)));
+}
+
+/// Takes in who has left, and whether one calls to a recovery.
+fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<bool> {
     let py = mpi.py();
     let status = mpi.call_method0(intern!(py, "Status"))?;
     let any = mpi.getattr(intern!(py, "ANY_SOURCE"))?;
@@ -256,7 +293,7 @@ fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usiz
         all.call_method1(intern!(py, "Recv"), (into, rank, LEFT))?;
         left.insert(rank);
     }
-    Ok(())
+    all.call_method1(intern!(py, "Iprobe"), (&any, CALLED))?.is_truthy()
 }
 
 /// The ranks of `comm` of which this process knows that they have failed.
@@ -279,19 +316,11 @@ pub(crate) fn ranks_of(comm: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyR
     ranks
 }
 
-/// Whether an error is of the class of this name in mpi4py.
-pub(crate) fn is(mpi: &Bound<'_, PyAny>, error: &PyErr, class: &str) -> bool {
-    let same = || -> PyResult<bool> {
-        error.value(mpi.py()).call_method0(intern!(mpi.py(), "Get_error_class"))?.eq(mpi.getattr(class)?)
-    };
-    same().unwrap_or(false)
-}
-
 impl Now {
-    /// All communicators that ranks may be waiting in.
+    /// All communicators that those that work may be waiting in.
     pub(crate) fn every(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
         let of_workers = self.group.iter().chain(&self.program).chain(&self.adopted);
-        [&self.all].into_iter().chain(of_workers).map(|comm| comm.clone_ref(py)).collect()
+        of_workers.map(|comm| comm.clone_ref(py)).collect()
     }
 }
 

@@ -8,7 +8,8 @@ Each process is a node of its own, which goes with it. At its moment of a step a
 killed: `computes`, `talks` (while others wait for it), `lays_out`, of which the number counts how often it has, `opens` or
 `closes`, of which it is 0; with
 `:stop` behind it, it is stopped. At `writes` it writes to where nobody reads any more, as MPI does, and lives. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
-it waits until there is the file SPACE.go, for some time.
+it waits until there is the file SPACE.go, for some time. At `0:RANK:replaces` it is killed by a process that is started in another
+one's place, as that begins. From `deaf` on it lives, and hears no agreement of a recovery, nor any question.
 """
 
 import os
@@ -17,12 +18,19 @@ import sys
 import time
 import zlib
 from array import array
+from pathlib import Path
 
 os.environ["MAINSTAY_NODE"] = f"node-{os.getpid()}"
 space, pools, steps, cells = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 is_first = "MAINSTAY_RUN_REPLACES" not in os.environ
 os.environ["MAINSTAY_POOL_DIRECTORY"] = pool = os.path.join(pools, f"{os.getpid()}")
 os.mkdir(pool)
+victim = Path(f"{space}.victim")
+
+if not is_first and victim.exists():
+    # Before MPI has begun here: who has started this process waits for it.
+    os.kill(int(victim.read_text()), signal.SIGKILL)
+    victim.unlink()
 
 import mainstay  # noqa: E402
 import numpy  # noqa: E402
@@ -34,6 +42,11 @@ words = sys.argv[5:]
 has_boxes = "whole" not in words
 words = [word.split(":", 2) for word in words if word != "whole"]
 moments = [(int(step), moment) for step, rank, moment in words if int(rank) == born]
+is_deaf, has_deaf = False, any(moment == "deaf" for _, _, moment in words)
+if has_deaf or any(moment.endswith(":stop") for _, _, moment in words):
+    mainstay._engine._Ranks.patience(3)
+if (0, "replaces") in moments:
+    victim.write_text(str(os.getpid()))
 
 
 def say(*words):
@@ -41,7 +54,23 @@ def say(*words):
     sys.stdout.flush()
 
 
+class Heard(MPI.Intracomm):
+    """What Open MPI makes of it for a rank if another is killed in the midst of giving that rank memory back."""
+
+    def Shrink(self):
+        return Heard(super().Shrink())
+
+    def Iagree(self, flags):
+        return MPI.COMM_SELF.Irecv(array("q", [0]), 0, 1) if is_deaf else super().Iagree(flags)
+
+    def Iprobe(self, source=MPI.ANY_SOURCE, tag=MPI.ANY_TAG, status=None):
+        is_told = super().Iprobe(source, tag, status)
+        return is_told and (source == MPI.ANY_SOURCE or not is_deaf)
+
+
 def comes(step, moment):
+    global is_deaf
+    is_deaf |= (step, "deaf") in moments and moment == "computes"
     if (step, moment) in moments:
         os.kill(os.getpid(), signal.SIGKILL)
     if (step, moment + ":stop") in moments:
@@ -116,7 +145,7 @@ def raises(step, once):
 def run():
     field, once = Field(), set()
     comes(0, "opens")
-    with mainstay.open(space, MPI.COMM_WORLD, every_steps=1) as session:
+    with mainstay.open(space, Heard(MPI.COMM_WORLD) if has_deaf else MPI.COMM_WORLD, every_steps=1) as session:
         if not is_first:
             say("replaces", session.rank)
             say("given", os.environ.get("GIVEN"))

@@ -14,6 +14,7 @@ mod solo;
 mod successor;
 mod tell;
 mod threads;
+mod watch;
 
 pub use agree::agree;
 pub(crate) use agree::{decode, encode, gather};
@@ -28,6 +29,7 @@ pub use solo::Solo;
 pub use successor::successor;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
+pub use watch::Watch;
 
 use crate::error::{Error, Result};
 

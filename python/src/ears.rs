@@ -1,0 +1,118 @@
+//! Ranks that hear nothing, as `mainstay_mpi_ears` in C. In Open MPI 5.0.11 a rank that is killed in the instant in which it gives
+//! another one a fragment of shared memory back leaves that one deaf: what is sent to it in the same way, agreements too, never
+//! comes to it, and all wait for ever. So those that wait for long in an agreement ask each other, by a message that goes this way;
+//! who asks, and does not answer, is deaf.
+
+use crate::{
+    agreement::{others, sends, takes},
+    member::Member,
+};
+use pyo3::prelude::*;
+use std::{
+    io::{self, Write},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Beside the tag of the agreement.
+const ASKS: i32 = 0x10000;
+const ANSWERS: i32 = 0x20000;
+/// More than Open MPI sends in any other way.
+const QUESTION: [u8; 2048] = [0; 2048];
+const ANSWER: [u8; 1] = [0];
+
+/// So long a rank waits before it asks whether it is heard, and for the answer.
+static PATIENCE_S: AtomicU64 = AtomicU64::new(15);
+
+/// For tests.
+pub(crate) fn set_patience(seconds: u64) {
+    PATIENCE_S.store(seconds, Ordering::Relaxed);
+}
+
+/// What this rank has heard in one agreement.
+pub(crate) struct Ears<'a> {
+    members: &'a [Member],
+    mine: usize,
+    /// When it has asked all others.
+    asked: Option<Instant>,
+    /// By rank: when its question came.
+    came: Vec<Option<Instant>>,
+    is_answered: Vec<bool>,
+    /// Of those that have not come.
+    has_told: bool,
+}
+
+impl Ears<'_> {
+    /// Of the rank `mine` among `members`.
+    pub(crate) fn new(members: &[Member], mine: usize) -> Ears<'_> {
+        let (came, is_answered) = (vec![None; members.len()], vec![false; members.len()]);
+        Ears { members, mine, asked: None, came, is_answered, has_told: false }
+    }
+
+    /// Answers those that ask, asks, and ends those that do not answer. Never waits. `tag`: of the agreement, in which this rank
+    /// has waited so long.
+    pub(crate) fn listen(&mut self, mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32, waited: Duration) {
+        let (now, patience) = (Instant::now(), Duration::from_secs(PATIENCE_S.load(Ordering::Relaxed)));
+        let takes = |rank, tag, bytes| takes(mpi, world, rank, tag, bytes).unwrap_or(false);
+        // One that has failed is asked nothing more.
+        let sends = |rank, tag, bytes| drop(sends(mpi, world, rank, tag, bytes));
+        let is_long = |since: Option<Instant>| since.is_some_and(|since| now - since > patience);
+        let others: Vec<i32> = others(world).into_iter().filter(|rank| (*rank as usize) < self.members.len()).collect();
+        for rank in others.iter().copied() {
+            let at = rank as usize;
+            if takes(rank, tag | ASKS, QUESTION.len()) {
+                self.came[at] = Some(now);
+                sends(rank, tag | ANSWERS, &ANSWER);
+            }
+            self.is_answered[at] |= takes(rank, tag | ANSWERS, ANSWER.len());
+            if is_long(self.asked) && is_long(self.came[at]) && !self.is_answered[at] {
+                self.end_deaf(mpi.py(), at);
+                self.is_answered[at] = true;
+            }
+        }
+        if waited > 4 * patience && !self.has_told && self.members[self.mine].place.is_some() {
+            self.has_told = true;
+            self.tell_missing(world, waited);
+        }
+        if self.asked.is_none() && waited >= patience {
+            self.asked = Some(now);
+            others.iter().for_each(|rank| sends(*rank, tag | ASKS, &QUESTION));
+        }
+    }
+
+    /// Ends a process that hears nothing, if it is on this machine, and says so.
+    fn end_deaf(&self, py: Python<'_>, rank: usize) {
+        let deaf = &self.members[rank];
+        if deaf.is_beside(&self.members[self.mine]) {
+            say(&format!(
+                "mainstay: process {} hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, and \
+                 counts as failed\n",
+                deaf.pid()
+            ));
+            py.detach(|| deaf.end());
+        }
+    }
+
+    /// Says which ranks the others wait for, once, by the lowest that waits: they may compute for long, or be deaf inside a call
+    /// of the program's own, which nobody can tell apart from here.
+    fn tell_missing(&self, world: &Bound<'_, PyAny>, waited: Duration) {
+        if (0..self.mine).any(|rank| self.came[rank].is_some() && self.members[rank].place.is_some()) {
+            return;
+        }
+        let lives = |rank: usize| world.call_method1("Iprobe", (rank, 0)).is_ok();
+        let is_missing = |rank: &usize| *rank != self.mine && self.came[*rank].is_none() && !self.is_answered[*rank];
+        for rank in (0..self.members.len()).filter(is_missing).filter(|rank| lives(*rank)) {
+            say(&format!(
+                "mainstay: for {:.0} s the others have waited for process {} to take part in a recovery; if it does not compute for so \
+                 long, end it (SIGKILL), and the others go on without it\n",
+                waited.as_secs_f64(),
+                self.members[rank].pid()
+            ));
+        }
+    }
+}
+
+/// Nobody to read it is no reason to fail.
+fn say(text: &str) {
+    drop(io::stderr().write_all(text.as_bytes()));
+}
