@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long a launcher may take to end its job where a node is lost, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a job may take to end that is asked to for a second time, before it is killed.
+const END_AT_ONCE_LIMIT: Duration = Duration::from_secs(5);
 pub struct Ended {
     pub status: ExitStatus,
     /// The last signal that asked for the job's end.
@@ -99,7 +101,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut end = limits.end;
     let watching = limits.watch.map(Watching::begin);
     let mut recoveries = limits.recoveries;
-    // When a launcher that has lost a node is killed.
+    // When a launcher is killed that has to end.
     let mut kill_at: Option<Instant> = None;
     let mut lost = None;
     let mut starting = limits.in_job.then(Starting::default);
@@ -117,11 +119,14 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
             }
             let begun = match signal {
                 Signal::SIGCHLD => continue,
-                // Asked for a second time, the job ends at once.
+                // Asked for a second time, the job ends at once, or is killed.
                 Signal::SIGTERM if first => {
                     LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), true, limits.grace)
                 }
                 // One that is on its way is the one that this asks for: passed on, it would end the job.
+                if !first {
+                    kill_at.get_or_insert_with(|| Instant::now() + END_AT_ONCE_LIMIT);
+                }
                 Signal::SIGUSR1 if last.is_some() => continue,
                 Signal::SIGUSR1 => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), false, limits.grace),
                 _ => None,
