@@ -20,7 +20,7 @@ pub struct Newest(BTreeMap<PathBuf, Reached>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
-    /// In the space, as seen from here.
+    /// As seen from here, on whichever level.
     seen: Option<Key>,
     /// The same in the space itself, which all nodes see.
     in_space: Option<Key>,
@@ -140,6 +140,14 @@ impl Openings {
 }
 
 impl Openings {
+    /// Whether one of `spaces` was opened since.
+    pub fn was_any_opened(&self, spaces: &[PathBuf]) -> bool {
+        let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
+        let was_opened =
+            |space: &PathBuf| SpaceSurvey::open(space).is_ok_and(|now| last_lineage(space, &now) > before(space));
+        spaces.iter().any(was_opened)
+    }
+
     /// Whether each of `spaces` was opened since, and again in the same run, as after a failure, and closed in order.
     pub fn were_closed(&self, spaces: &[PathBuf]) -> bool {
         let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
