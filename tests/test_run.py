@@ -257,7 +257,8 @@ def test_progress_on_a_nearer_level_is_progress(tmp_path):
     assert status == 0, output
     assert re.findall(r"^from (\d)$", output, re.M) == ["0", "2", "4"], output
     # The command sees the memory of its own node.
-    assert re.search(rf"going on from revision 4 \(lineage \d\) of {space}$", output, re.M), output
+    decides = f"of {space}, if the job's nodes still have it; the space itself has nothing complete"
+    assert re.search(rf"going on from revision 4 \(lineage \d\) {decides}$", output, re.M), output
     assert show(space)["revision"]["revision"] == 6
 
 
@@ -292,6 +293,49 @@ def test_signals_are_passed_on_and_an_end_that_was_asked_for_is_the_end():
     assert status == 5, output
     assert "the job ended after SIGTERM (exit status 5); not starting it again" in output
     assert "start 2" not in output
+
+
+def test_a_job_that_does_not_end_is_ended_by_a_second_signal():
+    """As a launcher that hangs, and has no live rank: nothing but SIGKILL reaches one that is stopped."""
+    with Run(*shell("sleep 250 & echo started $!; kill -STOP $$")) as running:
+        sleeper = Path("/proc", running.until("^started ([0-9]+)$")[1], "stat")
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)  # of two that come at once one is seen
+        running.process.send_signal(signal.SIGTERM)
+        status, output = running.end()
+    assert status == 137 and "it is killed, with all that it has started here" in output, output
+    assert "the job ended after SIGTERM (killed by SIGKILL); not starting it again" in output
+    deadline = time.monotonic() + LIMIT_S
+    while sleeper.exists() and ") Z " not in sleeper.read_text():
+        assert time.monotonic() < deadline, f"{sleeper} is still there"
+        time.sleep(0.02)
+
+
+LISTENS_AND_DIES = """
+import os, sys, time
+import mainstay
+session = mainstay.open(sys.argv[1], every_steps=1000)
+session.protect("state", bytearray(8))
+session.due(1)
+print("ready", flush=True)
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
+os._exit(0)
+"""
+
+
+def test_a_space_that_all_have_left_is_not_said_to_be_closed(tmp_path):
+    """As where all ranks that had it open are gone, and the launcher is still there."""
+    space, gate = tmp_path / "space", tmp_path / "gate"
+    (tmp_path / "job.py").write_text(LISTENS_AND_DIES)
+    with Run(*shell(f"{sys.executable} {tmp_path}/job.py {space} {gate}; exec sleep 250")) as running:
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGTERM)
+        running.until("the job is asked for a last checkpoint")
+        gate.touch()
+        status, output = running.end()
+    assert status == 143, output
+    assert f"no rank has {space} open any more, and no checkpoint was made" in output and "closed" not in output, output
 
 
 def test_stopping_and_going_on_reach_the_job():

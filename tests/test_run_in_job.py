@@ -146,6 +146,37 @@ def test_what_the_job_says_counts(launcher, status, tmp_path):
     assert ended == status, output
 
 
+FIRST_OPENED, AGAIN_OPENED, CLOSED = "opened /s", "opened /s", "closed /s"
+
+
+@pytest.mark.parametrize(
+    ("tells", "killed", "status"),
+    [
+        ([], [0, 1, 2, 3], 1),
+        (["/s"], [0], 1),
+        ([FIRST_OPENED, CLOSED], [0, 1, 2, 3], 1),
+        # Before there was a session: the others have gone on without a word.
+        ([FIRST_OPENED, CLOSED], [2], 0),
+        # Rank 0 is on another machine, and may have opened a space and recovered.
+        ([], [2], 0),
+        # Those that waited have gone on.
+        ([FIRST_OPENED, AGAIN_OPENED, CLOSED], [0, 1, 2, 3], 0),
+        ([], [], 0),
+    ],
+)
+def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tells, killed, status):
+    """The status of Open MPI's launcher is 0 then, as it is to go on without them; it tells of them apart."""
+    path = launcher(tells=tells, status=0)
+    lines = "".join(f"[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,{rank}] state ABORTED BY SIGNAL\\n" for rank in killed)
+    words = f"printf '{lines}[n:1] of its own\\n' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\n"
+    path.write_text(path.read_text().replace("exit 0\n", f"{words}exit 0\n"))
+    ended, output = run("--in-job", "--restarts", 0, "--", path, "-n", 4, "./a")
+    assert ended == status and ("killed by a signal" in output) == bool(status), output
+    assert "[n:1] of its own" in output and "errmgr" not in output, output
+    anew = "/s was opened anew after a failure; none of those who worked on it then is left to tell more"
+    assert (anew in output) == (AGAIN_OPENED in tells[1:]), output
+
+
 @pytest.fixture
 def job(mpi, tmp_path, monkeypatch):
     """The words of a real job in which ranks kill themselves, each in its own node's memory."""
@@ -216,3 +247,18 @@ def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
     assert status == 0 and hashes(output) == [calm], output
     assert "mainstay: start 2" in output, output
     assert ("cannot go on by itself" in output) == (mpi is MPICH), output
+
+
+@pytest.mark.parametrize("way", ["SEGV", "KILL"])
+def test_a_job_whose_ranks_all_crash_before_they_open_a_session_is_started_again(mpi, job, calm, tmp_path, way):
+    """Of such a job `mpiexec --with-ft ulfm` says that all went well: in the first start, and in one after a failure."""
+    if mpi is MPICH:
+        pytest.skip("MPICH ends the job")
+    *command, words = job("space", *(f"{rank}@33" for rank in range(RANKS)))
+    crash = f'mkdir {tmp_path}/crashed.$n.$PMIX_RANK 2>/dev/null && kill -{way} $$'
+    crash = f'n=0; [ -e {tmp_path}/space.gate.0.33 ] && n=1; {crash}'
+    status, output = run("--in-job", "--spares", 1, "--restarts", 3, *command, f"{crash}; {words}")
+    assert status == 0 and hashes(output) == [calm], output
+    all_killed = "failed: exit status 0, but ranks 0, 1, 2, 3 and 4 were killed by a signal"
+    assert f"start 1 {all_killed}" in output and f"start 3 {all_killed}" in output, output
+    assert "mainstay: start 4" in output, output

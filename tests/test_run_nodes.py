@@ -73,6 +73,11 @@ def said(output):
     return re.findall(r"^mainstay: (.*)$", output, re.M)
 
 
+def in_memory(below):
+    """What is said of a revision that this machine sees in the memory of nodes."""
+    return f", if the job's nodes still have it; the space itself has {below}"
+
+
 @pytest.mark.parametrize(("language", "copies"), [("c", 2), ("python", 1)])
 def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, monkeypatch):
     """With a memory level: what was newest comes back from the memory of the other node; without copies it is lost, and the
@@ -93,7 +98,7 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, m
     assert re.search("^mainstay: n2 does not answer, and is left out: no route to n2$", output, re.M), output
     assert "n3 takes the place of n2" in said(output)
     came, reached = {
-        2: ("30", f"going on from revision 3 (lineage 1) of {job.scratch}/space"),
+        2: ("30", f"going on from revision 3 (lineage 1) of {job.scratch}/space{in_memory('revision 2 (lineage 1)')}"),
         1: ("20", f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"),
     }[copies]
     assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", came], output
@@ -126,7 +131,8 @@ def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
     assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", "10", "30", "40"], output
     space = f"{job.scratch}/space"
     nearer = " (revision 5 was complete on a nearer level)"
-    for revision, lineage, more in (1, 1, ""), (3, 2, ""), (4, 3, nearer):
+    first, second = in_memory("nothing complete"), in_memory("revision 2 (lineage 2)")
+    for revision, lineage, more in (1, 1, first), (3, 2, second), (4, 3, nearer):
         assert f"going on from revision {revision} (lineage {lineage}) of {space}{more}" in said(output), output
 
 

@@ -1,6 +1,7 @@
 //! One run of the job, from its start to its end.
 
 use super::{
+    killed::Killed,
     last::LastCheckpoint,
     launcher::Words,
     report::{Recoveries, Report},
@@ -33,6 +34,8 @@ const POLL: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a launcher may take to end its job where a node is lost, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
+/// How long a job may take to end that is asked to for a second time, before it is killed.
+const END_AT_ONCE_LIMIT: Duration = Duration::from_secs(5);
 
 pub struct Ended {
     pub status: ExitStatus,
@@ -40,6 +43,8 @@ pub struct Ended {
     pub asked: Option<Signal>,
     /// Why the job was ended, if it was not asked to.
     pub lost: Option<&'static str>,
+    /// Rank 0 was seen on this machine, before it had opened a space: it would have told of that.
+    pub first_was_here: bool,
 }
 
 /// The job could not even be started, or not be followed.
@@ -59,8 +64,8 @@ pub struct Limits<'a> {
     /// The nodes to look after.
     pub watch: Option<Watch>,
     pub recoveries: Recoveries<'a>,
-    /// Ranks that fail do not end the job.
-    pub in_job: bool,
+    /// Of a job that goes on when ranks fail.
+    pub killed: Option<&'a mut Killed>,
 }
 
 /// Runs the command of `words`; `fresh`: it may push out what is saved already.
@@ -77,6 +82,9 @@ pub fn run(
     command.args(arguments).envs(variables).env(Report::VARIABLE, report.path());
     if fresh {
         command.env("MAINSTAY_START", "fresh");
+    }
+    if let Some(killed) = &limits.killed {
+        killed.told_by(&mut command);
     }
     end_with_us(&mut command);
     let mut child = command.spawn().map_err(|e| NotRun {
@@ -99,10 +107,12 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut end = limits.end;
     let watching = limits.watch.map(Watching::begin);
     let mut recoveries = limits.recoveries;
-    // When a launcher that has lost a node is killed.
+    // When a launcher is killed that has to end.
     let mut kill_at: Option<Instant> = None;
     let mut lost = None;
-    let mut starting = limits.in_job.then(Starting::default);
+    let mut killed = limits.killed;
+    let mut starting = killed.is_some().then(Starting::default);
+    let mut first_was_here = false;
     loop {
         let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
         let patience = match &last {
@@ -114,10 +124,13 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
             let first = asked.is_none();
             if asks_to_end(signal) {
                 asked = Some(signal);
+                if !first {
+                    kill_at.get_or_insert_with(|| Instant::now() + END_AT_ONCE_LIMIT);
+                }
             }
             let begun = match signal {
                 Signal::SIGCHLD => continue,
-                // Asked for a second time, the job ends at once.
+                // Asked for a second time, the job ends at once, or is killed.
                 Signal::SIGTERM if first => {
                     LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), true, limits.grace)
                 }
@@ -155,8 +168,9 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         let ended = child.try_wait()?;
         // All that it has told is there once it has ended.
         recoveries.news().for_each(|recovery| say(&recovery.told()));
+        killed.iter_mut().for_each(|killed| killed.look());
         if let Some(status) = ended {
-            return Ok(Ended { status, asked, lost });
+            return Ok(Ended { status, asked, lost, first_was_here });
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {
             say(&format!("{node} does not answer any more ({why}): the job is ended"));
@@ -166,7 +180,9 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         if recoveries.has_told() {
             starting = None;
         }
-        if starting.as_mut().is_some_and(|starting| starting.hangs(job)) {
+        let hangs = starting.as_mut().is_some_and(|starting| starting.hangs(job));
+        first_was_here |= starting.as_ref().is_some_and(Starting::has_seen_first);
+        if hangs {
             say("a rank has ended while the job started, and the others wait for it: the job is ended");
             starting = None;
             (lost, kill_at) = (Some("a rank ended while it started"), Some(Instant::now() + END_LIMIT));

@@ -50,7 +50,11 @@ impl LastCheckpoint {
                 false
             }
             Progress::Waiting if is_free(asking.space()) => {
-                say(&format!("{} was closed without another checkpoint", printable_path(asking.space())));
+                // It was closed, or all who had it open have failed.
+                say(&format!(
+                    "no rank has {} open any more, and no checkpoint was made",
+                    printable_path(asking.space())
+                ));
                 false
             }
             _ => true,

@@ -6,10 +6,12 @@
 
 mod in_job;
 mod job;
+mod killed;
 mod kind;
 mod last;
 mod launcher;
 mod nodes;
+mod outcome;
 mod outside;
 mod placing;
 mod report;
@@ -27,13 +29,15 @@ use crate::{
 };
 use in_job::InJob;
 use job::{Ended, Limits};
+use killed::Killed;
 use launcher::{Launcher, Placed, Words};
 use mainstay_engine::{Surroundings, printable_path, unix_ns};
 use nix::sys::signal::Signal;
+use outcome::{Outcome, Ranks};
 use placing::Nodes;
 use report::{Recoveries, Report};
 use signals::Signals;
-use spaces::{Newest, Openings};
+use spaces::Newest;
 use std::{
     ffi::OsString,
     path::PathBuf,
@@ -115,14 +119,14 @@ fn start_until_done(
     };
     let mut start = 1;
     loop {
-        let words = match nodes.as_mut().map(Nodes::place) {
-            None => as_given.words.clone(),
+        let (words, started) = match nodes.as_mut().map(Nodes::place) {
+            None => (as_given.words.clone(), as_given.ranks),
             Some(Ok(placed)) => {
                 if placed.lost {
                     // It was not the job that failed.
                     before = None;
                 }
-                placed.words
+                (placed.words, Some(placed.ranks))
             }
             Some(Err(failure)) if start == 1 => return Err(failure),
             Some(Err(failure)) => {
@@ -138,29 +142,40 @@ fn start_until_done(
         if wanted.dry_run {
             return Ok(0);
         }
-        let (mark, openings) = (report.mark(), Openings::of(&wanted.spaces));
+        let outcome = Outcome::begin(report, &wanted.spaces);
         let watch = nodes.as_ref().and_then(Nodes::watch);
-        let recoveries = Recoveries::since(report, mark);
-        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries, in_job };
+        let recoveries = Recoveries::since(report, outcome.mark());
+        let mut killed = in_job.then(Killed::new).transpose().map_err(system("making what the launcher tells to"))?;
+        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries, killed: killed.as_mut() };
         summary.starts();
         let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
         summary.ended();
-        let Ended { status, asked, lost } = match ended {
+        let Ended { status, asked, lost, first_was_here } = match ended {
             Ok(ended) => ended,
             Err(failure) => {
                 say(&failure.message);
                 return Ok(failure.code);
             }
         };
+        let told = report.told_since(outcome.mark());
+        // One that was lost in the midst of going on is open still.
+        for space in told.untold.iter().filter(|_| told.left_open().is_none()) {
+            let space = printable_path(space);
+            say(&format!(
+                "{space} was opened anew after a failure; none of those who worked on it then is left to tell more"
+            ));
+        }
         code = job::code(status);
         let mut how = outside::describe(status);
-        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(report, mark, &openings, &wanted.spaces)
-        {
+        if in_job && code != 0 && asked.is_none() && lost.is_none() && outcome.went_on() {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
             code = 0;
         }
         if code == 0 {
-            let mut not_in_order = not_in_order(report, mark, &openings, &wanted.spaces, nodes.as_ref());
+            // Those that were asked to end may be killed for it.
+            let killed = killed.filter(|_| asked.is_none());
+            let ranks = killed.map(|killed| Ranks { killed, started, first_was_here });
+            let mut not_in_order = outcome.not_in_order(nodes.as_ref(), ranks.as_ref());
             if let Some(why) = lost {
                 not_in_order = Some(why.to_owned());
             }
@@ -178,7 +193,7 @@ fn start_until_done(
             return Ok(cut_off(signal, &reached).unwrap_or(code));
         }
         let spaces = known();
-        if in_job && (status.success() || code >= 128) && report.told_since(mark).left_open().is_some() {
+        if in_job && (status.success() || code >= 128) && report.told_since(outcome.mark()).left_open().is_some() {
             // Of an error of its own a program tells by another status.
             how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
         }
@@ -193,7 +208,7 @@ fn start_until_done(
         }
         // A launcher that fails right after a job that had begun, as where daemons of the last start are still there, is
         // tried once more: it was not the job that failed.
-        let has_begun = report.mark() > mark;
+        let has_begun = report.mark() > outcome.mark();
         let is_of_launcher = std::mem::replace(&mut had_begun, has_begun) && !has_begun;
         let is_of_nodes = lost.is_some() || nodes.as_ref().and_then(Nodes::silent).is_some();
         if before.as_ref() == Some(&reached) && !is_of_nodes && !is_of_launcher {
@@ -231,10 +246,12 @@ fn start_until_done(
 struct AsGiven {
     words: Words,
     in_job: bool,
+    /// How many ranks it starts, where it is known.
+    ranks: Option<u32>,
 }
 
 fn as_given(command: &[OsString]) -> AsGiven {
-    AsGiven { words: Words { variables: Vec::new(), command: command.to_vec() }, in_job: false }
+    AsGiven { words: Words { variables: Vec::new(), command: command.to_vec() }, in_job: false, ranks: None }
 }
 
 /// Of a job whose command says itself where its ranks run.
@@ -250,44 +267,11 @@ fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
     match (in_job, found) {
         (Some(in_job), Some(Ok(mut launcher))) => {
             launcher.in_job = Some(in_job);
-            Ok(AsGiven { words: launcher.words_as_placed()?, in_job: true })
+            let ranks = launcher.ranks.map(|ranks| launcher.with_spares(ranks));
+            Ok(AsGiven { words: launcher.words_as_placed()?, in_job: true, ranks })
         }
         _ => Ok(as_given(&wanted.command)),
     }
-}
-
-/// Whether a job whose launcher says that it failed went on and ended in order all the same: launchers tell how any rank ended,
-/// also one that the job has recovered from.
-fn went_on(report: &Report, mark: u64, openings: &Openings, given: &[PathBuf]) -> bool {
-    let told = report.told_since(mark);
-    if told.is_known() {
-        return (told.left || !told.recovered.is_empty()) && told.left_open().is_none();
-    }
-    // Where rank 0 runs on another machine, the space says it.
-    openings.were_closed(given)
-}
-
-/// Why a job whose launcher says that all went well has failed all the same: launchers say so, too, of jobs that have lost
-/// a node.
-fn not_in_order(
-    report: &Report,
-    mark: u64,
-    openings: &Openings,
-    given: &[PathBuf],
-    nodes: Option<&Nodes>,
-) -> Option<String> {
-    let told = report.told_since(mark);
-    let left_open = told.left_open().cloned();
-    // Where rank 0 runs on another machine, it has told nothing.
-    let left_open = if told.is_known() { left_open } else { openings.left_open(given) };
-    if let Some(space) = left_open {
-        return Some(format!("the job never closed {}", printable_path(&space)));
-    }
-    if told.is_known() {
-        return None;
-    }
-    let (node, why) = nodes?.silent()?;
-    Some(format!("{node} does not answer any more ({why})"))
 }
 
 /// A job that saves nothing loses nothing that anybody would notice, until it fails.

@@ -36,6 +36,8 @@ pub struct Nodes {
 /// How the next start is made.
 pub struct Start {
     pub words: Words,
+    /// With those that wait.
+    pub ranks: u32,
     /// Whether a node of the last start does not answer.
     pub lost: bool,
 }
@@ -111,7 +113,7 @@ impl Nodes {
         }
         let lost = self.used.iter().any(|name| !answers(name));
         self.used = choice.shares.iter().map(|share| share.name.clone()).collect();
-        Ok(Start { words: self.launcher.words(&choice, ranks), lost })
+        Ok(Start { words: self.launcher.words(&choice, ranks), ranks, lost })
     }
 
     /// Whether the ranks go on by themselves when some fail.

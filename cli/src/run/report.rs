@@ -4,7 +4,7 @@ use super::spaces::Key;
 use mainstay_engine::status::Recovery;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs::File,
     io,
@@ -27,6 +27,8 @@ pub struct Reported {
     open: BTreeMap<PathBuf, bool>,
     /// How often the job went on after a failure, each time with the space that it has open.
     pub recovered: Vec<(PathBuf, Recovery)>,
+    /// Spaces that were opened anew, and nobody has told why: of those who would know of the failure none is left.
+    pub untold: BTreeSet<PathBuf>,
     /// Ranks have failed while a session was closed, and nothing is lost.
     pub left: bool,
     /// Each space's newest complete revision, on whichever level.
@@ -109,13 +111,18 @@ impl Reported {
             let what = str::from_utf8(what).unwrap_or("?");
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
-                ["opened"] => drop(told.open.insert(path, true)),
+                ["opened"] => {
+                    if told.open.insert(path.clone(), true) == Some(true) {
+                        told.untold.insert(path);
+                    }
+                }
                 ["closed"] => drop(told.open.insert(path, false)),
                 ["left"] => {
                     told.open.insert(path, false);
                     told.left = true;
                 }
                 ["recovered", recovery] => {
+                    told.untold.remove(&path);
                     told.recovered.extend(Recovery::of_word(recovery).map(|recovery| (path, recovery)));
                 }
                 ["complete", lineage, number] => {
@@ -130,6 +137,11 @@ impl Reported {
         told.spaces.sort();
         told.spaces.dedup();
         told
+    }
+
+    /// Whether the job has gone on after a failure.
+    pub fn went_on(&self) -> bool {
+        self.left || !self.recovered.is_empty() || !self.untold.is_empty()
     }
 
     /// Whether any space was opened: only then is it known which were closed.
@@ -158,10 +170,10 @@ mod tests {
         assert!(told.is_known() && !Reported::read(b"/a\0").is_known());
         // One session after the other.
         let told = Reported::read(b"opened /a\0closed /a\0opened /a\0closed /a\0");
-        assert_eq!((told.left_open(), told.is_known()), (None, true));
+        assert_eq!((told.left_open(), told.is_known(), told.went_on()), (None, true, false));
         // One that a failed rank 0 had opened was not closed by it.
         let told = Reported::read(b"opened /a\0opened /a\0closed /a\0");
-        assert_eq!(told.left_open(), None);
+        assert_eq!((told.left_open(), told.went_on(), told.untold.len()), (None, true, 1));
     }
 
     /// By ranks that are left, of which one may not have heard of the failure.

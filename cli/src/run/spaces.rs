@@ -2,7 +2,7 @@
 
 use crate::{exit::say, text};
 use mainstay_engine::{
-    Error, SpaceSurvey, printable_path,
+    Error, LevelKind, Lying, RevisionSurvey, SpaceSurvey, printable_path,
     status::{last_lineage, was_closed},
 };
 use std::{
@@ -20,8 +20,10 @@ pub struct Newest(BTreeMap<PathBuf, Reached>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
-    /// In the space, as seen from here.
+    /// As seen from here, on whichever level.
     seen: Option<Key>,
+    /// The same in the space itself, which all nodes see.
+    in_space: Option<Key>,
     /// When that was saved, nanoseconds since 1970.
     saved_unix_ns: u64,
     /// As the job has told: possibly on a nearer level alone, which may be lost since.
@@ -36,11 +38,13 @@ impl Newest {
             match SpaceSurvey::open_all(space) {
                 Ok(survey) => {
                     if let Some(revision) = survey.newest() {
-                        let seen = (revision.key.lineage.number, revision.key.number);
+                        let key = |of: &RevisionSurvey| (of.key.lineage.number, of.key.number);
+                        let in_space = survey.revisions.iter().find(|revision| is_in_space(revision)).map(key);
                         // As the job tells it.
                         let space = space.canonicalize().unwrap_or_else(|_| space.clone());
                         let reached = newest.entry(space).or_default();
-                        (reached.seen, reached.saved_unix_ns) = (Some(seen), revision.t1_unix_ns());
+                        (reached.seen, reached.saved_unix_ns) = (Some(key(revision)), revision.t1_unix_ns());
+                        reached.in_space = in_space;
                     }
                 }
                 // The job may have failed before it made it.
@@ -87,12 +91,19 @@ impl fmt::Display for Newest {
         if self.0.is_empty() {
             return f.write_str("no complete revision");
         }
-        let all = self.0.iter().map(|(space, Reached { seen, told, .. })| {
+        let revision = |(lineage, number): Key| format!("revision {number} (lineage {lineage})");
+        let all = self.0.iter().map(|(space, Reached { seen, in_space, told, .. })| {
             let space = printable_path(space);
-            let seen_there = seen.map_or_else(
-                || format!("nothing complete in {space}"),
-                |(lineage, number)| format!("revision {number} (lineage {lineage}) of {space}"),
-            );
+            let seen_there = match seen {
+                None => format!("nothing complete in {space}"),
+                Some(seen) if Some(*seen) == *in_space => format!("{} of {space}", revision(*seen)),
+                // What nodes have need not be there any more when the job looks, nor be seen from the nodes that it gets.
+                Some(seen) => {
+                    let below = in_space.map_or("nothing complete".to_owned(), revision);
+                    let seen = revision(*seen);
+                    format!("{seen} of {space}, if the job's nodes still have it; the space itself has {below}")
+                }
+            };
             match told.filter(|told| Some(*told) > *seen) {
                 Some((_, number)) => format!("{seen_there} (revision {number} was complete on a nearer level)"),
                 None => seen_there,
@@ -100,6 +111,13 @@ impl fmt::Display for Newest {
         });
         f.write_str(&all.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// Whether it lies in the space itself, from which it can be restored on any nodes.
+fn is_in_space(revision: &RevisionSurvey) -> bool {
+    // Without other levels no place is told.
+    let is_there = |lying: &Lying| lying.whole && lying.place.level == LevelKind::Pfs;
+    revision.complete && (revision.lies.is_empty() || revision.lies.iter().any(is_there))
 }
 
 /// The lineages that spaces had before a start: each opening begins another.
@@ -122,6 +140,14 @@ impl Openings {
 }
 
 impl Openings {
+    /// Whether one of `spaces` was opened since.
+    pub fn was_any_opened(&self, spaces: &[PathBuf]) -> bool {
+        let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
+        let was_opened =
+            |space: &PathBuf| SpaceSurvey::open(space).is_ok_and(|now| last_lineage(space, &now) > before(space));
+        spaces.iter().any(was_opened)
+    }
+
     /// Whether each of `spaces` was opened since, and again in the same run, as after a failure, and closed in order.
     pub fn were_closed(&self, spaces: &[PathBuf]) -> bool {
         let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);

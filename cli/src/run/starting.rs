@@ -19,35 +19,57 @@ const TOLD: [&str; 3] = ["OMPI_COMM_WORLD_RANK=", "OMPI_COMM_WORLD_SIZE=", "OMPI
 #[derive(Debug, Default)]
 pub struct Starting {
     lacking_since: Option<Instant>,
+    has_seen_first: bool,
 }
 
 impl Starting {
     /// Whether the job of `launcher` waits for a rank that has ended.
     pub fn hangs(&mut self, launcher: Pid) -> bool {
-        if !lacks_rank(launcher) {
+        let here = Here::of(launcher);
+        self.has_seen_first |= here.has_first;
+        if !here.lacks_rank() {
             self.lacking_since = None;
             return false;
         }
         self.lacking_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
     }
+
+    /// Whether the first rank has been on this machine.
+    pub fn has_seen_first(&self) -> bool {
+        self.has_seen_first
+    }
 }
 
-/// Whether a rank is lacking of those that were started on this machine. A job is not judged whose first rank runs
-/// elsewhere, as it tells nothing here.
-fn lacks_rank(launcher: Pid) -> bool {
-    let (mut ranks, mut has_first) = (0, false);
-    // By who has started them: how many are there, and how many were.
-    let mut started: BTreeMap<Pid, (u32, u32)> = BTreeMap::new();
-    for pid in tree::below(launcher) {
-        let Some([number, size, here]) = told_to(pid) else { continue };
-        // What a rank has started has its environment.
-        let Some(parent) = tree::parent_of(pid).filter(|parent| told_to(*parent).is_none()) else { continue };
-        let of_parent = started.entry(parent).or_insert((0, here));
-        of_parent.0 += 1;
-        (ranks, has_first) = (size, has_first || number == 0);
+/// The ranks on this machine.
+#[derive(Default)]
+struct Here {
+    /// How many the job has.
+    ranks: u32,
+    has_first: bool,
+    /// By who has started them: how many are there, and how many were.
+    started: BTreeMap<Pid, (u32, u32)>,
+}
+
+impl Here {
+    fn of(launcher: Pid) -> Here {
+        let mut found = Here::default();
+        for pid in tree::below(launcher) {
+            let Some([number, size, here]) = told_to(pid) else { continue };
+            // What a rank has started has its environment.
+            let Some(parent) = tree::parent_of(pid).filter(|parent| told_to(*parent).is_none()) else { continue };
+            let of_parent = found.started.entry(parent).or_insert((0, here));
+            of_parent.0 += 1;
+            (found.ranks, found.has_first) = (size, found.has_first || number == 0);
+        }
+        found
     }
-    let are_all_here = ranks == started.values().map(|(_, started)| started).sum::<u32>();
-    (has_first || are_all_here) && started.values().any(|(there, started)| there < started)
+
+    /// Whether a rank is lacking of those that were started here. A job is not judged whose first rank runs elsewhere, as it
+    /// tells nothing here.
+    fn lacks_rank(&self) -> bool {
+        let are_all_here = self.ranks == self.started.values().map(|(_, started)| started).sum::<u32>();
+        (self.has_first || are_all_here) && self.started.values().any(|(there, started)| there < started)
+    }
 }
 
 /// What Open MPI has told this process, if it is a rank or was started by one.

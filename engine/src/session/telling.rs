@@ -45,8 +45,8 @@ pub(super) struct Telling {
     pub(super) recoveries: Recoveries,
     /// How often `due` had put a checkpoint off when the last was begun.
     pub(super) put_off: u64,
-    /// The t1 of revisions, as far as it was looked up.
-    saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
+    /// The t1 of revisions, as far as a shard that says it was found.
+    saved_unix_ns: BTreeMap<RevisionKey, u64>,
 }
 
 /// Where all ranks run, and where their levels lie.
@@ -255,7 +255,9 @@ impl Telling {
     fn saved_on(&mut self, level: &Level) -> Vec<Saved> {
         let saved = level.complete.iter().map(|complete| {
             let shard = || level.stored(0, complete).map(|(_, kept)| kept.entry.phases.t1_unix_ns);
-            let saved_unix_ns = *self.saved_unix_ns.entry(complete.key).or_insert_with(shard);
+            // Another level may have it, or this one later.
+            let saved_unix_ns = self.saved_unix_ns.get(&complete.key).copied().or_else(shard);
+            self.saved_unix_ns.extend(saved_unix_ns.map(|saved| (complete.key, saved)));
             Saved { lineage: complete.key.lineage.number, revision: complete.key.number, saved_unix_ns }
         });
         saved.collect()

@@ -23,7 +23,7 @@ pub(crate) use ended::tell_end;
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Event, Journal, JournalEntry, Opening};
 pub use outlook::{Loss, Survivor};
-pub use recovery::{Parts, Recovery, Way};
+pub use recovery::{Parts, Recovery, Way, ranks_listed};
 pub use saved::Saved;
 pub use standing::{LevelStanding, Standing};
 pub(crate) use writer::StatusWriter;

@@ -85,8 +85,7 @@ impl Recovery {
     pub fn told(&self) -> String {
         let failed = match &self.failed[..] {
             [] => "the group failed".to_owned(),
-            [one] => format!("rank {one} failed"),
-            all => format!("ranks {} failed", listed(all)),
+            failed => format!("{} failed", ranks_listed(failed)),
         };
         let one = self.failed.len() == 1;
         let way = match self.way {
@@ -134,6 +133,11 @@ impl Recovery {
             && self.lost.len() <= LISTED_MAX
             && self.lost.iter().all(is_text)
     }
+}
+
+/// As in "rank 2" or "ranks 2 and 3".
+pub fn ranks_listed(ranks: &[u32]) -> String {
+    if let [one] = ranks { format!("rank {one}") } else { format!("ranks {}", listed(ranks)) }
 }
 
 fn listed(ranks: &[u32]) -> String {

@@ -209,7 +209,11 @@ fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
 /// What either says is complete, the newest first.
 fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
     let mut all: BTreeMap<(u64, u64), Saved> = seen.into_iter().map(|saved| (saved.key(), saved)).collect();
-    all.extend(told.iter().map(|saved| (saved.key(), *saved)));
+    for told in told {
+        let one = all.entry(told.key()).or_insert(*told);
+        // Who tells of a revision need not know when it was saved, as of one that it has no shard of.
+        one.saved_unix_ns = told.saved_unix_ns.or(one.saved_unix_ns);
+    }
     all.into_values().rev().collect()
 }
 
@@ -241,5 +245,19 @@ impl Failures {
             level.name(),
             self.in_a_row
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was told without a time took that of what is seen away.
+    #[test]
+    fn when_a_revision_was_saved_is_known_if_either_says_it() {
+        let saved = |revision, saved_unix_ns| Saved { lineage: 1, revision, saved_unix_ns };
+        let told = [saved(4, Some(40)), saved(3, None), saved(2, None), saved(1, Some(10))];
+        let seen = vec![saved(3, Some(31)), saved(1, Some(11))];
+        assert_eq!(united(&told, seen), [saved(4, Some(40)), saved(3, Some(31)), saved(2, None), saved(1, Some(10))]);
     }
 }
