@@ -608,7 +608,8 @@ mainstay_status mainstay_get_bytes(mainstay_session *session,
 // Collective: the ranks talk to each other in one small all-reduce, all of them at the same place of the program. Where it
 // ends a checkpoint that mainstay_begin has begun, the ranks have talked there, and it is local.
 //
-// The program's memory is read, never changed. If the revision before this one failed and nobody has
+// The program's memory is read, never changed. It has to be at rest in all threads until the call returns: what is written to it
+// meanwhile can have the whole revision refused as damaged later. If the revision before this one failed and nobody has
 // been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.
 mainstay_status mainstay_checkpoint(mainstay_session *session,
                                     uint64_t *revision);

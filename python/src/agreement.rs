@@ -2,13 +2,11 @@
 //!
 //! What must hold: all that live come to the same, whoever fails meanwhile. No line of Python runs in between.
 
-use crate::ears::Ears;
-use pyo3::{
-    intern,
-    prelude::*,
-    sync::PyOnceLock,
-    types::{PyByteArray, PyBytes},
+use crate::{
+    ears::Ears,
+    messages::{others, sends, takes},
 };
+use pyo3::{intern, prelude::*, sync::PyOnceLock};
 use std::{
     mem, thread,
     time::{Duration, Instant},
@@ -91,47 +89,4 @@ fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) {
 /// for ever, where the others have it: the rank through which it was to come has failed meanwhile.
 fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> bool {
     others(world).into_iter().any(|rank| takes(mpi, world, rank, tag, 0).unwrap_or(false))
-}
-
-/// Sends without waiting for who is to get it.
-pub(crate) fn sends(
-    mpi: &Bound<'_, PyAny>,
-    world: &Bound<'_, PyAny>,
-    rank: i32,
-    tag: i32,
-    bytes: &[u8],
-) -> PyResult<()> {
-    let py = world.py();
-    let what = [PyBytes::new(py, bytes).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-    let sent = world.call_method1(intern!(py, "Isend"), (&what, rank, tag))?;
-    if !bytes.is_empty() {
-        // MPI may read it still.
-        let [bytes, _] = what;
-        mem::forget(bytes.unbind());
-    }
-    sent.call_method0(intern!(py, "Free")).map(drop)
-}
-
-/// Takes a message of so many bytes, if one has come.
-pub(crate) fn takes(
-    mpi: &Bound<'_, PyAny>,
-    world: &Bound<'_, PyAny>,
-    rank: i32,
-    tag: i32,
-    bytes: usize,
-) -> PyResult<bool> {
-    let py = world.py();
-    if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
-        return Ok(false);
-    }
-    let into = PyByteArray::new_with(py, bytes, |_| Ok(()))?;
-    let into = [into.into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-    world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
-    Ok(true)
-}
-
-pub(crate) fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {
-    let number = |name| world.call_method0(name).and_then(|number| number.extract::<i32>());
-    let (Ok(size), Ok(mine)) = (number("Get_size"), number("Get_rank")) else { return Vec::new() };
-    (0..size).filter(|rank| *rank != mine).collect()
 }

@@ -4,8 +4,8 @@
 //! who asks, and does not answer, is deaf.
 
 use crate::{
-    agreement::{others, sends, takes},
     member::Member,
+    messages::{others, sends, takes},
 };
 use pyo3::prelude::*;
 use std::{

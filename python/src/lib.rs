@@ -15,6 +15,7 @@ mod got;
 mod group;
 mod member;
 mod memory;
+mod messages;
 mod mpi;
 mod notes;
 mod number;

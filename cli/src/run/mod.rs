@@ -158,14 +158,14 @@ fn start_until_done(
             }
         };
         let told = report.told_since(outcome.mark());
-        // One that was lost in the midst of going on is open still.
-        for space in told.untold.iter().filter(|_| told.left_open().is_none()) {
+        code = job::code(status);
+        // One that was lost in the midst of going on is open still, or has failed after it.
+        for space in told.untold.iter().filter(|_| code == 0 && told.left_open().is_none()) {
             let space = printable_path(space);
             say(&format!(
                 "{space} was opened anew after a failure; none of those who worked on it then is left to tell more"
             ));
         }
-        code = job::code(status);
         let mut how = outside::describe(status);
         if in_job && code != 0 && asked.is_none() && lost.is_none() && outcome.went_on() {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));

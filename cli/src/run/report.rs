@@ -111,11 +111,10 @@ impl Reported {
             let what = str::from_utf8(what).unwrap_or("?");
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
-                ["opened"] => {
-                    if told.open.insert(path.clone(), true) == Some(true) {
-                        told.untold.insert(path);
-                    }
+                ["opened"] if told.open.insert(path.clone(), true) == Some(true) => {
+                    told.untold.insert(path);
                 }
+                ["opened"] => {}
                 ["closed"] => drop(told.open.insert(path, false)),
                 ["left"] => {
                     told.open.insert(path, false);
@@ -141,7 +140,7 @@ impl Reported {
 
     /// Whether the job has gone on after a failure.
     pub fn went_on(&self) -> bool {
-        self.left || !self.recovered.is_empty() || !self.untold.is_empty()
+        self.left || !self.recovered.is_empty()
     }
 
     /// Whether any space was opened: only then is it known which were closed.
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!((told.left_open(), told.is_known(), told.went_on()), (None, true, false));
         // One that a failed rank 0 had opened was not closed by it.
         let told = Reported::read(b"opened /a\0opened /a\0closed /a\0");
-        assert_eq!((told.left_open(), told.went_on(), told.untold.len()), (None, true, 1));
+        assert_eq!((told.left_open(), told.went_on(), told.untold.len()), (None, false, 1));
     }
 
     /// By ranks that are left, of which one may not have heard of the failure.

@@ -259,7 +259,7 @@ fn memory_that_goes_meanwhile_does_no_harm() {
 fn what_was_saved_early_of_memory_that_is_watched_no_longer_does_not_count() {
     const SMALL: usize = 8 * BLOCK;
     type Change = fn(&mut Session, *mut u8);
-    // SAFETY of all: the test keeps the memory for as long as it is protected.
+    // SAFETY: the test keeps the memory for as long as it is protected.
     let region = |at: *mut u8, bytes: usize| unsafe { Region::new("x", at, bytes as u64) }.unwrap();
     let changes: [(&str, usize, Change); 5] = [
         ("it shrinks", SMALL, |session, at| {

@@ -139,6 +139,7 @@ fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> (&'static str, 
     let owner = |id: u64| match dies {
         Dies::Packing => VICTIM,
         Dies::Unpacking => 0,
+        Dies::Taking if id as usize % ranks == VICTIM => 0,
         _ => id as usize % ranks,
     };
     for id in (0..COUNT).filter(|id| owner(*id) == rank) {

@@ -44,13 +44,10 @@ impl OwnMemory {
         let at = how.same_address.then(|| place_of(name));
         let allocation = OwnMapping::new(wanted, at).map_err(|error| match at {
             Some(at) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let why = if is_ours(at) {
-                    "what was allocated under this name is still there: wait for the checkpoint, as a snapshot may copy it, \
-                     and let go of what refers to it, or take another name"
-                        .to_owned()
-                } else {
-                    format!("other memory lies at {at:#x}, the address that belongs to this name; take another name")
-                };
+                let why = format!(
+                    "other memory lies at {at:#x}, the address that belongs to this name; take another name, or wait for the \
+                     checkpoint if it was freed while a snapshot copies it"
+                );
                 Error::argument(region(), why)
             }
             _ => Error::io("allocating", format!("{bytes} bytes for the region {name:?}"), error),
@@ -72,11 +69,6 @@ impl OwnMemory {
 /// All memory of this process that may be protected from writes.
 pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
     PROTECTABLE.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
-}
-
-/// Whether memory at this address is what Mainstay has allocated.
-fn is_ours(at: usize) -> bool {
-    protectable().iter().any(|one| one.address().addr() == at)
 }
 
 fn place_of(name: &str) -> usize {
@@ -165,7 +157,7 @@ mod tests {
         let how = Allocated { same_address: true, ..Allocated::default() };
         let first = OwnMemory::new("allocation/one", 5 << 20, how).unwrap();
         let at = first.address() as usize;
-        assert!(OwnMemory::new("allocation/one", 1, how).unwrap_err().to_string().contains("is still there: wait"));
+        assert!(OwnMemory::new("allocation/one", 1, how).unwrap_err().to_string().contains("another name"));
         assert!(protectable().iter().any(|one| one.range().contains(&at)));
         assert_ne!(OwnMemory::new("allocation/two", 1, how).unwrap().address() as usize, at);
         drop(first);

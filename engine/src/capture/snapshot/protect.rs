@@ -113,10 +113,29 @@ struct Shield {
 impl Shield {
     fn new(ranges: Vec<Range<usize>>) -> io::Result<Shield> {
         let shield = Shield { protection: Protection::lifted_by_us()?, ranges };
-        for each in [Protection::register, Protection::protect] {
-            shield.ranges.iter().try_for_each(|pages| each(&shield.protection, pages))?;
-        }
+        shield.ranges.iter().try_for_each(|pages| shield.protection.register(pages))?;
+        // What is given back before all is protected was so at the call.
+        shield.ranges.iter().try_for_each(|pages| shield.set(Protection::protect, pages, &mut Vec::new()))?;
         Ok(shield)
+    }
+
+    /// Protects `pages`, or lifts that. While another thread gives memory back, the kernel does neither until it was told of:
+    /// that goes to `told`.
+    fn set(
+        &self,
+        how: fn(&Protection, &Range<usize>) -> io::Result<()>,
+        pages: &Range<usize>,
+        told: &mut Vec<Event>,
+    ) -> io::Result<()> {
+        loop {
+            match how(&self.protection, pages) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.protection.next_event()? {
+                    Some(event) => told.push(event),
+                    None => std::thread::yield_now(),
+                },
+                set => return set,
+            }
+        }
     }
 }
 
@@ -162,9 +181,11 @@ fn granule_of(address: usize) -> usize {
 }
 
 fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
+    let mut told = Vec::new();
     while !course.is_given_up.load(Ordering::Relaxed) {
         // Those who wait come first.
-        let next = match shield.protection.next_event()? {
+        let event = told.pop().map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
+        let next = match event {
             Some(Event::Fault(address)) => pending.remove_entry(&granule_of(address)),
             Some(Event::GivenBack(pages)) => {
                 // As soon as that was read, nothing holds the kernel up.
@@ -181,7 +202,7 @@ fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result
             course.copied_bytes.fetch_add(transfer.bytes as u64, Ordering::Release);
         }
         for transfer in &transfers {
-            shield.protection.lift(&pages(&span(transfer.from, transfer.bytes)))?;
+            shield.set(Protection::lift, &pages(&span(transfer.from, transfer.bytes)), &mut told)?;
         }
     }
     Err(io::Error::other("the snapshot was given up"))

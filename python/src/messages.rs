@@ -1,0 +1,51 @@
+//! Messages between the ranks of a world in which some may fail: nobody waits for one.
+
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyByteArray, PyBytes},
+};
+use std::mem;
+
+/// Sends without waiting for who is to get it.
+pub(crate) fn sends(
+    mpi: &Bound<'_, PyAny>,
+    world: &Bound<'_, PyAny>,
+    rank: i32,
+    tag: i32,
+    bytes: &[u8],
+) -> PyResult<()> {
+    let py = world.py();
+    let what = [PyBytes::new(py, bytes).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+    let sent = world.call_method1(intern!(py, "Isend"), (&what, rank, tag))?;
+    if !bytes.is_empty() {
+        // MPI may read it still.
+        let [bytes, _] = what;
+        mem::forget(bytes.unbind());
+    }
+    sent.call_method0(intern!(py, "Free")).map(drop)
+}
+
+/// Takes a message of so many bytes, if one has come.
+pub(crate) fn takes(
+    mpi: &Bound<'_, PyAny>,
+    world: &Bound<'_, PyAny>,
+    rank: i32,
+    tag: i32,
+    bytes: usize,
+) -> PyResult<bool> {
+    let py = world.py();
+    if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
+        return Ok(false);
+    }
+    let into = PyByteArray::new_with(py, bytes, |_| Ok(()))?;
+    let into = [into.into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+    world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
+    Ok(true)
+}
+
+pub(crate) fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {
+    let number = |name| world.call_method0(name).and_then(|number| number.extract::<i32>());
+    let (Ok(size), Ok(mine)) = (number("Get_size"), number("Get_rank")) else { return Vec::new() };
+    (0..size).filter(|rank| *rank != mine).collect()
+}
