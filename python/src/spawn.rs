@@ -6,7 +6,7 @@
 
 use crate::{
     regroup::{all_agree, made, returns_errors},
-    world::{Places, World},
+    world::{Places, REPLACES, World},
 };
 use mainstay_engine::group::{Watch, successor};
 use pyo3::{
@@ -25,9 +25,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// Set for a process that is started to take the place of one that has failed, to the same for all of a job.
-pub(crate) const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
 const LAUNCHING: &str = "starting processes in the places of others";
 /// It takes a second or two, and longer where the program lies on a slow file system.

@@ -8,7 +8,6 @@ use crate::{
     error::raise,
     member::{Member, end_late, introduce},
     mpi::{is_over, survives},
-    spawn::REPLACES,
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{
@@ -26,6 +25,9 @@ use std::{
     thread,
     time::Duration,
 };
+
+/// Set for a process that is started to take the place of one that has failed, to the same for all of a job.
+pub(crate) const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
 /// So long a spare sleeps between two looks.
 const NAP: Duration = Duration::from_millis(5);

@@ -64,10 +64,13 @@ impl Outcome<'_> {
     /// Whether the ranks that were killed have taken the job with them, which has left no space open.
     fn has_failed_with(&self, ranks: &Ranks) -> bool {
         let Ranks { killed, started, first_was_here } = ranks;
-        if killed.is_empty() || self.went_on() {
+        let told = self.report.told_since(self.mark);
+        // Where a space was opened anew, spares went on, and nobody is left who knew why.
+        let went_on = self.went_on() || !told.untold.is_empty() && told.left_open().is_none();
+        if killed.is_empty() || went_on {
             return false;
         }
-        if self.report.told_since(self.mark).is_known() || self.openings.was_any_opened(self.given) {
+        if told.is_known() || self.openings.was_any_opened(self.given) {
             // Before a session is open, it goes on without a word. It does not where none is left, as after all is closed.
             return started.is_some_and(|started| killed.are_all_of(started));
         }
