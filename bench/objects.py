@@ -47,7 +47,7 @@ def options():
     parser.add_argument("--atoms", type=int, default=quick.get("atoms", 92224))
     parser.add_argument("--every", type=int, default=quick.get("every", 10), help="steps between checkpoints")
     parser.add_argument("--balance-after", type=int, default=quick.get("balance_after", 5), help="steps after a loss")
-    parser.add_argument("--strategy", default="greedy")
+    parser.add_argument("--strategy", default="graph")
     parser.add_argument("--side", type=int, default=quick.get("side", 256), help="cells along each side of jacobi3d")
     parser.add_argument("--plain-steps", type=int, default=quick.get("plain_steps", 100), help="of jacobi3d")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7), help="of jacobi3d with objects and without")

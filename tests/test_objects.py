@@ -317,6 +317,14 @@ def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
         job.until(r"revision [1-9]\d*: .* on 1 rank")
 
 
+def test_a_node_is_not_said_to_be_left_whose_loss_would_take_the_revision_along(lossy):
+    """It was said as soon as any level had the revision, also one on the disks of the nodes, without copies."""
+    with Leaving(lossy, 3, MAINSTAY_MEMORY="off", MAINSTAY_DISK=lossy.folder / "disk", **SHRINK) as job:
+        node = job.nodes()[1]
+        said = mainstay("evacuate", job.space, node, "--timeout", "5s")
+        assert said.returncode == 1 and f"is not complete beside node {node}" in said.stderr, said
+
+
 def test_the_only_node_is_not_left(lossy):
     with Leaving(lossy, 1, **SHRINK) as job:
         job.refused(*job.nodes(), "there is no other for the objects to go to")

@@ -119,6 +119,11 @@ public:
     packed | data;
     return *this;
   }
+  /* Empties it, for another message, which takes the same memory: to make some costs more than to fill it. */
+  parcel &clear() noexcept {
+    bytes_.clear();
+    return *this;
+  }
   const void *data() const noexcept { return bytes_.data(); }
   std::size_t size() const noexcept { return bytes_.size(); }
 

@@ -258,17 +258,17 @@ MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
 MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group);
 
 #ifdef MAINSTAY_MPI_SURVIVES
+MAINSTAY_SHIM void mainstay_mpi_look(void);
 MAINSTAY_SHIM int mainstay_mpi_has_failed_in(const mainstay_mpi_job *job);
 
 MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t *count) {
   const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
   MPI_Comm comm = mine->comm;
   MPI_Group dead, all;
-  int code, rank, ranks = 0, any;
+  int code, rank, ranks = 0;
   *count = 0;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
-  /* MPI learns of failures only inside its other calls. */
-  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+  mainstay_mpi_look();
   code = MPIX_Comm_get_failed(comm, &dead);
   if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
   code = MPI_Comm_group(comm, &all);

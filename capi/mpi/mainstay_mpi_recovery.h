@@ -62,6 +62,7 @@ typedef struct mainstay_mpi_program {
   int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
+  double looks_at_s;       /* when MPI is next given time to learn of failures */
   double patience_s;       /* so long a rank waits before it asks whether it is heard, and for the answer; 0: as ever */
 } mainstay_mpi_program;
 __attribute__((weak)) mainstay_mpi_program mainstay_mpi_here;
@@ -911,15 +912,28 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt(mainstay_session *session, MPI_
   return mainstay_mpi_adopt_in(mainstay_mpi_job_of(session), comm);
 }
 
+/* MPI learns of failures only inside its other calls. Where ranks share cores each of them hands the core on, for a whole time
+ * slice: a program that asks after every step spends a five-hundredth of its time on that, and is told of no more in between than its own calls have met. */
+MAINSTAY_SHIM void mainstay_mpi_look(void) {
+  const double share = 500, apart_min_s = 0.005, apart_max_s = 1, now = MPI_Wtime();
+  double apart_s;
+  int any;
+  if (now < mainstay_mpi_here.looks_at_s) return;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+  apart_s = share * (MPI_Wtime() - now);
+  if (apart_s < apart_min_s) apart_s = apart_min_s;
+  if (apart_s > apart_max_s) apart_s = apart_max_s;
+  mainstay_mpi_here.looks_at_s = now + apart_s;
+}
+
 MAINSTAY_SHIM int mainstay_mpi_has_failed_in(const mainstay_mpi_job *job) {
   int has_failed = 0;
   if (!job || !job->survives || mainstay_mpi_is_over()) return 0;
 #ifdef MAINSTAY_MPI_SURVIVES
   {
     MPI_Group dead;
-    int any, count = 0;
-    /* MPI learns of failures only inside its other calls. */
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+    int count = 0;
+    mainstay_mpi_look();
     if (MPIX_Comm_is_revoked(job->program, &has_failed) != MPI_SUCCESS) has_failed = 1;
     if (!has_failed && MPIX_Comm_get_failed(job->program, &dead) == MPI_SUCCESS) {
       MPI_Group_size(dead, &count);

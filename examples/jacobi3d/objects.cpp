@@ -29,16 +29,27 @@ struct block;
 struct {
   options o;
   elevation surface;
-  std::array<int, 3> blocks = {0, 0, 0};
+  std::array<int, 3> blocks = {0, 0, 1}; /* whole columns, as memory has them: 0 is as MPI_Dims_create likes it */
   const mainstay::kind<block> *kind = nullptr;
+  mainstay::parcel parcel; /* for one message after the other */
 } here;
 
 enum { SWEEP, FACE };
 
-/* A cell of a face, by its place along the two other sides. */
-size_t face_at(const grid &g, int side, size_t layer, size_t a, size_t b) {
-  return side == 0 ? grid_at(&g, layer, a, b) : side == 1 ? grid_at(&g, a, layer, b) : grid_at(&g, a, b, layer);
-}
+/* Cells of a layer, as a message carries them: written from a field, and read into one. */
+struct face {
+  const grid &g;
+  std::vector<double> &field;
+  int side; /* low (even) or high along a dimension */
+  size_t layer;
+
+  void pup(mainstay::pup &p) {
+    for (size_t at = 1; at <= g.size[side < 2 ? 1 : 0]; at++) {
+      const size_t column = side < 2 ? grid_at(&g, layer, at, 1) : grid_at(&g, at, layer, 1);
+      p.raw(&field[column], g.size[2] * sizeof(double));
+    }
+  }
+};
 
 struct block {
   grid g = {};
@@ -73,13 +84,12 @@ struct block {
 
   void receive(mainstay::objects &, std::uint32_t method, mainstay::contents data) {
     if (method == SWEEP) {
-      for (int side = 0; side < 6; side++) show(side);
+      for (int side = 0; side < 4; side++) show(side);
       has_begun = true;
     } else {
       const auto side = data.get<int>();
-      data >> came;
-      const size_t layer = side % 2 ? g.size[size_t(side / 2)] + 1 : 0;
-      go_over(side / 2, [&, at = size_t(0)](size_t a, size_t b) mutable { field[face_at(g, side / 2, layer, a, b)] = came[at++]; });
+      face ghosts = {g, field, side, side % 2 ? g.size[size_t(side / 2)] + 1 : 0};
+      data >> ghosts;
       arrived++;
     }
     if (!has_begun || arrived < neighbours) return;
@@ -101,23 +111,15 @@ private:
   std::array<int, 3> place;
   int neighbours = 0, arrived = 0;
   bool has_begun = false;
-  std::vector<double> came;
-
-  template <class Each> void go_over(int side, Each each) const {
-    const size_t first = g.size[side == 0 ? 1 : 0], second = g.size[side == 2 ? 1 : 2];
-    for (size_t a = 1; a <= first; a++)
-      for (size_t b = 1; b <= second; b++) each(a, b);
-  }
 
   /* The low (even) or high face along a side to the neighbour there, for which it is the other. */
   void show(int side) {
     const int d = side / 2;
     if ((side % 2 ? g.high[d] : g.low[d]) == MPI_PROC_NULL) return;
-    std::vector<double> face;
-    go_over(d, [&](size_t a, size_t b) { face.push_back(field[face_at(g, d, side % 2 ? g.size[d] : 1, a, b)]); });
     auto to = place;
     to[size_t(d)] += side % 2 ? 1 : -1;
-    here.kind->send(mainstay::index(to[0], to[1], to[2]), FACE, mainstay::parcel() << (side ^ 1) << face);
+    const face shown = {g, field, side, side % 2 ? g.size[size_t(d)] : 1};
+    here.kind->send(mainstay::index(to[0], to[1], to[2]), FACE, here.parcel.clear() << (side ^ 1) << shown);
   }
 };
 

@@ -17,7 +17,7 @@ struct crash {
 };
 
 struct options {
-  std::string space = "leanmd-space", strategy = "refine", trace;
+  std::string space = "leanmd-space", strategy = "graph", trace;
   std::uint64_t steps = 600, every = 10, balance_after = 5, balance_every = 0, tells_every = 0, evacuated_at = UINT64_MAX;
   std::vector<crash> crashes;
   std::vector<std::uint32_t> evacuated;
@@ -32,7 +32,7 @@ inline const char *usage =
     "  --atoms N            (92224)\n"
     "  --steps N            (600)\n"
     "  --every N            steps between checkpoints (10)\n"
-    "  --strategy NAME      none, greedy, refine, orphans or graph (refine)\n"
+    "  --strategy NAME      none, greedy, refine, orphans or graph (graph)\n"
     "  --balance-after N    steps after a failure (5)\n"
     "  --balance-every N    steps (0: not by steps)\n"
     "  --work time|pairs    what an object's load is: time that it takes, or pairs of atoms (time)\n"

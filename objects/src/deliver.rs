@@ -8,7 +8,7 @@ use crate::{
     kind::{Kind, fault},
     load::processor_ns,
     objects::{Held, Objects},
-    post::{Message, Parts, Post, To},
+    post::{Carried, Message, Parts, Post, To},
     tree::{below, decode, encode, garbled, gather, reduce},
     wire::Arriving,
 };
@@ -107,26 +107,28 @@ impl Objects {
     /// Sends what is leaving, delivers here meanwhile, and then what has come. The inner error is of an object here.
     fn round(&mut self, told: &[u64]) -> Result<Result<()>> {
         let (rank, ranks) = (self.rank(), self.ranks());
-        let leaving = std::mem::replace(&mut self.leaving, vec![Vec::new(); ranks]);
-        let sent: Vec<(usize, &[u8])> = leaving
-            .iter()
-            .enumerate()
-            .filter(|(_, bytes)| !bytes.is_empty())
-            .map(|(to, bytes)| (to, &bytes[..]))
-            .collect();
+        let mut leaving = std::mem::replace(&mut self.leaving, vec![Vec::new(); ranks]);
+        let each = leaving.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty());
+        let sent: Vec<(usize, &[u8])> = each.map(|(to, bytes)| (to, &bytes[..])).collect();
         let mut arriving = Vec::new();
         for (from, told) in told.chunks(WORDS).enumerate().filter(|(from, told)| *from != rank && told[0] > 0) {
-            let bytes = usize::try_from(told[0]).map_err(|_| garbled())?;
-            arriving.push(Arriving { from, bytes: vec![0; bytes] });
+            let mut bytes = std::mem::take(&mut self.arrived[from]);
+            bytes.resize(usize::try_from(told[0]).map_err(|_| garbled())?, 0);
+            arriving.push(Arriving { from, bytes });
         }
         let mut failed = Ok(());
         let queue = std::mem::take(&mut self.queue);
         let Objects { wire, here, kinds, post, .. } = self;
         let mut work = Work { rank, here, kinds, post };
-        let mut meanwhile = || failed = queue.iter().try_for_each(|message| work.deliver(message));
+        let mut meanwhile = || failed = queue.iter().try_for_each(|message| work.deliver(message.carried()));
         wire.exchange(&sent, &mut arriving, &mut meanwhile)?;
-        for Arriving { from, bytes } in arriving {
+        post.keep(queue);
+        leaving.iter_mut().for_each(emptied);
+        self.leaving = leaving;
+        for Arriving { from, mut bytes } in arriving {
             failed = failed.and_then(|()| self.take_in(from, &bytes));
+            emptied(&mut bytes);
+            self.arrived[from] = bytes;
         }
         Ok(failed)
     }
@@ -145,7 +147,7 @@ impl Objects {
                 if root as usize >= self.ranks() {
                     return Err(garbled());
                 }
-                self.pass_on(&message, root as usize);
+                self.pass_on(message, root as usize);
             }
             if let To::One(key) = message.to
                 && !self.here.contains_key(&key)
@@ -154,7 +156,9 @@ impl Objects {
                     format!("rank {from} has sent it a message, and it is not there: the ranks have different maps");
                 return Err(fault(&self.name(key), self.rank(), why));
             }
-            self.deliver_here(message)?;
+            let rank = self.rank();
+            let Objects { here, kinds, post, .. } = self;
+            Work { rank, here, kinds, post }.deliver(message)?;
         }
         Ok(())
     }
@@ -167,12 +171,15 @@ impl Objects {
             match message.to {
                 To::One(key) => match self.map.get(&key).copied() {
                     Some(to) if to as usize == rank => self.queue.push_back(message),
-                    Some(to) => self.leave(to as usize, &message),
+                    Some(to) => {
+                        self.leave(to as usize, message.carried());
+                        self.post.keep([message]);
+                    }
                     None => self.parked.push(message),
                 },
                 To::All { kind, .. } => {
                     let message = Message { to: To::All { kind, root: rank as u32 }, ..message };
-                    self.pass_on(&message, rank);
+                    self.pass_on(message.carried(), rank);
                     self.queue.push_back(message);
                 }
             }
@@ -190,24 +197,18 @@ impl Objects {
         }
     }
 
-    fn pass_on(&mut self, message: &Message, root: usize) {
+    fn pass_on(&mut self, message: Carried<'_>, root: usize) {
         for to in below(self.rank(), root, self.ranks()).collect::<Vec<_>>() {
             self.leave(to, message);
         }
     }
 
-    fn leave(&mut self, to: usize, message: &Message) {
+    fn leave(&mut self, to: usize, message: Carried<'_>) {
         let bytes = &mut self.leaving[to];
         if bytes.is_empty() {
             bytes.extend_from_slice(&self.epoch.to_le_bytes());
         }
         write(message, bytes);
-    }
-
-    fn deliver_here(&mut self, message: Message) -> Result<()> {
-        let rank = self.rank();
-        let Objects { here, kinds, post, .. } = self;
-        Work { rank, here, kinds, post }.deliver(&message)
     }
 
     /// Ends a step in which an object has failed on this rank or another: the same error on all. Collective.
@@ -290,12 +291,12 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Calls the handlers of the objects here to which the message goes.
-    fn deliver(&mut self, message: &Message) -> Result<()> {
+    fn deliver(&mut self, message: Carried<'_>) -> Result<()> {
         let Work { rank, here, kinds, post } = self;
         let call = |key: Key, held: &mut Held| {
             let begun = processor_ns();
             post.begin_work(Some(key));
-            let done = held.object.receive(message.method, &message.bytes, post);
+            let done = held.object.receive(message.method, message.bytes, post);
             let (told, sent) = post.end_work();
             held.measured.load += told.unwrap_or_else(|| processor_ns().saturating_sub(begun));
             for (to, bytes) in sent {
@@ -320,7 +321,14 @@ impl Work<'_> {
     }
 }
 
-fn write(message: &Message, into: &mut Vec<u8>) {
+/// Memory that is kept for what follows, if it is not very much.
+fn emptied(bytes: &mut Vec<u8>) {
+    const KEPT_BYTES_MAX: usize = 16 << 20;
+    bytes.clear();
+    bytes.shrink_to(KEPT_BYTES_MAX);
+}
+
+fn write(message: Carried<'_>, into: &mut Vec<u8>) {
     let (kind, id, root) = match message.to {
         To::One(Key { kind, id }) => (kind, id, ONE),
         To::All { kind, root } => (kind, 0, root),
@@ -330,18 +338,18 @@ fn write(message: &Message, into: &mut Vec<u8>) {
     into.extend_from_slice(&id.to_le_bytes());
     into.extend_from_slice(&(message.bytes.len() as u64).to_le_bytes());
     into.extend_from_slice(&root.to_le_bytes());
-    into.extend_from_slice(&message.bytes);
+    into.extend_from_slice(message.bytes);
 }
 
 /// The first message, and what follows it; `None` if it contradicts itself.
-fn parse(bytes: &[u8]) -> Option<(Message, &[u8])> {
+fn parse(bytes: &[u8]) -> Option<(Carried<'_>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let word = |at: usize| head[at..at + 4].try_into().map(u32::from_le_bytes).ok();
     let long = |at: usize| head[at..at + 8].try_into().map(u64::from_le_bytes).ok();
     let (kind, method, id, length, root) = (word(0)?, word(4)?, long(8)?, long(16)?, word(24)?);
     let (body, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
     let to = if root == ONE { To::One(Key { kind, id }) } else { To::All { kind, root } };
-    Some((Message { to, method, bytes: body.to_vec(), from: None }, rest))
+    Some((Carried { to, method, bytes: body }, rest))
 }
 
 #[cfg(test)]
@@ -354,10 +362,10 @@ mod tests {
         for _ in 0..200 {
             let key = Key { kind: random.u32(..), id: random.u64(..) };
             let to = if random.bool() { To::One(key) } else { To::All { kind: key.kind, root: random.u32(..9) } };
-            let bytes = (0..random.usize(..50)).map(|_| random.u8(..)).collect();
-            let message = Message { to, method: random.u32(..), bytes, from: None };
+            let bytes: Vec<u8> = (0..random.usize(..50)).map(|_| random.u8(..)).collect();
+            let message = Carried { to, method: random.u32(..), bytes: &bytes };
             let mut written = Vec::new();
-            write(&message, &mut written);
+            write(message, &mut written);
             let whole = written.clone();
             written.extend_from_slice(b"more");
             assert_eq!(parse(&written), Some((message, &b"more"[..])));

@@ -43,6 +43,8 @@ pub struct Objects {
     pub(crate) parked: Vec<Message>,
     /// For each rank, what is to be sent there.
     pub(crate) leaving: Vec<Vec<u8>>,
+    /// For each rank, memory for what comes from there.
+    pub(crate) arrived: Vec<Vec<u8>>,
     /// The time between two failures, or starts: a message of an older one is dropped.
     pub(crate) epoch: u64,
     pub(crate) post: Post,
@@ -99,6 +101,7 @@ impl Objects {
             queue: VecDeque::new(),
             parked: Vec::new(),
             leaving: vec![Vec::new(); ranks],
+            arrived: vec![Vec::new(); ranks],
             epoch: 1,
             post: Post::default(),
             options,

@@ -9,9 +9,15 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 #[derive(Clone, Default)]
 pub struct Post(Rc<RefCell<Handed>>);
 
+/// So much memory of messages that were delivered is kept for those that follow: it costs more to make than to fill.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
 #[derive(Default)]
 struct Handed {
     messages: Vec<Message>,
+    /// Memory of messages that were delivered, and how much that is.
+    kept: Vec<Vec<u8>>,
+    kept_bytes: usize,
     /// The object whose message is being dealt with.
     at_work: Option<Key>,
     /// Work that it has told of itself, in units of its own.
@@ -33,13 +39,27 @@ pub(crate) enum To {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) to: To,
     pub(crate) method: u32,
     pub(crate) bytes: Vec<u8>,
-    /// Who has sent it, as far as this rank knows.
+    /// Who has sent it.
     pub(crate) from: Option<Key>,
+}
+
+impl Message {
+    pub(crate) fn carried(&self) -> Carried<'_> {
+        Carried { to: self.to, method: self.method, bytes: &self.bytes }
+    }
+}
+
+/// A message as it goes from rank to rank, and to objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carried<'a> {
+    pub(crate) to: To,
+    pub(crate) method: u32,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// How the parts of a result become one.
@@ -148,7 +168,22 @@ impl Post {
         if let (Some(_), To::One(key)) = (from, to) {
             post.sent.push((key, bytes.len() as u64));
         }
-        post.messages.push(Message { to, method, bytes: bytes.to_vec(), from });
+        let mut own = post.kept.pop().unwrap_or_default();
+        post.kept_bytes -= own.capacity();
+        own.extend_from_slice(bytes);
+        post.messages.push(Message { to, method, bytes: own, from });
+    }
+
+    /// Takes back the memory of messages that were delivered.
+    pub(crate) fn keep(&self, delivered: impl IntoIterator<Item = Message>) {
+        let mut post = self.0.borrow_mut();
+        for Message { mut bytes, .. } in delivered {
+            if post.kept_bytes + bytes.capacity() <= KEPT_BYTES_MAX {
+                bytes.clear();
+                post.kept_bytes += bytes.capacity();
+                post.kept.push(bytes);
+            }
+        }
     }
 
     pub(crate) fn begin_work(&self, key: Option<Key>) {

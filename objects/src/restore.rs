@@ -66,6 +66,7 @@ impl Objects {
         self.parked.clear();
         self.post.clear();
         self.leaving = vec![Vec::new(); self.ranks()];
+        self.arrived = vec![Vec::new(); self.ranks()];
         self.protect_mark(session)?;
         let restored = session.restore()?;
         let shards = session.shards()?;

@@ -15,9 +15,10 @@ use mainstay_engine::{
 };
 use pyo3::{exceptions::PyValueError, intern, prelude::*, types::PyByteArray};
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     mem::{forget, take},
+    ops::RangeInclusive,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -25,6 +26,9 @@ use std::{
 
 /// So long ranks are looked out for without sleep.
 const INSTANT: Duration = Duration::from_micros(50);
+/// How much of its time a rank gives MPI to learn of failures, as `mainstay_mpi_look` in C.
+const LOOKS_SHARE: u32 = 500;
+const LOOKS_APART: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_secs(1);
 
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
@@ -38,6 +42,8 @@ pub(crate) struct MpiGroup {
     world: Arc<World>,
     /// Messages under way: mpi4py's request, and the memory that is lent to it.
     started: RefCell<BTreeMap<Message, (Py<PyAny>, Lent)>>,
+    /// When MPI is next given time to learn of failures.
+    looks_at: Cell<Option<Instant>>,
 }
 
 enum Lent {
@@ -70,6 +76,7 @@ impl MpiGroup {
             pause_max: pause_max(py, ranks_here)?,
             world: world.clone(),
             started: RefCell::default(),
+            looks_at: Cell::default(),
         })
     }
 
@@ -223,8 +230,13 @@ impl Group for MpiGroup {
     fn failed(&self) -> Result<Vec<usize>> {
         self.check_survives("tell who has failed")?;
         self.call("asking who has failed", |py, mpi, comm| {
-            // MPI learns of failures only inside its other calls.
-            mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
+            let now = Instant::now();
+            if self.looks_at.get().is_none_or(|at| at <= now) {
+                // It learns of them only inside its other calls.
+                mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
+                let apart = (LOOKS_SHARE * now.elapsed()).clamp(*LOOKS_APART.start(), *LOOKS_APART.end());
+                self.looks_at.set(Some(now + apart));
+            }
             Ok(failed(comm)?.into_iter().collect())
         })
     }

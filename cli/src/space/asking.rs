@@ -2,9 +2,9 @@
 
 use crate::exit::Failure;
 use mainstay_engine::{
-    SpaceSurvey, printable_path,
+    SpaceSurvey, printable, printable_path,
     space::format::{CheckpointAnswer, Emptied},
-    status::{LevelStanding, Saved, Standing},
+    status::{LevelStanding, Loss, Saved, Standing},
     tend::Request,
 };
 use std::{
@@ -22,8 +22,8 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Asking {
     space: PathBuf,
     request: Request,
-    /// Whether the revision is to be complete in its copies, too.
-    with_copies: bool,
+    /// The node whose loss the revision is to outlive: it is to be complete in its copies, too.
+    leaves: Option<String>,
     /// The last one: that to another request may lie over it later.
     answer: RefCell<Option<CheckpointAnswer>>,
 }
@@ -40,16 +40,16 @@ pub enum Progress {
 
 impl Asking {
     pub fn begin(space: &Path) -> Result<Asking, Failure> {
-        Ok(Asking::of(space, Request::send(space)?, false))
+        Ok(Asking::of(space, Request::send(space)?, None))
     }
 
     /// Has all objects, and the copies that are there, leave `node` before.
     pub fn begin_to_leave(space: &Path, node: &str) -> Result<Asking, Failure> {
-        Ok(Asking::of(space, Request::evacuate(space, node)?, true))
+        Ok(Asking::of(space, Request::evacuate(space, node)?, Some(node.to_owned())))
     }
 
-    fn of(space: &Path, request: Request, with_copies: bool) -> Asking {
-        Asking { space: space.to_owned(), request, with_copies, answer: RefCell::default() }
+    fn of(space: &Path, request: Request, leaves: Option<String>) -> Asking {
+        Asking { space: space.to_owned(), request, leaves, answer: RefCell::default() }
     }
 
     /// Waits until the revision that was asked for is complete, and returns its number and what came of the wish to leave a
@@ -74,9 +74,17 @@ impl Asking {
     }
 
     fn too_late(self, progress: Progress, timeout: Duration) -> Failure {
+        let space = printable_path(&self.space);
         let after = humantime::format_duration(timeout);
-        let message = match progress {
-            Progress::Begun(revision) => format!("revision {revision} was begun, and is not complete after {after}"),
+        let message = match (progress, &self.leaves) {
+            (Progress::Begun(revision), None) => {
+                format!("revision {revision} was begun, and is not complete after {after}")
+            }
+            (Progress::Begun(revision), Some(node)) => format!(
+                "revision {revision} was begun, and after {after} it is not complete beside node {}: mainstay status {space} tells \
+                 which loss would be survived",
+                printable(node)
+            ),
             _ if self.is_heard() => format!(
                 "the job has not come to a safe point within {after}: its steps take longer, or it waits for something; \
                  the request is withdrawn"
@@ -105,9 +113,16 @@ impl Asking {
         let standing = Standing::of(&self.space);
         let has_it = |saved: &[Saved]| saved.iter().any(is_it);
         let is_whole = |level: &LevelStanding| {
-            has_it(&level.complete) && (!self.with_copies || level.copies.iter().all(|copy| has_it(copy)))
+            has_it(&level.complete) && (self.leaves.is_none() || level.copies.iter().all(|copy| has_it(copy)))
         };
-        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole));
+        // A level that goes with the node has no copies, or may be the first to be complete.
+        let outlives = |now: &Standing| {
+            let (Some(node), Some(told)) = (&self.leaves, &now.told) else { return true };
+            let is_node = |loss: &Loss| matches!(loss, Loss::Node(index) if told.job.nodes[*index].name == *node);
+            let left = now.losses.iter().find(|(loss, _)| is_node(loss));
+            left.is_none_or(|(_, left)| left.is_some_and(|left| is_it(&left.saved)))
+        };
+        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now));
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
     }
 

@@ -264,7 +264,8 @@ impl Placed {
     /// The parts in the order of the item's bytes, each byte in the one that was handed over last.
     fn resolved(&self) -> Vec<Part> {
         let mut parts = self.parts.clone();
-        parts.sort_unstable_by_key(|part| part.offset);
+        // What is led to ascends, and so does what is staged.
+        parts.sort_by_key(|part| part.offset);
         if parts.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset) {
             return parts;
         }

@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Result},
     mutant,
     space::{
+        BlockSet,
         format::{Frame, Run},
         free::{Blocks, FreeMap, is_among, united},
     },
@@ -30,11 +31,12 @@ pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks],
     if shared.is_empty() {
         return Ok(());
     }
-    let all = united(kept.iter().flat_map(|kept| kept.blocks.iter().copied()).collect());
-    let early = united(early.to_vec());
-    let has = |of: &[Blocks], run: &Run| is_among(of, run.stretch()) && is_among(of, run.row_blocks());
-    let lost = shared.iter().find(|run| !has(&all, run) && !has(&early, run));
-    let lost_frame = frames.iter().find(|frame| !is_among(&all, frame.room()));
+    let all: Vec<Blocks> = kept.iter().flat_map(|kept| kept.blocks.iter().copied()).collect();
+    let ((all, _), early) = (BlockSet::of(&all), united(early.to_vec()));
+    let is_kept = |run: &Run| all.has(run.stretch()) && all.has(run.row_blocks());
+    let is_early = |run: &Run| is_among(&early, run.stretch()) && is_among(&early, run.row_blocks());
+    let lost = shared.iter().find(|run| !is_kept(run) && !is_early(run));
+    let lost_frame = frames.iter().find(|frame| !all.has(frame.room()));
     check(lost.is_none() && lost_frame.is_none(), || {
         format!("blocks {lost:?}, and the frame {lost_frame:?}, were to be shared, and are not kept")
     })

@@ -1,5 +1,6 @@
 //! The map of free blocks, computed from what the slots refer to and never stored.
 
+use super::block_set::{self, BlockSet};
 use serde::{Deserialize, Serialize};
 
 /// A stretch of blocks.
@@ -18,7 +19,9 @@ impl Blocks {
 /// Unites stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
-    // Revisions come one after the other, each with its stretches in order: the sort has little to do.
+    if block_set::pays(&blocks) {
+        return BlockSet::of(&blocks).0.stretches().collect();
+    }
     blocks.sort();
     let mut united: Vec<Blocks> = Vec::with_capacity(blocks.len());
     for next in blocks {
@@ -46,11 +49,8 @@ pub(crate) struct FreeMap {
 impl FreeMap {
     /// The map of the blocks in `from..to` that are not in `used`.
     pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
-        let mut used: Vec<Blocks> = used.into_iter().collect();
-        // Revisions come one after the other, each with its stretches in order: the sort has little to do.
-        used.sort();
         let (mut stretches, mut next) = (Vec::new(), from);
-        for blocks in used {
+        for blocks in united(used.into_iter().collect()) {
             if blocks.first > next {
                 stretches.push(Blocks { first: next, count: blocks.first - next });
             }

@@ -8,6 +8,7 @@
 mod aligned;
 mod anonymous;
 mod arrangement;
+mod block_set;
 mod directory;
 pub mod format;
 mod framed;
@@ -29,6 +30,7 @@ pub(crate) use aligned::Aligned;
 pub(crate) use anonymous::anonymous_portion;
 pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
+pub(crate) use block_set::{BlockSet, Ranks};
 pub use directory::is_of_space;
 pub(crate) use directory::{
     JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, Stray,

@@ -1,6 +1,9 @@
 //! What a revision has in a portion: where the blocks of its items lie, and their hashes. Blocks of zeros lie nowhere.
 
-use crate::space::format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Item, Manifest, Run, hash};
+use crate::space::{
+    format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Item, Manifest, Run, hash},
+    free::Blocks,
+};
 use std::{collections::HashMap, ops::Range, sync::LazyLock};
 
 /// The hash of a block of zeros.
@@ -43,8 +46,8 @@ impl Lies {
 }
 
 impl Base {
-    /// What a revision with this manifest has, whose rows of hashes are `rows`, one behind the other; `None` if they are too few
-    /// or too many.
+    /// What a revision with this manifest has, whose rows of hashes are `rows`, one behind the other, as its runs say; `None` if
+    /// they are too few or too many.
     pub(crate) fn new(manifest: &Manifest, rows: Vec<u8>) -> Option<Base> {
         let (mut end, mut before) = (0, Vec::with_capacity(manifest.runs.len()));
         for run in &manifest.runs {
@@ -60,10 +63,12 @@ impl Base {
     /// of hashes.
     pub(super) fn with(&self, runs: &[Run], rows: &[u8]) -> Base {
         let mut all: Vec<(Run, &[u8])> = Vec::with_capacity(self.runs.len() + runs.len());
-        for (runs, mut rows) in [(&self.runs[..], &self.rows[..]), (runs, rows)] {
+        for (runs, mut rows, are_own) in [(&self.runs[..], &self.rows[..], true), (runs, rows, false)] {
             for run in runs {
-                let (own, rest) = rows.split_at(run.blocks as usize * HASH_BYTES);
-                all.push((*run, own));
+                let (row, rest) = rows.split_at(run.blocks as usize * HASH_BYTES);
+                // Of what no manifest leads to yet nobody has asked for it.
+                let hashes_hash = if are_own { run.hashes_hash } else { hash(row) };
+                all.push((Run { hashes_hash, ..*run }, row));
                 rows = rest;
             }
         }
@@ -112,16 +117,54 @@ impl Base {
         (inside < self.runs[index].blocks).then(|| self.before[index] + inside)
     }
 
-    /// The part of the run with the portion's block `first` that begins there, of at most `count` blocks, without the hash
-    /// of its row.
-    pub(super) fn run_from(&self, first: u64, count: u64) -> Option<Run> {
-        let index = self.runs.partition_point(|run| run.first_block <= first).checked_sub(1)?;
-        let run = self.runs[index];
-        let inside = first - run.first_block;
-        let blocks = count.min(run.blocks.checked_sub(inside).filter(|left| *left > 0)?);
-        let hashes_at = run.hashes_at + inside * HASH_BYTES as u64;
-        Some(Run { first_block: first, blocks, hashes_at, hashes_hash: [0; HASH_BYTES] })
+    /// The parts of its runs that are in these stretches, which ascend, with the hashes of their rows; `None` if it lacks a
+    /// block of them.
+    pub(super) fn runs_of(&self, stretches: impl IntoIterator<Item = Blocks>) -> Option<Vec<Run>> {
+        let mut parts: Vec<Run> = Vec::new();
+        let mut index = 0;
+        for Blocks { mut first, count } in stretches {
+            let end = first + count;
+            while first < end {
+                while self.runs.get(index)?.stretch().end() <= first {
+                    index += 1;
+                }
+                let run = &self.runs[index];
+                let inside = first.checked_sub(run.first_block)?;
+                let blocks = (end - first).min(run.blocks - inside);
+                let next = Run { first_block: first, blocks, hashes_at: run.hashes_at + row_bytes(inside), ..*run };
+                first += blocks;
+                match parts.last_mut() {
+                    // Both blocks and rows go on.
+                    Some(last) if last.stretch().end() == next.first_block && last.row().end == next.hashes_at => {
+                        last.blocks += blocks;
+                    }
+                    _ => parts.push(next),
+                }
+            }
+        }
+        self.hash_rows(&mut parts);
+        Some(parts)
     }
+
+    /// Gives each of these parts of runs, which ascend, the hash of its row: a run that is whole has it already.
+    fn hash_rows(&self, parts: &mut [Run]) {
+        let mut index = 0;
+        for part in parts {
+            while self.runs[index].stretch().end() <= part.first_block {
+                index += 1;
+            }
+            let (run, from) = (&self.runs[index], self.before[index]);
+            if (run.first_block, run.blocks) != (part.first_block, part.blocks) {
+                // Runs that lie side by side have their rows side by side here.
+                let row = row_bytes(from + (part.first_block - run.first_block)) as usize;
+                part.hashes_hash = hash(&self.rows[row..row + row_bytes(part.blocks) as usize]);
+            }
+        }
+    }
+}
+
+fn row_bytes(blocks: u64) -> u64 {
+    blocks * HASH_BYTES as u64
 }
 
 /// The stretches among `lies` that are not zeros.

@@ -4,10 +4,7 @@
 //! What must hold: a block is led to only if its hash is that of the block at its place in the item of its name, or if the
 //! plan of a region says that it is unchanged; each block of the older revision by one block at most.
 
-use super::{
-    Base, Lies,
-    plan::{Numbers, runs},
-};
+use super::{Base, Lies, plan::runs};
 use crate::{
     capture::{Contents, contents::extend},
     space::format::{BLOCK, BLOCK_BYTES, Extent, Item, Run, hash},
@@ -70,8 +67,8 @@ impl Late {
                 _ => stretches.push(Lies { block: 0, at: first, count: end - first }),
             }
         }
-        let shared = runs(&[stretches], &self.base)?;
-        let (numbers, own) = (Numbers::of(&shared), contents.blocks);
+        let (shared, numbers) = runs(&[stretches], &self.base)?;
+        let own = contents.blocks;
         let place = |extent: &Extent| -> Option<u64> {
             match Some(extent).filter(older) {
                 None => Some(extent.at),

@@ -6,7 +6,7 @@
 use super::{
     Base, Lies,
     base::{add, lies_of, stored},
-    plan::{Numbers, once, runs},
+    plan::{once, runs},
 };
 use crate::{
     capture::{Contents, contents::extend},
@@ -101,8 +101,7 @@ impl Led {
                 _ => stretches.push(Lies { block: 0, at, count: 1 }),
             }
         }
-        let shared = runs(&[stretches], old)?;
-        let numbers = Numbers::of(&shared);
+        let (shared, numbers) = runs(&[stretches], old)?;
         for (place, comes) in places.iter_mut().zip(&comes) {
             match (*place, comes) {
                 (_, true) => {}
@@ -190,7 +189,8 @@ mod tests {
             for block in &sorted {
                 let content = old_content[order.iter().position(|other| other == block).unwrap()];
                 rows.extend(hash_of(content));
-                runs.push(Run { first_block: *block, blocks: 1, hashes_at: at, hashes_hash: [0; HASH_BYTES] });
+                let hashes_hash = hash(&hash_of(content));
+                runs.push(Run { first_block: *block, blocks: 1, hashes_at: at, hashes_hash });
                 at += HASH_BYTES as u64;
             }
             let manifest = Manifest { runs, items: vec![old_item], ..Manifest::default() };

@@ -3,15 +3,14 @@
 //!
 //! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
-use super::{
-    Base, Lies,
-    base::{add, stored},
-    fewer::merge,
-    hashes::each_block,
-};
+use super::{Base, Lies, base::add, fewer::merge, hashes::each_block};
 use crate::{
     capture::{Region, Size, region::SMALL_ALIGNMENT},
-    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
+    space::{
+        BlockSet, Ranks,
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for},
+        free::Blocks,
+    },
 };
 use std::ops::Range;
 
@@ -87,14 +86,18 @@ impl Plan {
         let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
         let mut more = more / BLOCK_BYTES;
         clean.iter_mut().for_each(|clean| merge(clean, &mut more));
-        let shared = runs(&clean, base)?;
-        let numbers = Numbers::of(&shared);
+        let (shared, numbers) = runs(&clean, base)?;
         let regions: Vec<Vec<Part>> =
             bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
         let is_worth_it = !regions.iter().flatten().all(Part::is_staged);
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
-        let before = numbers.before;
+        let mut end = 0;
+        let before = shared.iter().map(|run| {
+            end += run.blocks;
+            end - run.blocks
+        });
+        let before = before.collect();
         is_worth_it.then_some(Plan { regions, before, shared, size })
     }
 
@@ -171,11 +174,9 @@ fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
 
 /// The blocks `clean` without those that would lead to a block of the base a second time.
 pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
-    let mut stretches: Vec<(u64, u64)> =
-        clean.iter().flat_map(|clean| stored(clean)).map(|lies| (lies.at, lies.at + lies.count)).collect();
-    stretches.sort();
     // Block by block only where two names have led to the same memory.
-    if stretches.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
+    let (_, are_apart) = BlockSet::of(&stretches(&clean));
+    if are_apart {
         return clean;
     }
     let mut taken = vec![false; base.blocks() as usize];
@@ -199,56 +200,22 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     each.collect()
 }
 
-/// The runs of the base that have these blocks, with the hashes of their rows.
-pub(super) fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
-    let mut stretches: Vec<(u64, u64)> =
-        clean.iter().flat_map(|clean| stored(clean)).map(|lies| (lies.at, lies.count)).collect();
-    // Much of it ascends already.
-    stretches.sort();
-    let mut runs: Vec<Run> = Vec::with_capacity(stretches.len());
-    for (mut first, mut count) in stretches {
-        while count > 0 {
-            let next = base.run_from(first, count)?;
-            (first, count) = (first + next.blocks, count - next.blocks);
-            match runs.last_mut() {
-                // Both blocks and rows go on.
-                Some(last) if last.stretch().end() == next.first_block && last.row().end == next.hashes_at => {
-                    last.blocks += next.blocks;
-                }
-                _ => runs.push(next),
-            }
-        }
-    }
-    for run in &mut runs {
-        run.hashes_hash = hash(base.hashes(run.first_block..run.first_block + run.blocks)?);
-    }
-    Some(runs)
+/// Where those of these blocks lie that are not zeros.
+fn stretches(clean: &[Vec<Lies>]) -> Vec<Blocks> {
+    let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
+    stored.map(|lies| Blocks { first: lies.at, count: lies.count }).collect()
 }
 
-/// The numbers of blocks among all that is shared.
-pub(super) struct Numbers<'a> {
-    runs: &'a [Run],
-    before: Vec<u64>,
-}
-
-impl<'a> Numbers<'a> {
-    pub(super) fn of(runs: &'a [Run]) -> Numbers<'a> {
-        let mut end = 0;
-        let before = runs.iter().map(|run| {
-            end += run.blocks;
-            end - run.blocks
-        });
-        Numbers { before: before.collect(), runs }
-    }
-
-    pub(super) fn of_block(&self, block: u64) -> Option<u64> {
-        let index = self.runs.partition_point(|run| run.first_block <= block).checked_sub(1)?;
-        Some(self.before[index] + (block - self.runs[index].first_block))
-    }
+/// The runs of the base that have these blocks, with the hashes of their rows, and the numbers of these blocks among all that
+/// is shared.
+pub(super) fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<(Vec<Run>, Ranks)> {
+    let (blocks, _) = BlockSet::of(&stretches(clean));
+    let runs = base.runs_of(blocks.stretches())?;
+    Some((runs, Ranks::of(blocks)))
 }
 
 /// The parts of a region of `bytes` bytes of which these blocks are shared, or zero.
-fn parts(bytes: u64, clean: &[Lies], numbers: &Numbers<'_>) -> Option<Vec<Part>> {
+fn parts(bytes: u64, clean: &[Lies], numbers: &Ranks) -> Option<Vec<Part>> {
     let (mut parts, mut from) = (Vec::with_capacity(2 * clean.len() + 1), 0);
     let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, place: PartPlace::Staged });
     for lies in clean {
@@ -281,7 +248,7 @@ fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{ElementType, Extent, Item, ItemKind};
+    use crate::space::format::{ElementType, Extent, Item, ItemKind, hash};
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
         // SAFETY: the memory outlives the region, of which nothing is touched.
@@ -300,10 +267,10 @@ mod tests {
     fn base_at(runs: &[(u64, u64)], mut blocks: impl Iterator<Item = u64>, sizes: &[u64]) -> Base {
         let (mut row, mut rows) = (900 * BLOCK_BYTES, Vec::new());
         let run = |(first_block, blocks): &(u64, u64)| {
-            let hashes_at = row;
+            let (hashes_at, from) = (row, rows.len());
             row += blocks * HASH_BYTES as u64;
             (*first_block..first_block + blocks).for_each(|block| rows.extend(u128::from(block).to_le_bytes()));
-            Run { first_block: *first_block, blocks: *blocks, hashes_at, hashes_hash: [0; HASH_BYTES] }
+            Run { first_block: *first_block, blocks: *blocks, hashes_at, hashes_hash: hash(&rows[from..]) }
         };
         let runs: Vec<Run> = runs.iter().map(run).collect();
         let item = |(index, bytes): (usize, &u64)| {
@@ -357,8 +324,8 @@ mod tests {
             for run in &plan.shared {
                 let row = base.hashes(run.first_block..run.stretch().end()).unwrap();
                 assert_eq!(run.hashes_hash, hash(row));
-                let begins = base.run_from(run.first_block, 1).unwrap();
-                assert_eq!(run.hashes_at, begins.hashes_at);
+                let begins = base.runs_of([Blocks { first: run.first_block, count: 1 }]).unwrap();
+                assert_eq!(run.hashes_at, begins[0].hashes_at);
             }
             let mut zeros = 0;
             for (index, clean) in clean.iter().enumerate() {

@@ -1,0 +1,167 @@
+//! Blocks of a portion as bits: lists of many stretches ascend here without being sorted.
+
+use super::free::Blocks;
+use std::ops::Range;
+
+const BITS: u64 = u64::BITS as u64;
+
+/// A set of blocks whose numbers lie in one range.
+#[derive(Debug)]
+pub(crate) struct BlockSet {
+    /// The number of the block that the lowest bit stands for.
+    from: u64,
+    words: Vec<u64>,
+}
+
+impl BlockSet {
+    /// The empty set for blocks in `range`.
+    pub(crate) fn within(range: Range<u64>) -> BlockSet {
+        let from = range.start / BITS * BITS;
+        let words = range.end.saturating_sub(from).div_ceil(BITS);
+        BlockSet { from, words: vec![0; words as usize] }
+    }
+
+    /// The set of these blocks, and whether no two stretches share any.
+    pub(crate) fn of(stretches: &[Blocks]) -> (BlockSet, bool) {
+        let (first, end) = range_of(stretches);
+        let (mut set, mut are_apart) = (BlockSet::within(first..end), true);
+        stretches.iter().for_each(|blocks| are_apart &= set.add(*blocks));
+        (set, are_apart)
+    }
+
+    /// Adds blocks, which lie in the range; whether none of them was there.
+    pub(crate) fn add(&mut self, blocks: Blocks) -> bool {
+        let (mut at, end, mut are_new) = (blocks.first - self.from, blocks.end() - self.from, true);
+        while at < end {
+            let (index, mask, count) = part(at, end);
+            are_new &= self.words[index] & mask == 0;
+            self.words[index] |= mask;
+            at += count;
+        }
+        are_new
+    }
+
+    /// Whether it has all of these blocks, wherever they lie.
+    pub(crate) fn has(&self, blocks: Blocks) -> bool {
+        let ends = blocks.first.checked_add(blocks.count);
+        let inside = blocks.first.checked_sub(self.from).zip(ends).map(|(at, end)| (at, end - self.from));
+        let Some((mut at, end)) = inside.filter(|(_, end)| *end <= self.words.len() as u64 * BITS) else {
+            return false;
+        };
+        while at < end {
+            let (index, mask, count) = part(at, end);
+            if self.words[index] & mask != mask {
+                return false;
+            }
+            at += count;
+        }
+        true
+    }
+
+    /// Its blocks in stretches that ascend and do not touch.
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = Blocks> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let first = self.next(from, 0)?;
+            from = self.next(first, u64::MAX).unwrap_or(self.words.len() as u64 * BITS);
+            Some(Blocks { first: self.from + first, count: from - first })
+        })
+    }
+
+    /// The next bit from number `from` on that is set, or is not where `flipped` has all bits set.
+    fn next(&self, from: u64, flipped: u64) -> Option<u64> {
+        let mut index = from / BITS;
+        let mut word = (self.words.get(index as usize)? ^ flipped) & (u64::MAX << (from % BITS));
+        while word == 0 {
+            index += 1;
+            word = self.words.get(index as usize)? ^ flipped;
+        }
+        Some(index * BITS + u64::from(word.trailing_zeros()))
+    }
+}
+
+/// The word that the bit `at` is in, those of its bits that stand for it and what follows before `end`, and their number.
+fn part(at: u64, end: u64) -> (usize, u64, u64) {
+    let count = (BITS - at % BITS).min(end - at);
+    ((at / BITS) as usize, (u64::MAX >> (BITS - count)) << (at % BITS), count)
+}
+
+/// The first block of all, and the one behind the last.
+fn range_of(stretches: &[Blocks]) -> (u64, u64) {
+    let first = stretches.iter().map(|blocks| blocks.first).min().unwrap_or(0);
+    (first, stretches.iter().map(|blocks| blocks.end()).max().unwrap_or(0))
+}
+
+/// Whether bits have stretches ascend sooner than a sort does: where few lie far apart there are more words than that.
+pub(super) fn pays(stretches: &[Blocks]) -> bool {
+    const WORDS_A_STRETCH: u64 = 16;
+    let (first, end) = range_of(stretches);
+    (end - first) / BITS < WORDS_A_STRETCH * stretches.len() as u64
+}
+
+/// The numbers of the blocks of a set, counted from its lowest.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    set: BlockSet,
+    /// How many blocks the words before each have.
+    before: Vec<u64>,
+}
+
+impl Ranks {
+    pub(crate) fn of(set: BlockSet) -> Ranks {
+        let mut end = 0;
+        let before = set.words.iter().map(|word| {
+            end += u64::from(word.count_ones());
+            end - u64::from(word.count_ones())
+        });
+        Ranks { before: before.collect(), set }
+    }
+
+    /// `None` if the set lacks the block.
+    pub(crate) fn of_block(&self, block: u64) -> Option<u64> {
+        let at = block.checked_sub(self.set.from)?;
+        let (index, bit) = ((at / BITS) as usize, 1 << (at % BITS));
+        let word = self.set.words.get(index).filter(|word| **word & bit != 0)?;
+        Some(self.before[index] + u64::from((word & (bit - 1)).count_ones()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_set_has_its_blocks_ascending_and_numbered() {
+        for seed in 0..500 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (from, span) = (random.u64(0..1000), random.u64(1..700));
+            let some = |_| {
+                let first = from + random.u64(0..span);
+                Blocks { first, count: random.u64(0..=(from + span - first).min(150)) }
+            };
+            let count = seed % 8;
+            let stretches: Vec<Blocks> = (0..count).map(some).collect();
+            let all: Vec<u64> = stretches.iter().flat_map(|blocks| blocks.first..blocks.end()).collect();
+            let each: BTreeSet<u64> = all.iter().copied().collect();
+            let (set, are_apart) = BlockSet::of(&stretches);
+            assert_eq!(are_apart, all.len() == each.len(), "seed {seed}");
+            let found: Vec<Blocks> = set.stretches().collect();
+            assert!(found.iter().flat_map(|blocks| blocks.first..blocks.end()).eq(each.iter().copied()), "seed {seed}");
+            for _ in 0..20 {
+                let first = random.u64(0..from + span + 100);
+                let asked = Blocks { first, count: random.u64(1..150) };
+                let has = (asked.first..asked.end()).all(|block| each.contains(&block));
+                assert_eq!(set.has(asked), has, "seed {seed}: {asked:?}");
+            }
+            assert!(!set.has(Blocks { first: from, count: u64::MAX }));
+            assert!(found.windows(2).all(|pair| pair[0].end() < pair[1].first), "seed {seed}: {found:?}");
+            let ranks = Ranks::of(set);
+            for (number, block) in (0..).zip(&each) {
+                assert_eq!(ranks.of_block(*block), Some(number), "seed {seed}");
+            }
+            let lacks = (0..from + span + 200).filter(|block| !each.contains(block));
+            assert!(lacks.map(|block| ranks.of_block(block)).all(|number| number.is_none()), "seed {seed}");
+        }
+    }
+}
