@@ -215,10 +215,10 @@ def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
 class Leaving:
     """A job of leanmd without an end, whose objects are to leave nodes."""
 
-    def __init__(self, lossy, ranks, **how):
+    def __init__(self, lossy, ranks, before=(), **how):
         self.space, nodes = lossy.folder / "space", lossy.nodes / "endless"
         nodes.mkdir()
-        command = [lossy.node, leanmd(), *SMALL, "--steps", 10**9, "--tell", 1, "--space", self.space]
+        command = [lossy.node, *before, leanmd(), *SMALL, "--steps", 10**9, "--tell", 1, "--space", self.space]
         how = {"NODES": nodes, "MAINSTAY_AGREE_SECONDS": "0.02", **how}
         self.job = lossy.start(ranks, command, lossy.folder, **how)
 
@@ -318,11 +318,19 @@ def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
 
 
 def test_a_node_is_not_said_to_be_left_whose_loss_would_take_the_revision_along(lossy):
-    """It was said as soon as any level had the revision, also one on the disks of the nodes, without copies."""
-    with Leaving(lossy, 3, MAINSTAY_MEMORY="off", MAINSTAY_DISK=lossy.folder / "disk", **SHRINK) as job:
-        node = job.nodes()[1]
+    """It was said as soon as the disks of the nodes had the revision, which go with them."""
+    held = lossy.folder / "held"
+    shim = {"LD_PRELOAD": build_c(["inject.c"], "inject.so", "-shared", "-fPIC"), "INJECT": "write:hold"}
+    shim |= {"INJECT_WHEN": held, "INJECT_SPACE": lossy.folder / "space"}
+    before = ["env", *(f"{name}={value}" for name, value in shim.items())]
+    with Leaving(lossy, 3, before=before, MAINSTAY_MEMORY="off", MAINSTAY_DISK=lossy.folder / "disk", **SHRINK) as job:
+        _, first, node = job.nodes()
+        assert job.moved(first) > 0
+        held.touch()
         said = mainstay("evacuate", job.space, node, "--timeout", "5s")
         assert said.returncode == 1 and f"is not complete beside node {node}" in said.stderr, said
+        held.unlink()
+        assert job.moved(node) == 0
 
 
 def test_the_only_node_is_not_left(lossy):
