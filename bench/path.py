@@ -23,6 +23,7 @@ QUICK_PART = 8
 RATIO_MAX = 1.15
 MEMORY_BYTES_MAX = 16 * MIB  # a rank, beside the pool
 LIMIT_S = 900  # of one job
+OFTEN_S = 0.2  # between checkpoints that are due before the last one is durable
 PYTHON_RATIO_MAX = 1.03  # of what C takes
 ITEMS = 10_000
 ITEM_BYTES = 64
@@ -146,6 +147,27 @@ def first_rows(o, program):
     return made
 
 
+def often_rows(o, program):
+    """Ten checkpoints that are due faster than they become durable: put off until the last is, and waiting for it."""
+    ranks, mib = SHAPES[-1]
+    case, size = f"{ranks} x {mib // o.part} MiB, {OFTEN_S:g} s apart", mib * MIB // o.part
+    if o.only not in case:
+        return []
+    told = {}
+    for way in ("now", "later"):
+        due = {"EVERY_SECONDS": OFTEN_S, "AGREE_SECONDS": OFTEN_S / 10, "WHEN_BUSY": way}
+        before = ["env", *(f"MAINSTAY_{name}={value}" for name, value in due.items())]
+        with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
+            words = [f"bytes={size}", f"rounds={max(2, o.rounds // 3)}", scratch]
+            told[way] = mpi.Measured(mpi.run(ranks, [*before, program, "often", *words], scratch, LIMIT_S))
+    made = []
+    for metric in ("longest", "inside"):
+        now, later = (told[way].of("often", metric) for way in ("now", "later"))
+        made += [rows.floor(case, f"{metric}_now", now, "s"), rows.row(case, metric, later, "s", f"{metric}_now", now)]
+    print(rows.table(made), flush=True)
+    return made
+
+
 def restart_rows(case, restarted, data_bytes, target):
     floors = ("raw_read_1", "raw_read_2")
     reference = faster(restarted, *floors)
@@ -228,6 +250,7 @@ def main():
                 print(rows.table(of_case), flush=True)
                 made += of_case
         made += first_rows(o, program)
+        made += often_rows(o, program)
         beside = Path(folder) / "beside.so"
         mpi.build(HERE / "path" / "python", beside, "-shared", "-fPIC")
         for name, *case in python_cases(o):

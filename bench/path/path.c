@@ -2,7 +2,7 @@
  * `path`, measured in turns in one run. Prints a line of JSON for each measurement, a value for each
  * rank; path.py makes rows of them.
  *
- *     path save|restart|first KEY=NUMBER... DIRECTORY */
+ *     path save|restart|first|often KEY=NUMBER... DIRECTORY */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -274,6 +274,43 @@ static void save(program *p)
     must(mainstay_close(p->session), "close");
 }
 
+/* Checkpoints that are due faster than they become durable, as the environment says: the longest call of due and checkpoint, and all of
+ * them together. */
+static void often(program *p)
+{
+    enum { CHECKPOINTS = 10 };
+    static const char *const names[] = {"longest", "inside"};
+    const double step_s = 0.01;
+    uint64_t step = 0;
+    open_session(p);
+    for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
+        rewrite(p, p->stamp + 1);
+        checkpoint(p, warm_up);
+    }
+    for (int round = 0; round < (int)p->set.rounds; round++) {
+        double values[2] = {0, 0};
+        settle(p->set.directory, NULL);
+        start_together();
+        for (int taken = 0; taken < CHECKPOINTS;) {
+            int due = 0;
+            double begun = now();
+            while (now() - begun < step_s)
+                ;
+            begun = now();
+            must(mainstay_due(p->session, ++step, &due), "due");
+            if (due)
+                must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+            taken += due;
+            double took = now() - begun;
+            values[0] = took > values[0] ? took : values[0];
+            values[1] += took;
+        }
+        must(mainstay_wait(p->session), "wait");
+        print("often", round, 2, names, values);
+    }
+    must(mainstay_close(p->session), "close");
+}
+
 static void restarts(program *p)
 {
     side *const sides[] = {restart, read_1, read_2};
@@ -314,7 +351,7 @@ int main(int argc, char **argv)
     program p = {.set = {.chunk_bytes = 4 << 20, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
     if (argc < 3)
-        stop("usage: path save|restart|first KEY=NUMBER... DIRECTORY");
+        stop("usage: path save|restart|first|often KEY=NUMBER... DIRECTORY");
     parse(&p.set, argv + 2, argc - 3);
     p.set.directory = argv[argc - 1];
     snprintf(p.space, sizeof p.space, "%s/space", p.set.directory);
@@ -328,6 +365,8 @@ int main(int argc, char **argv)
         restarts(&p);
     else if (strcmp(argv[1], "first") == 0)
         first(&p);
+    else if (strcmp(argv[1], "often") == 0)
+        often(&p);
     else
         stop("no mode: %s", argv[1]);
 
