@@ -7,12 +7,13 @@ use crate::{
     ground::Instant,
     mutant::{self, Mutant},
     space::{
-        Aligned, Portion,
+        Aligned, BlockSet, Portion,
         format::{
             BLOCK_BYTES, Catalogue, Codec, Entry, FRAME_BLOCKS, Frame, HASH_BYTES, Hash, Lineage, Manifest,
             PhaseRecord, Run, blocks_for, list_bytes,
         },
         free::{Blocks, FreeMap, united},
+        pays,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -290,6 +291,8 @@ pub(super) struct FreeMaps {
     from: u64,
     to: u64,
     known: Vec<(Vec<Arc<Kept>>, FreeMap)>,
+    /// The blocks of revisions that lie in many stretches.
+    sets: Vec<(Arc<Kept>, BlockSet)>,
 }
 
 /// So many lists come up in turn.
@@ -298,7 +301,7 @@ const FREE_MAPS_MAX: usize = 4;
 impl FreeMaps {
     /// Of a portion with the blocks `from..to`.
     pub(super) fn new((from, to): (u64, u64)) -> FreeMaps {
-        FreeMaps { from, to, known: Vec::new() }
+        FreeMaps { from, to, known: Vec::new(), sets: Vec::new() }
     }
 
     fn beside<'a>(&mut self, kept: impl Iterator<Item = &'a Arc<Kept>>) -> FreeMap {
@@ -315,14 +318,34 @@ impl FreeMaps {
         if let Some(index) = self.known.iter().position(is_it) {
             self.known[index..].rotate_left(1);
         } else {
-            let used = list.iter().flat_map(|kept| kept.blocks.iter().copied());
-            let free = FreeMap::new(self.from, self.to, used);
+            let free = self.free_beside(&list);
             if self.known.len() == FREE_MAPS_MAX {
                 self.known.remove(0);
             }
             self.known.push((list, free));
         }
         self.known.last().expect("just put there").1.clone()
+    }
+
+    fn free_beside(&mut self, list: &[Arc<Kept>]) -> FreeMap {
+        let (from, to) = (self.from, self.to);
+        if !pays(list.iter().map(|kept| kept.blocks.len()).sum(), from..to) {
+            return FreeMap::new(from, to, list.iter().flat_map(|kept| kept.blocks.iter().copied()));
+        }
+        let mut used = BlockSet::within(from..to);
+        for kept in list {
+            if let Some((_, set)) = self.sets.iter().find(|(known, _)| Arc::ptr_eq(known, kept)) {
+                used.add_all(set);
+                continue;
+            }
+            let mut set = BlockSet::within(from..to);
+            for blocks in &kept.blocks {
+                set.add(*blocks);
+            }
+            used.add_all(&set);
+            self.sets.push((kept.clone(), set));
+        }
+        FreeMap::between(from, to, used.stretches())
     }
 }
 

@@ -23,15 +23,15 @@ impl BlockSet {
 
     /// The set of these blocks, and whether no two stretches share any.
     pub(crate) fn of(stretches: &[Blocks]) -> (BlockSet, bool) {
-        let (first, end) = range_of(stretches);
-        let (mut set, mut are_apart) = (BlockSet::within(first..end), true);
+        let (mut set, mut are_apart) = (BlockSet::within(range_of(stretches)), true);
         stretches.iter().for_each(|blocks| are_apart &= set.add(*blocks));
         (set, are_apart)
     }
 
-    /// Adds blocks, which lie in the range; whether none of them was there.
+    /// Adds those of these blocks that lie in the range; whether none of them was there.
     pub(crate) fn add(&mut self, blocks: Blocks) -> bool {
-        let (mut at, end, mut are_new) = (blocks.first - self.from, blocks.end() - self.from, true);
+        let end = blocks.end().saturating_sub(self.from).min(self.words.len() as u64 * BITS);
+        let (mut at, mut are_new) = (blocks.first.saturating_sub(self.from), true);
         while at < end {
             let (index, mask, count) = part(at, end);
             are_new &= self.words[index] & mask == 0;
@@ -39,6 +39,12 @@ impl BlockSet {
             at += count;
         }
         are_new
+    }
+
+    /// Adds those of `other`, which is of the same range.
+    pub(crate) fn add_all(&mut self, other: &BlockSet) {
+        debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
+        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
     }
 
     /// Whether it has all of these blocks, wherever they lie.
@@ -86,17 +92,17 @@ fn part(at: u64, end: u64) -> (usize, u64, u64) {
     ((at / BITS) as usize, (u64::MAX >> (BITS - count)) << (at % BITS), count)
 }
 
-/// The first block of all, and the one behind the last.
-fn range_of(stretches: &[Blocks]) -> (u64, u64) {
+/// From the first block of all on, up to the one behind the last.
+pub(super) fn range_of(stretches: &[Blocks]) -> Range<u64> {
     let first = stretches.iter().map(|blocks| blocks.first).min().unwrap_or(0);
-    (first, stretches.iter().map(|blocks| blocks.end()).max().unwrap_or(0))
+    first..stretches.iter().map(|blocks| blocks.end()).max().unwrap_or(0)
 }
 
-/// Whether bits have stretches ascend sooner than a sort does: where few lie far apart there are more words than that.
-pub(super) fn pays(stretches: &[Blocks]) -> bool {
+/// Whether bits have so many stretches within a range ascend sooner than a sort does: where few lie far apart there are more words
+/// than that.
+pub(crate) fn pays(stretches: usize, range: Range<u64>) -> bool {
     const WORDS_A_STRETCH: u64 = 16;
-    let (first, end) = range_of(stretches);
-    (end - first) / BITS < WORDS_A_STRETCH * stretches.len() as u64
+    range.end.saturating_sub(range.start) / BITS < WORDS_A_STRETCH * stretches as u64
 }
 
 /// The numbers of the blocks of a set, counted from its lowest.
@@ -156,6 +162,20 @@ mod tests {
             }
             assert!(!set.has(Blocks { first: from, count: u64::MAX }));
             assert!(found.windows(2).all(|pair| pair[0].end() < pair[1].first), "seed {seed}: {found:?}");
+            let (mut all_but_one, mut last) =
+                (BlockSet::within(from..from + span), BlockSet::within(from..from + span));
+            for (number, blocks) in stretches.iter().enumerate() {
+                if number == 0 {
+                    last.add(*blocks)
+                } else {
+                    all_but_one.add(*blocks)
+                };
+            }
+            all_but_one.add_all(&last);
+            assert!(all_but_one.stretches().eq(found.iter().copied()), "seed {seed}");
+            let beyond = Blocks { first: 0, count: from + span + 1000 };
+            all_but_one.add(beyond);
+            assert!(all_but_one.has(Blocks { first: from, count: span }));
             let ranks = Ranks::of(set);
             for (number, block) in (0..).zip(&each) {
                 assert_eq!(ranks.of_block(*block), Some(number), "seed {seed}");

@@ -19,7 +19,7 @@ impl Blocks {
 /// Unites stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
-    if block_set::pays(&blocks) {
+    if block_set::pays(blocks.len(), block_set::range_of(&blocks)) {
         return BlockSet::of(&blocks).0.stretches().collect();
     }
     blocks.sort();
@@ -49,8 +49,13 @@ pub(crate) struct FreeMap {
 impl FreeMap {
     /// The map of the blocks in `from..to` that are not in `used`.
     pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
+        FreeMap::between(from, to, united(used.into_iter().collect()))
+    }
+
+    /// The same, where what is used ascends.
+    pub(crate) fn between(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
         let (mut stretches, mut next) = (Vec::new(), from);
-        for blocks in united(used.into_iter().collect()) {
+        for blocks in used {
             if blocks.first > next {
                 stretches.push(Blocks { first: next, count: blocks.first - next });
             }

@@ -30,7 +30,7 @@ pub(crate) use aligned::Aligned;
 pub(crate) use anonymous::anonymous_portion;
 pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
-pub(crate) use block_set::{BlockSet, Ranks};
+pub(crate) use block_set::{BlockSet, Ranks, pays};
 pub use directory::is_of_space;
 pub(crate) use directory::{
     JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, Stray,
