@@ -34,6 +34,14 @@ def revisions(place):
     return sorted(one["revision"] for one in found if not one["levels"] or one["levels"][-1]["level"] == "pfs")
 
 
+def test_a_program_goes_back_to_any_revision_and_it_stays(scratch):
+    """Also to one that the nearest level has only by chance: it keeps fewer."""
+    program = build_c(["went_back.c"], "went_back")
+    (scratch / "disk").mkdir()
+    status, told = run(RANKS, [program, scratch / "space", scratch / "disk"], scratch)
+    assert status == 0, told
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypatch, lost):
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")

@@ -181,14 +181,15 @@ impl Ledger {
         self.sync()
     }
 
-    /// Takes the portion over for `lineage`, by a root that keeps what the newest root kept, and what is held.
-    pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
+    /// Takes the portion over for `lineage`, by a root that keeps what the newest root kept, what is held, and those of
+    /// `complete` to which the slot that it overwrites alone leads: a job that went back may go on from one of them.
+    pub(crate) fn begin(&mut self, lineage: Lineage, complete: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         // The root that was read may be the last write of a job that was killed before its sync. It must be durable
         // before the slot beside it, the only one that is sure, is overwritten.
         self.sync()?;
         self.lineage = lineage;
-        let staying = self.staying();
+        let staying = self.staying_with(complete);
         if staying.len() == self.kept().len() {
             return self.newest_root().and_then(|root| self.write_root(root, false));
         }
@@ -199,7 +200,7 @@ impl Ledger {
     /// Like `begin`, from outside a job.
     pub(crate) fn begin_tended(&mut self, lineage: Lineage) -> Result<()> {
         self.is_tended = true;
-        self.begin(lineage)
+        self.begin(lineage, &[])
     }
 
     /// Whether this job has put a lineage of its own into the portion.

@@ -50,8 +50,14 @@ impl Ledger {
 
     /// The shards that the newest root keeps, and the held ones that stand only in the other root.
     pub(super) fn staying(&self) -> Vec<Arc<Kept>> {
+        self.staying_with(&[])
+    }
+
+    /// The same, and those of `keys` that stand only in the other root.
+    pub(super) fn staying_with(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
-        let stays = |kept: &Arc<Kept>| in_newest(kept.key()) || self.held.contains(&kept.key());
+        let stays =
+            |kept: &Arc<Kept>| in_newest(kept.key()) || self.held.contains(&kept.key()) || keys.contains(&kept.key());
         self.found().into_iter().filter(stays).collect()
     }
 

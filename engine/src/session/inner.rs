@@ -137,7 +137,8 @@ impl Inner {
         }
         let begun = self.levels.iter_mut().try_for_each(|level| {
             level.holds.forget_acknowledgement();
-            level.current_ledgers().try_for_each(|ledger| lock(ledger).begin(lineage))
+            let complete: Vec<_> = level.complete.iter().map(|complete| complete.key).collect();
+            level.current_ledgers().try_for_each(|ledger| lock(ledger).begin(lineage, &complete))
         });
         agree(self.epoch.group.with(entry), noted.and(begun))
     }

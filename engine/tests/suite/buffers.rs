@@ -93,6 +93,38 @@ fn any_revision_that_is_there_can_be_restored() {
     });
 }
 
+/// The slot that the root of the next lineage overwrites may be the only one that leads to the revision.
+#[test]
+fn a_revision_that_the_program_went_back_to_stays() {
+    let folder = TempDir::new().unwrap();
+    // With this much room the older slot leads to one revision more than are kept.
+    let config = Config { keep: 1, shard_bytes: 256 << 10, ..small() };
+    in_sessions(folder.path(), 2, &config, |_, session| {
+        let mut state = vec![0; 30_000];
+        // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
+        #[allow(unsafe_code)]
+        let region = unsafe { Region::new("state", state.as_mut_ptr(), state.len() as u64) };
+        session.protect(region.unwrap()).unwrap();
+        session.restore().unwrap();
+        for step in 1..=6 {
+            state.fill(step);
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(session.restore_revision(4).unwrap().unwrap().revision, 4);
+            let survey = SpaceSurvey::open(folder.path()).unwrap();
+            let there: Vec<u64> = survey.revisions.iter().map(|revision| revision.key.number).collect();
+            assert_eq!(there, [6, 5, 4]);
+        }
+        state.fill(7);
+        assert_eq!(session.checkpoint().unwrap(), 7);
+        session.wait().unwrap();
+        assert_eq!(session.restore_revision(4).unwrap().unwrap().revision, 4);
+        assert!(state.iter().all(|byte| *byte == 4));
+    });
+}
+
 #[test]
 fn reading_changes_nothing_of_what_is_saved() {
     let folder = TempDir::new().unwrap();

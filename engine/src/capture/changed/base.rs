@@ -118,10 +118,9 @@ impl Base {
     }
 
     /// The parts of its runs that are in these stretches, which ascend, with the hashes of their rows; `None` if it lacks a
-    /// block of them.
+    /// block of them. Each is of one run, also where another goes on behind it: it may have been saved early, and that not.
     pub(super) fn runs_of(&self, stretches: impl IntoIterator<Item = Blocks>) -> Option<Vec<Run>> {
-        let mut parts: Vec<Run> = Vec::new();
-        let mut index = 0;
+        let (mut parts, mut index) = (Vec::new(), 0);
         for Blocks { mut first, count } in stretches {
             let end = first + count;
             while first < end {
@@ -131,35 +130,23 @@ impl Base {
                 let run = &self.runs[index];
                 let inside = first.checked_sub(run.first_block)?;
                 let blocks = (end - first).min(run.blocks - inside);
-                let next = Run { first_block: first, blocks, hashes_at: run.hashes_at + row_bytes(inside), ..*run };
+                parts.push(self.part(index, inside, blocks));
                 first += blocks;
-                match parts.last_mut() {
-                    // Both blocks and rows go on.
-                    Some(last) if last.stretch().end() == next.first_block && last.row().end == next.hashes_at => {
-                        last.blocks += blocks;
-                    }
-                    _ => parts.push(next),
-                }
             }
         }
-        self.hash_rows(&mut parts);
         Some(parts)
     }
 
-    /// Gives each of these parts of runs, which ascend, the hash of its row: a run that is whole has it already.
-    fn hash_rows(&self, parts: &mut [Run]) {
-        let mut index = 0;
-        for part in parts {
-            while self.runs[index].stretch().end() <= part.first_block {
-                index += 1;
-            }
-            let (run, from) = (&self.runs[index], self.before[index]);
-            if (run.first_block, run.blocks) != (part.first_block, part.blocks) {
-                // Runs that lie side by side have their rows side by side here.
-                let row = row_bytes(from + (part.first_block - run.first_block)) as usize;
-                part.hashes_hash = hash(&self.rows[row..row + row_bytes(part.blocks) as usize]);
-            }
+    /// Run number `index` from block number `inside` of it on, with the hash of its row: of a whole run that is known.
+    fn part(&self, index: usize, inside: u64, blocks: u64) -> Run {
+        let run = self.runs[index];
+        if blocks == run.blocks {
+            return run;
         }
+        let row = row_bytes(self.before[index] + inside) as usize;
+        let hashes_hash = hash(&self.rows[row..row + row_bytes(blocks) as usize]);
+        let (first_block, hashes_at) = (run.first_block + inside, run.hashes_at + row_bytes(inside));
+        Run { first_block, blocks, hashes_at, hashes_hash }
     }
 }
 

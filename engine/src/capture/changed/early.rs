@@ -97,3 +97,30 @@ fn add(all: &mut Vec<Lies>, next: Lies) {
         _ => all.push(next),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::format::{HASH_BYTES, Manifest, hash};
+
+    /// Blocks and hashes that were saved early may lie right behind those of the older revision: a root that leads to both as
+    /// one was refused, as neither has all of it.
+    #[test]
+    fn what_was_saved_early_is_told_from_what_it_lies_behind() {
+        let blocks_a_row = BLOCK_BYTES / HASH_BYTES as u64;
+        let rows = |blocks: u64| (0..blocks).flat_map(|block| hash(&block.to_le_bytes())).collect::<Vec<u8>>();
+        let run = |first_block, blocks, row: u64| {
+            let hashes_hash = hash(&rows(blocks));
+            Run { first_block, blocks, hashes_at: row * BLOCK_BYTES, hashes_hash }
+        };
+        let manifest = Manifest { runs: vec![run(10, blocks_a_row, 900)], ..Manifest::default() };
+        let base = Base::new(&manifest, rows(blocks_a_row)).unwrap();
+        let behind = 10 + blocks_a_row;
+        let early = EarlyBlocks::new(vec![run(behind, 3, 901)], rows(3), HashMap::new());
+        let shared = early.beside(&base).runs_of([Blocks { first: 10, count: blocks_a_row + 3 }]).unwrap();
+        assert_eq!(shared, [run(10, blocks_a_row, 900), run(behind, 3, 901)]);
+        assert_eq!(early.blocks_of(&shared), [Blocks { first: behind, count: 3 }, Blocks { first: 901, count: 1 }]);
+        let led = early.led_to_beside(&base, &shared).unwrap();
+        assert_eq!((led.blocks(), led.hashes(behind..behind + 3)), (blocks_a_row + 3, Some(&rows(3)[..])));
+    }
+}

@@ -132,7 +132,7 @@ impl Looked {
             ledger.set_staying(holds.keys(), joint.clone());
             let in_newest = ledger.portion().layout_id() == newest.layout_id;
             if in_newest && usable {
-                begun = begun.and(ledger.begin(lineage));
+                begun = begun.and(ledger.begin(lineage, &[]));
             }
             if goes_on && in_newest && written.contains(&(ledger.portion().rank() as usize)) {
                 begun = begun.and_then(|()| ledger.portion().stay_open());
