@@ -122,7 +122,16 @@ impl Asking {
             let mut left = now.losses.iter().filter(|(loss, _)| is_left(loss));
             left.all(|(_, left)| left.as_ref().is_some_and(|left| is_it(&left.saved)))
         };
-        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now));
+        // What is whole in files alone, and of which the job does not know yet, is not what it would go back to.
+        let is_known = |now: &Standing| match (&self.leaves, &now.told) {
+            (Some(_), Some(told)) => told
+                .told
+                .levels
+                .iter()
+                .any(|level| has_it(&level.complete) && level.copies.iter().all(|copy| has_it(&copy.complete))),
+            _ => true,
+        };
+        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now) && is_known(&now));
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
     }
 
