@@ -508,3 +508,10 @@ def test_what_an_object_does_wrong_is_told_by_its_name_and_rank(mpi, scratch, fa
     lines = re.findall(r"^INVALID_ARGUMENT: (.*)$", output, re.M)
     assert len(lines) == 3 and len(set(lines)) == 1, output
     assert re.match(FAULTS[fault], lines[0]), output
+
+
+def test_what_is_longer_than_mpi_counts_goes_in_pieces(mpi, scratch):
+    """2 GiB to one rank, as where a node of large objects was left, used to be taken for a failure of ranks, again after each recovery."""
+    program = build_cxx("pieces.cpp", "pieces", mpi=mpi)
+    status, output = run(3, [program, scratch / "space"], scratch, mpi=mpi)
+    assert status == 0 and f"4 moved, {1000 * sum(range(1, 13))} are right" in output, output

@@ -1,10 +1,10 @@
-"""Jobs in C++ and Fortran that go on when a rank fails."""
+"""Jobs in C++, Fortran and other languages that go on when a rank fails."""
 
 import re
 
 import pytest
 from mpi import OPENMPI
-from programs import FORTRAN_SOURCES, build_cxx, build_fortran
+from programs import FORTRAN_SOURCES, PYTHON, build_c, build_cxx, build_fortran
 from recovering import Recovering, begun_anew
 from staged import pool_directory
 
@@ -68,3 +68,25 @@ def test_calls_of_their_own(scratch, language):
             field = [(3 * value + step) % PRIME for value in field]
         assert output.count(f"rank {rank}: {sum(field)}") == 1, output
     assert re.search(r"^back at step [24]$", output, re.M), output
+
+
+HEARS = {
+    "c": lambda: [build_c(["heard.c"], "heard", mpi=OPENMPI)],
+    "python": lambda: [OPENMPI.command("python"), PYTHON / "heard.py"],
+}
+HEARING = 6
+
+
+@pytest.mark.parametrize("language", HEARS)
+def test_ranks_that_only_check_hear_of_a_failure_soon(scratch, language):
+    """Open MPI hears of it in one of eight of its calls, which used to be as many checks."""
+    with pool_directory() as nodes:
+        words = [*HEARS[language](), scratch / "space", scratch / "died"]
+        job = Recovering(scratch, nodes).start(HEARING, words, scratch, way="shrink")
+        with job:
+            for _ in job.lines():
+                pass
+            assert job.wait() == 0, job.output
+        heard = re.findall(r"^rank (\d) has heard of it at check (\d+)$", "\n".join(job.output), re.M)
+        # The first may come before MPI's own word of it.
+        assert len(heard) == HEARING - 1 and all(int(asked) <= 3 for _, asked in heard), job.output

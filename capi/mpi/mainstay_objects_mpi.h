@@ -16,6 +16,11 @@ extern "C" {
 /* Every MPI has so large a tag. */
 #define MAINSTAY_OBJECTS_TAG 32767
 
+/* MPI counts in int: what is longer goes in pieces, which arrive in their order. */
+#ifndef MAINSTAY_OBJECTS_PIECE_MAX
+#define MAINSTAY_OBJECTS_PIECE_MAX ((size_t)1 << 30)
+#endif
+
 typedef struct mainstay_objects_mpi {
   mainstay_session *session;
   MPI_Request *coming;
@@ -67,18 +72,22 @@ MAINSTAY_SHIM int mainstay_objects_mpi_swap(void *context, const uint64_t *to, u
 MAINSTAY_SHIM int mainstay_objects_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
   mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
   MPI_Comm comm = mainstay_objects_mpi_comm(mine);
-  int code;
+  size_t at, piece;
+  int code = MPI_SUCCESS;
   if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
-  if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  if (mine->count == mine->room) {
-    const size_t room = mine->room ? 2 * mine->room : 16;
-    MPI_Request *more = (MPI_Request *)realloc(mine->coming, room * sizeof *more);
-    if (!more) return MPI_ERR_NO_MEM;
-    mine->coming = more, mine->room = room;
+  for (at = 0; at < bytes && code == MPI_SUCCESS; at += piece) {
+    piece = bytes - at < MAINSTAY_OBJECTS_PIECE_MAX ? bytes - at : MAINSTAY_OBJECTS_PIECE_MAX;
+    if (mine->count == mine->room) {
+      const size_t room = mine->room ? 2 * mine->room : 16;
+      MPI_Request *more = (MPI_Request *)realloc(mine->coming, room * sizeof *more);
+      if (!more) return MPI_ERR_NO_MEM;
+      mine->coming = more, mine->room = room;
+    }
+    code = MPI_Irecv((char *)data + at, (int)piece, MPI_BYTE, (int)from, MAINSTAY_OBJECTS_TAG, comm,
+                     &mine->coming[mine->count]);
+    if (code == MPI_SUCCESS) mine->count++;
+    else mine->count = 0; /* what is under way is given up, with its memory */
   }
-  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, MAINSTAY_OBJECTS_TAG, comm, &mine->coming[mine->count]);
-  if (code == MPI_SUCCESS) mine->count++;
-  else mine->count = 0; /* what is under way is given up, with its memory */
   return mainstay_mpi_class(code);
 }
 
@@ -86,10 +95,13 @@ MAINSTAY_SHIM int mainstay_objects_mpi_receive(void *context, uint32_t from, voi
 MAINSTAY_SHIM int mainstay_objects_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
   mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
   MPI_Comm comm = mainstay_objects_mpi_comm(mine);
-  int code;
+  size_t at, piece;
+  int code = MPI_SUCCESS;
   if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
-  if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Send(data, (int)bytes, MPI_BYTE, (int)to, MAINSTAY_OBJECTS_TAG, comm);
+  for (at = 0; at < bytes && code == MPI_SUCCESS; at += piece) {
+    piece = bytes - at < MAINSTAY_OBJECTS_PIECE_MAX ? bytes - at : MAINSTAY_OBJECTS_PIECE_MAX;
+    code = MPI_Send((const char *)data + at, (int)piece, MPI_BYTE, (int)to, MAINSTAY_OBJECTS_TAG, comm);
+  }
   if (code != MPI_SUCCESS) mine->count = 0;
   return mainstay_mpi_class(code);
 }

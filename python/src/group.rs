@@ -26,9 +26,11 @@ use std::{
 
 /// So long ranks are looked out for without sleep.
 const INSTANT: Duration = Duration::from_micros(50);
-/// How much of its time a rank gives MPI to learn of failures, as `mainstay_mpi_look` in C.
+/// How a rank gives MPI time to learn of failures, as `mainstay_mpi_look` in C.
+const LOOK_CALLS: u32 = 8;
 const LOOKS_SHARE: u32 = 500;
-const LOOKS_APART: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_secs(1);
+const SLICE: Duration = Duration::from_micros(500);
+const LOOKS_APART: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(125);
 
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
@@ -231,9 +233,16 @@ impl Group for MpiGroup {
         self.check_survives("tell who has failed")?;
         self.call("asking who has failed", |py, mpi, comm| {
             let now = Instant::now();
-            if self.looks_at.get().is_none_or(|at| at <= now) {
+            let late = self.looks_at.get().map_or(Some(Duration::MAX), |at| now.checked_duration_since(at));
+            if let Some(late) = late {
                 // It learns of them only inside its other calls.
-                mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
+                let comm_self = mpi.getattr(intern!(py, "COMM_SELF"))?;
+                for call in 0..LOOK_CALLS {
+                    if now.elapsed() >= SLICE && call * *LOOKS_APART.end() > late {
+                        break;
+                    }
+                    comm_self.call_method0(intern!(py, "Iprobe"))?;
+                }
                 let apart = (LOOKS_SHARE * now.elapsed()).clamp(*LOOKS_APART.start(), *LOOKS_APART.end());
                 self.looks_at.set(Some(now + apart));
             }

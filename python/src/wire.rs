@@ -20,6 +20,8 @@ use std::{
 
 /// As MAINSTAY_OBJECTS_TAG in C: every MPI has so large a tag.
 const TAG: i32 = 32767;
+/// As MAINSTAY_OBJECTS_PIECE_MAX in C: MPI counts in int, so that what is longer goes in pieces, which arrive in their order.
+const PIECE_MAX: usize = 1 << 30;
 
 pub(crate) struct MpiWire {
     /// The module `mpi4py.MPI`.
@@ -125,13 +127,17 @@ impl Wire for MpiWire {
             let (memory, byte) = (mpi.getattr(intern!(py, "memory"))?, mpi.getattr(intern!(py, "BYTE"))?);
             let at = |address: usize, bytes: usize| memory.call_method1(intern!(py, "fromaddress"), (address, bytes));
             for Arriving { from, bytes } in arriving.iter_mut() {
-                let room = at(bytes.as_mut_ptr().expose_provenance(), bytes.len())?;
-                coming.push(comm.call_method1(intern!(py, "Irecv"), ([&room, &byte], *from, TAG))?.unbind());
+                for piece in bytes.chunks_mut(PIECE_MAX) {
+                    let room = at(piece.as_mut_ptr().expose_provenance(), piece.len())?;
+                    coming.push(comm.call_method1(intern!(py, "Irecv"), ([&room, &byte], *from, TAG))?.unbind());
+                }
             }
             // By Send, into receives that were started: Isend of Open MPI 5.0 can crash in a wait when a rank fails.
             for (to, bytes) in leaving {
-                let data = at(bytes.as_ptr().expose_provenance(), bytes.len())?;
-                comm.call_method1(intern!(py, "Send"), ([&data, &byte], *to, TAG))?;
+                for piece in bytes.chunks(PIECE_MAX) {
+                    let data = at(piece.as_ptr().expose_provenance(), piece.len())?;
+                    comm.call_method1(intern!(py, "Send"), ([&data, &byte], *to, TAG))?;
+                }
             }
             meanwhile();
             coming.iter().try_for_each(|request| wait_asleep(request.bind(py), None, pause))

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use mainstay_engine::{
     SpaceSurvey, printable, printable_path,
     space::format::{CheckpointAnswer, Emptied},
-    status::{LevelStanding, Loss, Saved, Standing},
+    status::{LevelStanding, Loss, Node, Saved, Standing},
     tend::Request,
 };
 use std::{
@@ -118,11 +118,20 @@ impl Asking {
         // A level that goes with the node has no copies, or may be the first to be complete.
         let outlives = |now: &Standing| {
             let (Some(node), Some(told)) = (&self.leaves, &now.told) else { return true };
-            let is_node = |loss: &Loss| matches!(loss, Loss::Node(index) if told.job.nodes[*index].name == *node);
-            let left = now.losses.iter().find(|(loss, _)| is_node(loss));
-            left.is_none_or(|(_, left)| left.is_some_and(|left| is_it(&left.saved)))
+            let is_left = |loss: &Loss| matches!(loss, Loss::Node(index) if is_called(&told.job.nodes[*index], node));
+            let mut left = now.losses.iter().filter(|(loss, _)| is_left(loss));
+            left.all(|(_, left)| left.as_ref().is_some_and(|left| is_it(&left.saved)))
         };
-        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now));
+        // What is whole in files alone, and of which the job does not know yet, is not what it would go back to.
+        let is_known = |now: &Standing| match (&self.leaves, &now.told) {
+            (Some(_), Some(told)) => told
+                .told
+                .levels
+                .iter()
+                .any(|level| has_it(&level.complete) && level.copies.iter().all(|copy| has_it(&copy.complete))),
+            _ => true,
+        };
+        let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now) && is_known(&now));
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
     }
 
@@ -138,6 +147,13 @@ impl Asking {
     }
 }
 
+/// Whether the job leaves this node when it is asked to leave `asked`: as objects go by it.
+fn is_called(node: &Node, asked: &str) -> bool {
+    // Of nodes of one name, all but the first have their lowest rank behind it.
+    let shared = node.name.rsplit_once('/').map(|(name, _)| name);
+    [Some(node.name.as_str()), Some(node.host.as_str()), shared].contains(&Some(asked))
+}
+
 /// Whether no job has `space` open, nor has for some time.
 pub fn is_over(space: &Path) -> Result<bool, Failure> {
     let start = Instant::now();
@@ -148,4 +164,20 @@ pub fn is_over(space: &Path) -> Result<bool, Failure> {
         thread::sleep(POLL);
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_left_by_its_name_by_its_host_and_by_the_name_that_others_have_too() {
+        let node = |name: &str| Node { name: name.to_owned(), host: "h1".to_owned(), ranks: vec![(2, 4)] };
+        for asked in ["rack", "rack/2", "h1"] {
+            assert!(is_called(&node("rack/2"), asked), "{asked}");
+        }
+        for asked in ["rack/0", "2", "h"] {
+            assert!(!is_called(&node("rack/2"), asked), "{asked}");
+        }
+    }
 }
