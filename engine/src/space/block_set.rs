@@ -1,6 +1,6 @@
 //! Blocks of a portion as bits: lists of many stretches ascend here without being sorted.
 
-use super::free::Blocks;
+use super::blocks::Blocks;
 use std::ops::Range;
 
 const BITS: u64 = u64::BITS as u64;

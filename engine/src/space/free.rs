@@ -1,20 +1,8 @@
 //! The map of free blocks, computed from what the slots refer to and never stored.
 
+pub(crate) use super::blocks::Blocks;
+
 use super::block_set::{self, BlockSet};
-use serde::{Deserialize, Serialize};
-
-/// A stretch of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Blocks {
-    pub(crate) first: u64,
-    pub(crate) count: u64,
-}
-
-impl Blocks {
-    pub(crate) fn end(self) -> u64 {
-        self.first + self.count
-    }
-}
 
 /// Unites stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {

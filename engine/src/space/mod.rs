@@ -9,6 +9,7 @@ mod aligned;
 mod anonymous;
 mod arrangement;
 mod block_set;
+mod blocks;
 mod directory;
 pub mod format;
 mod framed;
