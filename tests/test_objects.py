@@ -515,3 +515,10 @@ def test_what_is_longer_than_mpi_counts_goes_in_pieces(mpi, scratch):
     program = build_cxx("pieces.cpp", "pieces", mpi=mpi)
     status, output = run(3, [program, scratch / "space"], scratch, mpi=mpi)
     assert status == 0 and f"4 moved, {1000 * sum(range(1, 13))} are right" in output, output
+
+
+def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
+    """MPI hands over what is long only while its receiver calls it: the sender used to wait for all work there."""
+    program = build_cxx("busy.cpp", "busy", "-DMAINSTAY_OBJECTS_PIECE_MAX=(1u<<20)", mpi=mpi)
+    status, output = run(2, [program, scratch / "space", scratch / "note"], scratch, mpi=mpi)
+    assert status == 0 and "in time, come" in output, output

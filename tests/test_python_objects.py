@@ -15,6 +15,7 @@ import pytest
 from jobs import run
 from mainstay import objects
 from mpi import OPENMPI, ROOT
+from programs import PYTHON
 from recovering import begun_anew
 from staged import pool_directory
 from test_objects import AT_ONCE, BOTH, SHRINK, Lossy
@@ -108,6 +109,13 @@ def test_ranks_are_lost_at_random(lossy, how, seed):
 def test_many_ranks_are_lost_at_random(lossy, how):
     for seed in range(CAMPAIGN_SEEDS):
         is_lost_at_random(lossy, f"rod campaign {how} {seed}", how)
+
+
+def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
+    """MPI hands over what is long only while its receiver calls it."""
+    command = [mpi.command("python"), PYTHON / "busy.py", scratch / "space", scratch / "note"]
+    status, output = run(2, command, scratch, mpi=mpi)
+    assert status == 0 and "in time, come" in output, output
 
 
 # What is saved of an object, in a session of this process alone.

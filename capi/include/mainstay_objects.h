@@ -42,8 +42,9 @@ typedef struct {
   int (*receive)(void *context, uint32_t from, void *data, size_t bytes);
   // Sends `bytes` bytes to a rank, which receives them; may wait for that. To itself it sends nothing.
   int (*send)(void *context, uint32_t to, const void *data, size_t bytes);
-  // Waits for all that is being received.
-  int (*finish)(void *context);
+  // Waits for all that is being received, for `limit_s` seconds at most if that is not negative; `done` becomes 1 once all
+  // is there.
+  int (*finish)(void *context, double limit_s, int *done);
   // Called once, when the objects are closed, also where opening them failed; may be NULL.
   void (*release)(void *context);
 } mainstay_wire;

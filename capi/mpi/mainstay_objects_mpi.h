@@ -24,7 +24,7 @@ extern "C" {
 typedef struct mainstay_objects_mpi {
   mainstay_session *session;
   MPI_Request *coming;
-  size_t count, room;
+  size_t count, room, come; /* the first `come` of them are here */
 } mainstay_objects_mpi;
 
 /* The session's own wire sleeps likewise while it waits. */
@@ -106,14 +106,18 @@ MAINSTAY_SHIM int mainstay_objects_mpi_send(void *context, uint32_t to, const vo
   return mainstay_mpi_class(code);
 }
 
-MAINSTAY_SHIM int mainstay_objects_mpi_finish(void *context) {
+MAINSTAY_SHIM int mainstay_objects_mpi_finish(void *context, double limit_s, int *done) {
   mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
   const double pause_s_max = mainstay_objects_mpi_pause(mine);
-  size_t each;
   int code = MPI_SUCCESS;
-  for (each = 0; each < mine->count && code == MPI_SUCCESS; each++)
-    code = mainstay_mpi_await(&mine->coming[each], MPI_STATUS_IGNORE, pause_s_max);
-  mine->count = 0;
+  *done = 0;
+  for (; mine->come < mine->count; mine->come++) {
+    code = mainstay_mpi_await_for(&mine->coming[mine->come], MPI_STATUS_IGNORE, pause_s_max, limit_s);
+    if (code == MAINSTAY_MPI_NOT_YET) return 0;
+    if (code != MPI_SUCCESS) break;
+  }
+  mine->come = mine->count = 0;
+  *done = code == MPI_SUCCESS;
   return mainstay_mpi_class(code);
 }
 

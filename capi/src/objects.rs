@@ -7,7 +7,9 @@ use crate::{
     session::{Session, session_of},
 };
 use mainstay_engine::{Error, ErrorKind, Result};
-use mainstay_objects::{Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of};
+use mainstay_objects::{
+    Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of, worth_waiting_for,
+};
 use std::{
     any::Any,
     cell::{RefCell, RefMut},
@@ -41,8 +43,9 @@ pub struct WireTable {
         Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
     /// Sends `bytes` bytes to a rank, which receives them; may wait for that. To itself it sends nothing.
     pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
-    /// Waits for all that is being received.
-    pub finish: Option<unsafe extern "C" fn(context: *mut c_void) -> c_int>,
+    /// Waits for all that is being received, for `limit_s` seconds at most if that is not negative; `done` becomes 1 once all
+    /// is there.
+    pub finish: Option<unsafe extern "C" fn(context: *mut c_void, limit_s: f64, done: *mut c_int) -> c_int>,
     /// Called once, when the objects are closed, also where opening them failed; may be NULL.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
@@ -201,12 +204,13 @@ impl Wire for CWire {
         &self,
         leaving: &[(usize, &[u8])],
         arriving: &mut Vec<Arriving>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let table = &self.0;
         let (Some(receive), Some(send), Some(finish)) = (table.receive, table.send, table.finish) else {
             return Err(null("receive, send or finish"));
         };
+        let worth_waiting = worth_waiting_for(arriving);
         let mut all = || {
             for Arriving { from, bytes } in arriving.iter_mut() {
                 // SAFETY: pointer and length are those of the buffer, which stays until all is finished, or for ever.
@@ -218,9 +222,18 @@ impl Wire for CWire {
                 let code = unsafe { send(table.context, *to as u32, bytes.as_ptr().cast(), bytes.len()) };
                 reached(code, &format!("objects: sending to rank {to}"))?;
             }
-            meanwhile();
-            // SAFETY: only the context is handed over.
-            reached(unsafe { finish(table.context) }, "objects: receiving from other ranks")
+            let has_come = |limit_s| {
+                let mut done = 0;
+                // SAFETY: the flag is ours to be filled.
+                let code = unsafe { finish(table.context, limit_s, &mut done) };
+                reached(code, "objects: receiving from other ranks").map(|()| done != 0)
+            };
+            let mut limit_s = worth_waiting.as_secs_f64();
+            while !has_come(limit_s)? {
+                limit_s = if meanwhile() { 0.0 } else { -1.0 };
+            }
+            while meanwhile() {}
+            Ok(())
         };
         let done = all();
         if done.is_err() {

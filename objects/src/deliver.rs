@@ -120,7 +120,12 @@ impl Objects {
         let queue = std::mem::take(&mut self.queue);
         let Objects { wire, here, kinds, post, .. } = self;
         let mut work = Work { rank, here, kinds, post };
-        let mut meanwhile = || failed = queue.iter().try_for_each(|message| work.deliver(message.carried()));
+        let mut rest = queue.iter();
+        let mut meanwhile = || {
+            let Some(message) = rest.next().filter(|_| failed.is_ok()) else { return false };
+            failed = work.deliver(message.carried());
+            true
+        };
         wire.exchange(&sent, &mut arriving, &mut meanwhile)?;
         post.keep(queue);
         leaving.iter_mut().for_each(emptied);

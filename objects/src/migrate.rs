@@ -170,7 +170,7 @@ impl Objects {
         for (from, bytes) in coming.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
             arriving.push(Arriving { from, bytes: vec![0; usize::try_from(bytes).map_err(|_| garbled())?] });
         }
-        self.wire.exchange(&sent, &mut arriving, &mut || ())?;
+        self.wire.exchange(&sent, &mut arriving, &mut || false)?;
         for (key, from, to) in moves {
             if *from == rank {
                 self.here.remove(key);

@@ -95,16 +95,16 @@ pub(crate) fn garbled() -> Error {
 
 fn send(wire: &dyn Wire, to: usize, bytes: &[u8]) -> Result<()> {
     let length = (bytes.len() as u64).to_le_bytes();
-    wire.exchange(&[(to, &length)], &mut Vec::new(), &mut || ())?;
-    wire.exchange(&[(to, bytes)], &mut Vec::new(), &mut || ())
+    wire.exchange(&[(to, &length)], &mut Vec::new(), &mut || false)?;
+    wire.exchange(&[(to, bytes)], &mut Vec::new(), &mut || false)
 }
 
 fn receive(wire: &dyn Wire, from: usize) -> Result<Vec<u8>> {
     let mut length = vec![Arriving { from, bytes: vec![0; 8] }];
-    wire.exchange(&[], &mut length, &mut || ())?;
+    wire.exchange(&[], &mut length, &mut || false)?;
     let length = length.first().and_then(|one| one.bytes.as_slice().try_into().ok()).map(u64::from_le_bytes);
     let room = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length < 1 << 40);
     let mut arriving = vec![Arriving { from, bytes: vec![0; room.ok_or_else(garbled)?] }];
-    wire.exchange(&[], &mut arriving, &mut || ())?;
+    wire.exchange(&[], &mut arriving, &mut || false)?;
     arriving.pop().map(|one| one.bytes).ok_or_else(garbled)
 }

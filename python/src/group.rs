@@ -294,15 +294,28 @@ pub(crate) fn wait_asleep(
     status: Option<&Bound<'_, PyAny>>,
     pause_max: Duration,
 ) -> PyResult<()> {
+    wait_asleep_for(request, status, pause_max, None).map(|_| ())
+}
+
+/// The same for `limit` at most; whether the request is done.
+pub(crate) fn wait_asleep_for(
+    request: &Bound<'_, PyAny>,
+    status: Option<&Bound<'_, PyAny>>,
+    pause_max: Duration,
+    limit: Option<Duration>,
+) -> PyResult<bool> {
     let (py, since) = (request.py(), Instant::now());
     let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
     // What failed may be under way still, and has memory that must stay.
     while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
         let waited = since.elapsed();
+        if limit.is_some_and(|limit| waited >= limit) {
+            return Ok(false);
+        }
         let pause = if waited > INSTANT { (waited / 16).min(pause_max) } else { Duration::ZERO };
         py.detach(|| thread::sleep(pause));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// How many workers share processors with the worker of this rank, itself among them.

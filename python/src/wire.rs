@@ -4,12 +4,12 @@
 //! What must hold: memory that MPI may still fill is not freed.
 
 use crate::{
-    group::{pause_of, wait_asleep},
+    group::{pause_of, wait_asleep, wait_asleep_for},
     mpi::is_over,
     world::World,
 };
 use mainstay_engine::{Error, Result};
-use mainstay_objects::{Arriving, Wire};
+use mainstay_objects::{Arriving, Wire, worth_waiting_for};
 use pyo3::{exceptions::PyValueError, intern, prelude::*, types::PyByteArray};
 use std::{
     cell::RefCell,
@@ -119,8 +119,9 @@ impl Wire for MpiWire {
         &self,
         leaving: &[(usize, &[u8])],
         arriving: &mut Vec<Arriving>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
+        let worth_waiting = worth_waiting_for(arriving);
         let mut coming: Vec<Py<PyAny>> = Vec::with_capacity(arriving.len());
         let done = self.call("messages", |mpi, comm, pause| {
             let py = mpi.py();
@@ -139,8 +140,18 @@ impl Wire for MpiWire {
                     comm.call_method1(intern!(py, "Send"), ([&data, &byte], *to, TAG))?;
                 }
             }
-            meanwhile();
-            coming.iter().try_for_each(|request| wait_asleep(request.bind(py), None, pause))
+            let mut under_way = coming.iter();
+            let mut next = under_way.next();
+            let mut limit = Some(worth_waiting);
+            while let Some(request) = next {
+                if wait_asleep_for(request.bind(py), None, pause, limit)? {
+                    next = under_way.next();
+                } else {
+                    limit = meanwhile().then_some(Duration::ZERO);
+                }
+            }
+            while meanwhile() {}
+            Ok(())
         });
         if done.is_err() {
             // What is under way may be filled still: that memory is not freed.
@@ -167,8 +178,8 @@ impl Wire for Alone {
         Ok(())
     }
 
-    fn exchange(&self, _: &[(usize, &[u8])], _: &mut Vec<Arriving>, meanwhile: &mut dyn FnMut()) -> Result<()> {
-        meanwhile();
+    fn exchange(&self, _: &[(usize, &[u8])], _: &mut Vec<Arriving>, meanwhile: &mut dyn FnMut() -> bool) -> Result<()> {
+        while meanwhile() {}
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ impl Wire for LateWire {
         &self,
         leaving: &[(usize, &[u8])],
         arriving: &mut Vec<Arriving>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let Delay { breaks_after, kept, is_offered, arrived } = &*self.1;
         let from_first = |arriving: &Vec<Arriving>| arriving.iter().position(|one| one.from == 0);

@@ -49,7 +49,7 @@ impl Wire for ThreadWire {
         &self,
         leaving: &[(usize, &[u8])],
         arriving: &mut Vec<Arriving>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let mut under_way: Vec<(Message, Option<usize>)> = Vec::new();
         for (at, one) in arriving.iter_mut().enumerate() {
@@ -59,7 +59,7 @@ impl Wire for ThreadWire {
         for (to, bytes) in leaving {
             under_way.push((self.0.borrow().start_send(*to, Box::new(bytes.to_vec()))?, None));
         }
-        meanwhile();
+        while meanwhile() {}
         while let Some((message, at)) = under_way.pop() {
             let tested = self.0.borrow().test(message)?;
             match tested {
