@@ -93,6 +93,8 @@ class Bench:
     def run(self, program, processes, chosen, bandwidth=None):
         """A job with the settings `chosen`; `bandwidth` in bytes a second, or not throttled."""
         with tempfile.TemporaryDirectory(prefix="speculation-", dir=self.o.out) as scratch:
+            # Each checkpoint at its step, whether the one before is durable or not.
+            chosen = {**chosen, "WHEN_BUSY": "now"}
             variables = [f"MAINSTAY_{name}={value}" for name, value in chosen.items()]
             if bandwidth:
                 throttle = {"CLOCK": f"{scratch}/clock", "BELOW": f"{scratch}/space", "BYTES": bandwidth}

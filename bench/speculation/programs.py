@@ -11,7 +11,7 @@ CHECKPOINTS = {"memwrite": 8, "adi": 10}
 LEARN = 2  # intervals between checkpoints
 EARLY = re.compile(r"(\d+) of (\d+) blocks(?: early)?, (\d+) in vain")
 IN_ALL = re.compile(r"^checkpoint \d+: (\S+) s in all$", re.M)
-DURABLE = re.compile(r"^checkpoint \d+ of step \d+: t1 (\S+) s, .* t3-t1 (\S+) ms$", re.M)
+DURABLE = re.compile(r"^checkpoint \d+ of step \d+: t1 (\S+) s, t2-t1 (\S+) ms, t3-t1 (\S+) ms$", re.M)
 
 
 @dataclasses.dataclass
@@ -24,6 +24,7 @@ class Ran:
     early: int = 0
     vain: int = 0
     interval: float = 0.0  # seconds from one checkpoint to the next, where the program has no pace of its own
+    between: float = 0.0  # seconds of its own in those that count as learnt: without t1 to t2
 
 
 def blocks(output):
@@ -82,10 +83,12 @@ class Adi:
         return 8 * 5 * self.side**3 / (self.share * recorded.interval)
 
     def ran(self, output):
-        begun, took = zip(*((float(t1), 1e-3 * float(durable)) for t1, durable in DURABLE.findall(output)))
+        begun, held, took = zip(*((float(t1), 1e-3 * float(t2), 1e-3 * float(t3)) for t1, t2, t3 in DURABLE.findall(output)))
         assert len(took) == CHECKPOINTS[self.name], output
+        between = begun[-1] - begun[LEARN] - sum(held[LEARN:-1])
         # What the program did not wait for is in an interval, too.
-        return Ran(sum(took[1:]), sum(took[1 + LEARN :]), **blocks(output), interval=(begun[-1] - begun[0]) / (len(begun) - 1))
+        interval = (begun[-1] - begun[0]) / (len(begun) - 1)
+        return Ran(sum(took[1:]), sum(took[1 + LEARN :]), **blocks(output), interval=interval, between=between)
 
 
 PROGRAMS = (Memwrite, Adi)

@@ -9,6 +9,7 @@ WAYS = (FULL, INCREMENTAL, *PREDICTORS, *(f"{name}{APART}" for name in PREDICTOR
 POINTS = 10  # by how much live and predicted gain may differ
 REPLAY = "replay of "  # how cases begin that are no jobs
 OF_ORACLE, VAIN = 0.9, 0.2  # what `auto` is to reach: of the oracle's gain; extra writes for each page at most
+TRACKING = 1.05  # of the time between checkpoints of a program that saves nothing early
 LEAST = 0.1  # %: less is taken for it, as ratios need something
 
 
@@ -25,6 +26,8 @@ def case_rows(case, ran, predicted):
         if way != INCREMENTAL:
             target = 1.0 if way in PREDICTORS else None
             made.append(rows.row(case, way, took[way], "s", INCREMENTAL, took[INCREMENTAL], target))
+    if any(one.between for one in ran[INCREMENTAL]):
+        made += between(case, ran)
     made.append(rows.floor(case, "points_allowed", [POINTS], "points"))
     for name in PREDICTORS:
         left = [100 * (1 - part) for part in predicted[name]]
@@ -43,6 +46,15 @@ def case_rows(case, ran, predicted):
         made.append(rows.row(case, f"{way}_points", points, "points", "points_allowed", [POINTS],
                              target=None if way.endswith(APART) else 1.0))  # fmt: skip
     return made
+
+
+def between(case, ran):
+    """The program's own time between checkpoints: what ticks, and the writes that they have seen, make it longer."""
+    took = {way: [one.between for one in jobs] for way, jobs in ran.items() if way != FULL}
+    least = took.pop(INCREMENTAL)
+    yield rows.floor(case, f"{INCREMENTAL}_between", least, "s")
+    for way, seconds in took.items():
+        yield rows.row(case, f"{way}_between", seconds, "s", f"{INCREMENTAL}_between", least, TRACKING)
 
 
 def replay_rows(case, learnt, unlearnt):

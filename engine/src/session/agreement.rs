@@ -29,6 +29,8 @@ pub(super) struct Agreement {
     pub(super) anything: Flag,
     /// What `Pool::chunk_facts` says.
     pub(super) chunk: [u64; 2],
+    /// How long a batch has taken of what was saved early; 0: nothing was.
+    pub(super) early_batch_us: u64,
     pub(super) had_begun: Flag,
     pub(super) had_not_begun: Flag,
     pub(super) meeting: Facts,

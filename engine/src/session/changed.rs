@@ -134,6 +134,16 @@ impl Changing {
         lock(&self.way).found_by()
     }
 
+    /// What the ranks compare by a maximum at t1, so that all have turns of one length (`begin_turns`).
+    pub(super) fn early_batch_us(&self) -> u64 {
+        self.early.as_ref().map_or(0, Early::batch_us)
+    }
+
+    /// All ranks meet now.
+    pub(super) fn begin_turns(&self, early_batch_us: u64) {
+        self.early.iter().for_each(|early| early.begin_turns(early_batch_us));
+    }
+
     /// At t1, or where roots may be written: nothing is saved early from here on until the next revision is staged.
     pub(super) fn stop_early(&mut self) {
         self.stopped = self.early.as_ref().and_then(Early::stop);

@@ -95,11 +95,13 @@ impl Inner {
             not_ready: ready.is_err().into(),
             anything: (!size.is_empty()).into(),
             chunk: self.means.chunk_facts(),
+            early_batch_us: self.means.changing.as_ref().map_or(0, Changing::early_batch_us),
             ..Agreement::default()
         };
         let (entry, told) = self.enter(arrival, mine)?;
         let all = told.all;
         let communication = asked.elapsed();
+        self.means.changing.iter().for_each(|changing| changing.begin_turns(all.early_batch_us));
         self.program.reading = Reading::Over;
         self.program.shards = Default::default();
         self.levels.iter_mut().for_each(Level::forget_fetched);

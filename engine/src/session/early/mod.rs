@@ -218,6 +218,16 @@ impl Early {
         lock(&self.shared.live).blocks.give_up();
     }
 
+    /// How long a batch has taken since the ranks met last; 0: none was written.
+    pub(super) fn batch_us(&self) -> u64 {
+        lock(&self.shared.live).turns.batch_us()
+    }
+
+    /// All ranks meet now, on the slowest of which a batch takes `batch_us`.
+    pub(super) fn begin_turns(&self, batch_us: u64) {
+        lock(&self.shared.live).turns.begin(batch_us);
+    }
+
     /// A checkpoint looks at what has changed: this was `told` last. Returns what was saved and not written since; `None` if
     /// that is nothing.
     pub(super) fn end_interval(&self, told: &[WrittenOf], part: Option<EarlyPart>) -> Option<capture::EarlyBlocks> {
@@ -247,7 +257,6 @@ impl Early {
             live.off(self.shared.rank, EarlyOff::Recording, why);
         }
         live.blocks.begin();
-        live.turns.begin();
         live.room = after.map_or(Room::None, Room::After);
         live.is_full = false;
         (live.has_begun, live.is_stopped) = (true, false);
@@ -510,6 +519,7 @@ impl Live {
                 batch.iter().zip(lie).for_each(|(block, lies)| self.blocks.copied(*block, lies));
                 self.told.saved += batch.len() as u64;
                 self.guess.saved(batch.len(), took);
+                self.turns.took(took);
                 self.room = Room::Found(part);
             }
             Err(error) => self.say(rank, &error),
