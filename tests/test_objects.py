@@ -438,7 +438,7 @@ def loses(lossy, command, *crashes, ranks=RANKS, **how):
     with lossy.start(ranks, [lossy.node, *command, *crashes], scratch, NODES=nodes, **how) as job:
         for _ in job.lines():
             pass
-        assert job.wait() == 0, (crashes, job.output)
+        assert job.wait() == 0, "\n".join([*crashes, *job.output])
     return "\n".join(job.output)
 
 
