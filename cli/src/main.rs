@@ -41,13 +41,20 @@ fn refused(mut error: clap::Error) -> ExitCode {
     exit::Exit::Usage.into()
 }
 
-/// A number where none belongs was meant as that of a revision, of which every command is told alike.
+/// A number where none belongs was meant as that of a revision, of which every command but `diff` is told alike.
 fn hint_revision(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
-    if error.kind() == ErrorKind::UnknownArgument && word.parse::<u64>().is_ok() {
-        let hint = format!("revisions are told by their number: --revision {word}");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
     }
+    let hint = if word == "newest" || word.parse::<u64>().is_ok() {
+        format!("revisions are told by their number: --revision {word}")
+    } else if word == "--revision" && env::args().nth(1).as_deref() == Some("diff") {
+        "the two revisions come after the space: mainstay diff SPACE 11 newest".to_owned()
+    } else {
+        return;
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
 }
 
 fn ended_early(failure: exit::Failure) -> ExitCode {
