@@ -140,8 +140,9 @@ pub struct Prune {
 /// Goes back to a revision for good: newer ones go, on all levels
 ///
 /// The revision and older ones stay, and the next start goes on from it. Refused where a newer revision is held, while a job has
-/// the space open, and where a level or a part of one is not in sight: then nothing is changed. Cut off between two levels, it has
-/// left newer revisions on the others: the same command again finishes.
+/// the space open, and where files of the space or the directory of a level cannot be looked at: then nothing is changed. Newer
+/// revisions in the memory or on the disks of other nodes are left out by what is noted in the space. Cut off between two levels,
+/// it has left newer revisions on the others: the same command again finishes.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
