@@ -354,8 +354,6 @@ def test_notes_and_what_they_may_be(scratch):
         assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
-        with pytest.raises(TypeError):
-            session.checkpoint(5)
 
 
 def refusals(session, reader):
@@ -410,6 +408,12 @@ def refusals(session, reader):
     yield lambda: session.protect_output(5)
     yield lambda: session.restore(revision="newest")
     yield lambda: session.recover()
+    yield lambda: session.checkpoint(5)
+    yield lambda: session.begin(1, "step")
+    yield lambda: session.put(5, b"x")
+    yield lambda: session.get(5, state)
+    yield lambda: session.get_bytes(5)
+    yield lambda: session.wait(5)
     yield lambda: session.note(5, "x")
     yield lambda: session.note("x", [])
     yield lambda: session.checkpoint({"x": []})

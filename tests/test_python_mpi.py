@@ -119,6 +119,22 @@ def test_what_one_rank_does_wrong_all_ranks_are_told(job):
     assert all(words[:4] == ["True True"] * 4 and "path: 5 is no path" in words[4] for words in said.values()), said
 
 
+def test_what_one_rank_gives_of_another_type_all_ranks_are_told(job):
+    """It was a TypeError on that rank, before the call: the others waited in it for ever."""
+    said = job("""
+        odd = 5 if rank == 2 else None
+        with opened() as session:
+            for call in (lambda: session.checkpoint(odd), lambda: session.begin(100, odd), lambda: session.put(odd or "x", b"x"),
+                         lambda: session.get_bytes(odd or "x"), lambda: session.wait(odd or "pfs")):
+                try:
+                    call()
+                except mainstay.InvalidArgument as error:
+                    say(str(error).startswith("on rank 2: ") == (rank != 2))
+            say(session.checkpoint(None))
+    """)
+    assert alike(said) == ["True"] * 5 + ["1"]
+
+
 def test_communicators_that_are_none_are_refused(job):
     said = job("""
         freed = world.Dup()

@@ -155,6 +155,8 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
         status, output = running.end()
     assert status == RUN_AGAIN and "mainstay: start 2" not in output, output
     assert "mainstay: the job ended after SIGTERM" in output
+    # It was killed, and had no time to write its journal.
+    assert re.search(r"mainstay: summary: inside Mainstay \S+ \S+, \S+ % of the time \(\d+ checkpoints? \S+ \S+\), in", output), output
     # Nothing more was saved by a run that is cut off at once: run again and again it would come no further.
     with Run("--space", tmp_path / "space", *shell("echo ready; exec sleep 250")) as running:
         running.until("^ready$")

@@ -312,12 +312,17 @@ mainstay_status mainstay_fortran_bring_shards(mainstay_session *session, const i
     uint32_t *wanted = malloc((count ? count : 1) * sizeof *wanted);
     mainstay_status status;
     size_t i;
+    int negative = 0;
     /* Without room, as with a negative number, the other ranks are told of a shard that there is not. */
     uint32_t none = UINT32_MAX;
-    for (i = 0; wanted && i < count; i++)
+    for (i = 0; wanted && i < count; i++) {
+        negative = negative || shards[i] < 0;
         wanted[i] = shards[i] < 0 ? none : (uint32_t)shards[i];
+    }
     status = wanted ? mainstay_bring_shards(session, wanted, count) : mainstay_bring_shards(session, &none, 1);
     free(wanted);
+    if (status == MAINSTAY_INVALID_ARGUMENT && negative)
+        return refuse("call", "bring_shards", "a negative number of a shard; the first is 0");
     return status;
 }
 

@@ -33,7 +33,7 @@ use std::{
 
 /// Wrong usage, or a wish for help. What was typed may be the name of somebody else's file.
 fn refused(mut error: clap::Error) -> ExitCode {
-    hint_revision(&mut error);
+    hint_call(&mut error);
     if env::args_os().all(|word| word.to_str().is_some_and(|word| word.chars().all(is_seen))) {
         error.exit();
     }
@@ -41,13 +41,27 @@ fn refused(mut error: clap::Error) -> ExitCode {
     exit::Exit::Usage.into()
 }
 
-/// A number where none belongs was meant as that of a revision, of which every command is told alike.
-fn hint_revision(error: &mut clap::Error) {
+/// Names the nearest correct call: a number where none belongs was meant as that of a revision, of which every command but
+/// `diff` is told alike; other words, as the job.
+fn hint_call(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
-    if error.kind() == ErrorKind::UnknownArgument && word.parse::<u64>().is_ok() {
-        let hint = format!("revisions are told by their number: --revision {word}");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
     }
+    let command = env::args().nth(1).unwrap_or_default();
+    let hint = match &*command {
+        "run" | "trace" if !word.starts_with('-') => {
+            format!("the job comes after --: mainstay {command} -- {word} ...")
+        }
+        "diff" if word == "--revision" => {
+            "the two revisions come after the space: mainstay diff SPACE 11 newest".to_owned()
+        }
+        _ if word == "newest" || word.parse::<u64>().is_ok() => {
+            format!("revisions are told by their number: --revision {word}")
+        }
+        _ => return,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
 }
 
 fn ended_early(failure: exit::Failure) -> ExitCode {

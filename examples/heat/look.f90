@@ -7,7 +7,7 @@ program look
   implicit none
   type(mainstay_reader) :: reader
   real(real64), allocatable :: row(:, :)
-  integer(int64) :: revision = 0, middle
+  integer(int64) :: revision = MAINSTAY_NEWEST, middle
   integer :: step, i
   character(1000) :: space, text
 
@@ -17,7 +17,7 @@ program look
     read (text, *) revision
   end if
   ! ANCHOR: read
-  call reader%open(space, revision)  ! 0: the newest
+  call reader%open(space, revision)  ! MAINSTAY_NEWEST: the newest
   call reader%read(0, "step", 0, step)
   associate (items => reader%items(0))
     do i = 1, size(items)

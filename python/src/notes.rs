@@ -1,5 +1,6 @@
 //! What a program has to say about its revisions.
 
+use crate::settings::shown;
 use mainstay_engine::{Error, Session};
 use pyo3::{
     intern,
@@ -8,9 +9,14 @@ use pyo3::{
 };
 
 /// Name and text of each note. A value is a str or a number, whose text is `str(value)`.
-pub(crate) fn notes(given: Option<&Bound<'_, PyMapping>>) -> Result<Vec<(String, String)>, Error> {
+pub(crate) fn notes(given: Option<&Bound<'_, PyAny>>) -> Result<Vec<(String, String)>, Error> {
     let Some(given) = given else { return Ok(Vec::new()) };
-    let items = given.items().map_err(|error| Error::argument("notes", error.to_string()))?;
+    let odd = || Error::argument("notes", format!("{} is no mapping of names to texts and numbers", shown(given)));
+    let items = given
+        .cast::<PyMapping>()
+        .map_err(|_| odd())?
+        .items()
+        .map_err(|error| Error::argument("notes", error.to_string()))?;
     items
         .iter()
         .map(|item| {

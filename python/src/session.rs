@@ -14,7 +14,7 @@ use crate::{
     record::Record,
     recovered::Recovered,
     restored::Restored,
-    settings::{config, path as path_of},
+    settings::{config, path as path_of, text},
     speculation::Speculation,
     stream::{self, Files},
     wire::MpiWire,
@@ -25,7 +25,7 @@ use pyo3::{
     exceptions::PyBaseException,
     intern,
     prelude::*,
-    types::{PyBytes, PyDict, PyMapping, PyString, PyType, PyWeakrefReference},
+    types::{PyBytes, PyDict, PyString, PyType, PyWeakrefReference},
 };
 use std::{
     collections::HashMap,
@@ -401,7 +401,7 @@ impl Session {
     /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
     /// a name is noted anew. One that was begun takes them at begin().
     #[pyo3(signature = (notes=None))]
-    fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+    fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         if notes.is_some() && self.state.call(py, Engine::has_begun)? {
             // What was begun stays as it is.
             let why = "a checkpoint has begun, and has its notes already; give them to begin()";
@@ -423,7 +423,7 @@ impl Session {
     /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
     /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
     #[pyo3(signature = (bytes, notes=None))]
-    fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+    fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
         self.state.turn(py)?;
         self.state.call_held(py, |engine| {
@@ -594,13 +594,13 @@ impl Session {
     /// there are any, as the next revision, and returns its number once it is complete: durable on all ranks.
     /// Collective; each rank has as many bytes as it likes, this time. A restore() leaves it for get(), unless a buffer is
     /// protected under its name.
-    fn put(&self, py: Python<'_>, name: &Bound<'_, PyString>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let name = name.to_string_lossy();
-        let data = Flat::to_read(&format!("buffer {name:?}"), data);
+    fn put(&self, py: Python<'_>, name: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let name = text(name);
+        let data = Flat::to_read(&buffer_of(&name), data);
         let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
         self.state.turn(py)?;
         self.state.call_held(py, |engine| {
-            let bytes = or_refuse(engine, bytes);
+            let (name, bytes) = (or_refuse(engine, name), or_refuse(engine, bytes));
             engine.put(&name, bytes)
         })
     }
@@ -613,16 +613,16 @@ impl Session {
     fn get(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
+        name: &Bound<'_, PyAny>,
         buffer: &Bound<'_, PyAny>,
         revision: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Got>> {
-        let name = name.to_string_lossy();
-        let mut buffer = Flat::to_fill(&format!("buffer {name:?}"), buffer);
+        let name = text(name);
+        let mut buffer = Flat::to_fill(&buffer_of(&name), buffer);
         let into = buffer.as_mut().map(Flat::bytes_mut).map_err(|error| error.clone());
         let asked = number(revision);
         let got = self.state.call(py, |engine| {
-            let (revision, into) = (or_refuse(engine, asked), or_refuse(engine, into));
+            let (name, revision, into) = (or_refuse(engine, name), or_refuse(engine, asked), or_refuse(engine, into));
             engine.get(revision, &name, into)
         })?;
         Ok(got.map(Got::from))
@@ -634,13 +634,13 @@ impl Session {
     fn get_bytes(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
+        name: &Bound<'_, PyAny>,
         revision: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<u64>> {
-        let name = name.to_string_lossy();
+        let name = text(name);
         let asked = number(revision);
         self.state.call(py, |engine| {
-            let revision = or_refuse(engine, asked);
+            let (name, revision) = (or_refuse(engine, name), or_refuse(engine, asked));
             engine.get_bytes(revision, &name)
         })
     }
@@ -669,9 +669,11 @@ impl Session {
     /// With a level, "memory" or "disk" of the nodes, or "pfs", the space that was opened: until the last revision that
     /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
     #[pyo3(signature = (level=None))]
-    fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyString>>) -> PyResult<()> {
+    fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let Some(level) = level else { return self.state.call(py, Engine::wait) };
-        let level = LevelKind::named(&level.to_string_lossy());
+        // What is no text names none.
+        let level = level.str().map(|level| level.to_string_lossy().into_owned());
+        let level = LevelKind::named(level.as_deref().unwrap_or_default());
         self.state.call(py, |engine| {
             let level = or_refuse(engine, level);
             engine.wait_for(level)
@@ -791,6 +793,11 @@ fn place_of(
             Err(Error::argument(format!("region {name:?}"), why))
         }
     }
+}
+
+/// What a buffer of this name is called where it is refused.
+fn buffer_of(name: &Result<String, Error>) -> String {
+    format!("buffer {:?}", name.as_deref().unwrap_or_default())
 }
 
 /// That of a revision. One that is no number there can be is none of them.

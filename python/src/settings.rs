@@ -55,6 +55,13 @@ fn pairs(hints: &Bound<'_, PyAny>) -> Result<Vec<(String, String)>, Error> {
     read().map_err(|_| Error::argument("hints", format!("{} is no mapping of names to values", shown(hints))))
 }
 
+/// The name of what a collective call is about.
+pub(crate) fn text(given: &Bound<'_, PyAny>) -> Result<String, Error> {
+    // What is no Unicode is refused with the other odd characters.
+    let text = given.cast::<PyString>().map(|text| text.to_string_lossy().into_owned());
+    text.map_err(|_| Error::argument("name", format!("{} is none, it takes a str", shown(given))))
+}
+
 pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Error> {
     given
         .extract()
@@ -62,7 +69,7 @@ pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Erro
 }
 
 /// As Python shows it; of any length.
-fn shown(given: &Bound<'_, PyAny>) -> String {
+pub(crate) fn shown(given: &Bound<'_, PyAny>) -> String {
     const LENGTH_MAX: usize = 80;
     let text = given.repr().map_or_else(|_| "what was given".to_owned(), |text| text.to_string());
     match text.char_indices().nth(LENGTH_MAX) {

@@ -61,7 +61,7 @@ contains
     call session%bring_shards([count], stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "has the shards 0 to")
     call session%bring_shards([-1], stat)
-    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "has the shards 0 to")
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number of a shard")
     call session%bring_shards(mine)
     do shard = 1, size(mine)
       call read_one(mine(shard))

@@ -1,6 +1,6 @@
 //! Looking into a space: `ls`, `show`, `diff`, `status`, `verify`.
 
-use super::{EXIT_CODES, Space, revision};
+use super::{EXIT_CODES, Revision, Space, revision};
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
@@ -31,9 +31,9 @@ Examples:
 pub struct Show {
     #[command(flatten)]
     pub space: Space,
-    /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: Option<u64>,
+    /// The revision of this number; newest: the newest complete one
+    #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
+    pub revision: Revision,
     /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
     pub phases: bool,
@@ -51,19 +51,19 @@ pub struct Show {
 #[command(after_help = format!("\
 Examples:
   mainstay diff /scratch/me/space 11 12
-  mainstay diff /scratch/me/space 11 12 --shards
+  mainstay diff /scratch/me/space 11 newest --shards
   mainstay diff /scratch/me/space 11 12 --json | jq '.items[] | select(.state != \"same\")'
 
 {EXIT_CODES}"))]
 pub struct Diff {
     #[command(flatten)]
     pub space: Space,
-    /// The number of one revision
-    #[arg(value_name = "A")]
-    pub first: u64,
-    /// The number of the other
-    #[arg(value_name = "B")]
-    pub second: u64,
+    /// The number of one revision, or `newest`
+    #[arg(value_name = "A", value_parser = revision)]
+    pub first: Revision,
+    /// The number of the other, or `newest`
+    #[arg(value_name = "B", value_parser = revision)]
+    pub second: Revision,
     /// A line for each shard, in place of one for each item
     #[arg(long)]
     pub shards: bool,
@@ -130,7 +130,7 @@ pub struct Report {
 pub struct Verify {
     #[command(flatten)]
     pub space: Space,
-    /// Only the revision of this number
+    /// Only the revision of this number, or `newest`
     #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: Option<u64>,
+    pub revision: Option<Revision>,
 }

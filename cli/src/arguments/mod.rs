@@ -98,14 +98,34 @@ pub enum Command {
     Man(Man),
 }
 
-/// The number of a revision, as every command takes it.
-fn revision(text: &str) -> Result<u64, String> {
+/// A revision, as every command takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revision {
+    /// The newest complete one, as `ls` calls it.
+    Newest,
+    Number(u64),
+}
+
+impl Revision {
+    /// `None`: the newest complete one.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Revision::Newest => None,
+            Revision::Number(number) => Some(number),
+        }
+    }
+}
+
+fn revision(text: &str) -> Result<Revision, String> {
+    if text == "newest" {
+        return Ok(Revision::Newest);
+    }
     let all: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
-    text.parse().map_err(|_| match &all[..] {
+    text.parse().map(Revision::Number).map_err(|_| match &all[..] {
         [one, other, ..] if all.iter().all(|word| word.parse::<u64>().is_ok()) => {
             format!("one number each time: --revision {one} --revision {other}, where a command takes several")
         }
-        _ => "it is no number of a revision, such as `mainstay ls SPACE` lists".to_owned(),
+        _ => "it is no number of a revision, such as `mainstay ls SPACE` lists, and not `newest`".to_owned(),
     })
 }
 

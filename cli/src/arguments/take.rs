@@ -1,6 +1,6 @@
 //! Taking revisions out of a space: `export`, `view`, `copy`.
 
-use super::{EXIT_CODES, Space, revision};
+use super::{EXIT_CODES, Revision, Space, revision};
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -24,9 +24,9 @@ pub struct Export {
     /// Where the files go; made if it is missing
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: Option<u64>,
+    /// The revision of this number; newest: the newest complete one
+    #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
+    pub revision: Revision,
     /// Only the shard of this rank; may be given several times
     #[arg(long = "shard", value_name = "R")]
     pub shards: Vec<u32>,
@@ -74,9 +74,9 @@ pub struct View {
     /// The file to write; its folder is made if it is missing
     #[arg(long, value_name = "FILE")]
     pub hdf5: PathBuf,
-    /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: Option<u64>,
+    /// The revision of this number; newest: the newest complete one
+    #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
+    pub revision: Revision,
     /// Copies the items: the file needs neither the space nor a hold
     #[arg(long, conflicts_with_all = ["relative", "no_verify", "no_hold", "time"])]
     pub copy: bool,
@@ -121,9 +121,9 @@ pub struct Copy {
     /// The directory for the copies: made if it is missing, or one to which this space was copied before
     #[arg(value_name = "OTHER")]
     pub other: PathBuf,
-    /// Only the revision of this number; may be given several times
+    /// Only the revision of this number, or `newest`; may be given several times
     #[arg(long = "revision", value_name = "N", value_parser = revision)]
-    pub revisions: Vec<u64>,
+    pub revisions: Vec<Revision>,
     /// Only says what would be done; reads no block and changes nothing
     #[arg(long)]
     pub dry_run: bool,

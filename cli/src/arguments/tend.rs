@@ -1,6 +1,6 @@
 //! Looking after a space: `checkpoint`, `evacuate`, `hold`, `release`, `prune`, `rollback`, `salvage`.
 
-use super::{EXIT_CODES, Space, revision};
+use super::{EXIT_CODES, Revision, Space, revision};
 use clap::{ArgGroup, Args};
 use std::{path::PathBuf, time::Duration};
 
@@ -55,9 +55,9 @@ Examples:
 pub struct Hold {
     #[command(flatten)]
     pub space: Space,
-    /// The revision of this number in place of the newest complete one
-    #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: Option<u64>,
+    /// The revision of this number; newest: the newest complete one
+    #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
+    pub revision: Revision,
     /// Who holds it, or why; `ls` and `show` print it
     #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
     pub note: String,
@@ -87,9 +87,9 @@ fn note(text: &str) -> Result<String, String> {
 pub struct Release {
     #[command(flatten)]
     pub space: Space,
-    /// The number of the revision; may be given several times
+    /// The number of the revision, or `newest`; may be given several times
     #[arg(long = "revision", value_name = "N", value_parser = revision, required_unless_present = "all", conflicts_with = "all")]
-    pub revisions: Vec<u64>,
+    pub revisions: Vec<Revision>,
     /// Every revision that is held
     #[arg(long)]
     pub all: bool,
@@ -128,7 +128,7 @@ pub struct Prune {
     pub older_than: Option<Duration>,
     /// In place of rules: the revision of this number goes; may be given several times
     #[arg(long = "revision", value_name = "N", value_parser = revision, group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
-    pub revisions: Vec<u64>,
+    pub revisions: Vec<Revision>,
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
     pub give_up_staged: bool,
@@ -140,8 +140,9 @@ pub struct Prune {
 /// Goes back to a revision for good: newer ones go, on all levels
 ///
 /// The revision and older ones stay, and the next start goes on from it. Refused where a newer revision is held, while a job has
-/// the space open, and where a level or a part of one is not in sight: then nothing is changed. Cut off between two levels, it has
-/// left newer revisions on the others: the same command again finishes.
+/// the space open, and where files of the space or the directory of a level cannot be looked at: then nothing is changed. Newer
+/// revisions in the memory or on the disks of other nodes are left out by what is noted in the space. Cut off between two levels,
+/// it has left newer revisions on the others: the same command again finishes.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -152,9 +153,9 @@ Examples:
 pub struct Rollback {
     #[command(flatten)]
     pub space: Space,
-    /// The number of the revision, which is complete
+    /// The number of the revision, which is complete, or `newest`: only what is newer and incomplete goes
     #[arg(long, value_name = "N", value_parser = revision)]
-    pub revision: u64,
+    pub revision: Revision,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -49,7 +49,7 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
 fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>), Failure> {
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open_all(&wanted.space.path)?;
-        let revision = match wanted.revision {
+        let revision = match wanted.revision.number() {
             Some(number) => Some(survey.revision(number).ok_or_else(|| missing(&survey, number))?),
             None => survey.newest(),
         };

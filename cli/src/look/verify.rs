@@ -1,11 +1,11 @@
 //! `mainstay verify`: reads every block of what is complete.
 
 use crate::{
-    arguments,
+    arguments::{self, Revision},
     document::{self, Key, Lies, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
     output, progress,
-    space::revision::missing,
+    space::revision::complete,
     text::{self, Align},
 };
 use indicatif::ProgressBar;
@@ -54,8 +54,8 @@ fn attempt(wanted: &arguments::Verify) -> Result<(SpaceSurvey, Vec<VerifiedRevis
     Ok((survey, verified))
 }
 
-fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<Vec<&RevisionSurvey>, Failure> {
-    let Some(number) = number else {
+fn chosen(survey: &SpaceSurvey, wanted: Option<Revision>) -> Result<Vec<&RevisionSurvey>, Failure> {
+    let Some(wanted) = wanted else {
         let complete: Vec<_> = survey.revisions.iter().filter(|revision| revision.complete).collect();
         if complete.is_empty() {
             survey.damage.iter().for_each(|what| say(what));
@@ -63,12 +63,7 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<Vec<&RevisionSurv
         }
         return Ok(complete);
     };
-    let revision = survey.revision(number).ok_or_else(|| missing(survey, number))?;
-    if !revision.complete {
-        let (found, of) = (revision.shards.len(), revision.shard_count);
-        return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
-    }
-    Ok(vec![revision])
+    Ok(vec![complete(survey, wanted)?])
 }
 
 /// What lies of a revision in one place; in the space, where that has no other level in sight.

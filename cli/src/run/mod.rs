@@ -80,7 +80,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let mut summary = Summary::begin();
     let code = start_until_done(wanted, &report, &known, &newest, &mut summary)?;
     let spaces = known();
-    summary.tell(&spaces, &Newest::of(&spaces, Default::default()), &report.told_since(0).recovered);
+    summary.tell(&spaces, &Newest::of(&spaces, Default::default()), &report.told_since(0));
     Ok(code)
 }
 

@@ -24,7 +24,7 @@ pub struct Report {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
-    open: BTreeMap<PathBuf, bool>,
+    pub(super) open: BTreeMap<PathBuf, bool>,
     /// How often the job went on after a failure, each time with the space that it has open.
     pub recovered: Vec<(PathBuf, Recovery)>,
     /// Spaces that were opened anew, and nobody has told why: of those who would know of the failure none is left.
@@ -33,6 +33,10 @@ pub struct Reported {
     pub left: bool,
     /// Each space's newest complete revision, on whichever level.
     pub newest: BTreeMap<PathBuf, Key>,
+    /// Of each space: how long rank 0 waited for each revision, in nanoseconds.
+    pub checkpoints: BTreeMap<PathBuf, BTreeMap<Key, u64>>,
+    /// Of each space: what was restored, and how long that took.
+    pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
     /// The spaces that the job uses, whether or not it has got to opening them.
     pub spaces: Vec<PathBuf>,
 }
@@ -102,7 +106,7 @@ impl Recoveries<'_> {
 }
 
 impl Reported {
-    fn read(bytes: &[u8]) -> Reported {
+    pub(super) fn read(bytes: &[u8]) -> Reported {
         let mut told = Reported::default();
         for word in bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
             // Paths are absolute, so that a path alone is none of the others.
@@ -128,6 +132,16 @@ impl Reported {
                     if let (Ok(lineage), Ok(number)) = (lineage.parse(), number.parse()) {
                         let newest = told.newest.entry(path).or_default();
                         *newest = (*newest).max((lineage, number));
+                    }
+                }
+                [what @ ("checkpoint" | "restored"), lineage, number, ns] => {
+                    if let (Ok(lineage), Ok(number), Ok(ns)) = (lineage.parse(), number.parse(), ns.parse()) {
+                        let key = (lineage, number);
+                        if what == "restored" {
+                            told.restores.entry(path).or_default().insert((key, ns));
+                        } else {
+                            told.checkpoints.entry(path).or_default().insert(key, ns);
+                        }
                     }
                 }
                 _ => {} // of a newer library

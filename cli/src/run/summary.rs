@@ -1,10 +1,10 @@
 //! What came of a run: told at its end, and counted while it goes on.
 
-use super::spaces::Newest;
+use super::{report::Reported, spaces::Newest};
 use crate::{exit::say, text};
 use mainstay_engine::{
     printable_path,
-    status::{Completion, Event, Journal, Recovery},
+    status::{Completion, Event, Journal},
     unix_ns,
 };
 use std::{
@@ -28,7 +28,7 @@ pub struct Summary {
     between_ns: u64,
 }
 
-/// What the journal of a space says of the time since a run began, and what the run was told: of rank 0, nanoseconds.
+/// What the run was told of a space, and what its journal says of the time since the run began: of rank 0, nanoseconds.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Inside {
     checkpoints: u64,
@@ -70,8 +70,7 @@ impl Summary {
     }
 
     /// Says in a few lines what the run came to. A job that was never started, or saves nothing, has no summary.
-    /// `recovered`: what the job told of how it went on after failures, on which space.
-    pub fn tell(&self, spaces: &[PathBuf], newest: &Newest, recovered: &[(PathBuf, Recovery)]) {
+    pub fn tell(&self, spaces: &[PathBuf], newest: &Newest, told: &Reported) {
         if self.starts == 0 || spaces.is_empty() {
             return;
         }
@@ -91,8 +90,7 @@ impl Summary {
         for space in spaces {
             if let Ok(journal) = Journal::read(space) {
                 let path = space.canonicalize().unwrap_or_else(|_| space.clone());
-                let told = recovered.iter().filter(|(on, _)| *on == path).map(|(_, recovery)| recovery);
-                let inside = Inside::of(&journal.unwrap_or_default(), told, self.begun_unix_ns);
+                let inside = Inside::of(&journal.unwrap_or_default(), told, &path, self.begun_unix_ns);
                 self.tell_inside(space, &inside, run_ns);
             }
         }
@@ -112,7 +110,7 @@ impl Summary {
         if !kinds.is_empty() {
             let percent = 100.0 * all_ns as f64 / run_ns.max(1) as f64;
             say(&format!(
-                "summary: inside Mainstay {}, {percent:.2} % of the time ({}), by the journal of {}",
+                "summary: inside Mainstay {}, {percent:.2} % of the time ({}), in {}",
                 text::duration(all_ns),
                 kinds.join(", "),
                 printable_path(space),
@@ -122,20 +120,23 @@ impl Summary {
 }
 
 impl Inside {
-    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first, and so does a
-    /// recovery. Some are `told` and in no journal: a rank 0 that fails takes along what it has not written.
-    fn of<'a>(journal: &Journal, told: impl Iterator<Item = &'a Recovery>, begun_unix_ns: u64) -> Inside {
+    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first, and so do a
+    /// restore and a recovery. Some are `told` and in no journal: a rank 0 that fails takes along what it has not written,
+    /// and of a job with one level that is all.
+    fn of(journal: &Journal, told: &Reported, space: &Path, begun_unix_ns: u64) -> Inside {
         let mut inside = Inside::default();
-        let mut perceived = BTreeMap::new();
-        let mut recovered: BTreeMap<u64, u64> = told.map(|recovery| (recovery.lineage, recovery.total_ns)).collect();
+        let mut perceived = told.checkpoints.get(space).cloned().unwrap_or_default();
+        let mut restored = told.restores.get(space).cloned().unwrap_or_default();
+        let recoveries = told.recovered.iter().filter(|(on, _)| on == space).map(|(_, recovery)| recovery);
+        let mut recovered: BTreeMap<u64, u64> =
+            recoveries.map(|recovery| (recovery.lineage, recovery.total_ns)).collect();
         for entry in journal.entries.iter().filter(|entry| entry.unix_ns >= begun_unix_ns) {
             match &entry.event {
                 Event::Complete(Completion { lineage, revision, phases: Some(phases), .. }) => {
-                    perceived.entry((lineage, revision)).or_insert(phases.perceived_ns);
+                    perceived.entry((*lineage, *revision)).or_insert(phases.perceived_ns);
                 }
-                Event::Restored { took_ns, .. } => {
-                    inside.restores += 1;
-                    inside.restores_ns = inside.restores_ns.saturating_add(*took_ns);
+                Event::Restored { lineage, revision, took_ns, .. } => {
+                    restored.insert(((*lineage, *revision), *took_ns));
                 }
                 Event::Recovered(recovery) => {
                     recovered.insert(recovery.lineage, recovery.total_ns);
@@ -145,7 +146,9 @@ impl Inside {
         }
         let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0, u64::saturating_add);
         (inside.checkpoints, inside.recoveries) = (perceived.len() as u64, recovered.len() as u64);
+        inside.restores = restored.len() as u64;
         inside.checkpoints_ns = sum(&mut perceived.into_values());
+        inside.restores_ns = sum(&mut restored.into_iter().map(|(_, took_ns)| took_ns));
         inside.recoveries_ns = sum(&mut recovered.into_values());
         inside
     }
@@ -154,7 +157,11 @@ impl Inside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_engine::{LevelKind, space::format::PhaseRecord, status::JournalEntry};
+    use mainstay_engine::{
+        LevelKind,
+        space::format::PhaseRecord,
+        status::{JournalEntry, Recovery},
+    };
 
     #[test]
     fn a_revision_counts_once_and_only_of_this_run() {
@@ -185,7 +192,21 @@ mod tests {
             complete(13, LevelKind::Memory, 3, 8),
         ];
         let wanted = Inside { checkpoints: 2, checkpoints_ns: 15, restores: 1, restores_ns: 50, ..Inside::default() };
-        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, [].iter(), 10), wanted);
+        let journal = Journal { entries, passed_over: 0 };
+        assert_eq!(Inside::of(&journal, &Reported::default(), Path::new("/a"), 10), wanted);
+    }
+
+    /// Before, a job with one level that was killed, as by SIGTERM at the end of its time, counted for nothing: it writes its
+    /// journal when it ends.
+    #[test]
+    fn what_is_told_of_a_killed_job_counts_and_once() {
+        let told = Reported::read(
+            b"checkpoint 1 1 40 /a\0checkpoint 1 2 7 /a\0restored 1 2 50 /a\0restored 1 2 60 /a\0checkpoint 1 1 900 /b\0",
+        );
+        let restored = Event::Restored { lineage: 1, revision: 2, step: None, took_ns: 50, skipped: Vec::new() };
+        let journal = Journal { entries: vec![JournalEntry { unix_ns: 10, event: restored }], passed_over: 0 };
+        let wanted = Inside { checkpoints: 2, checkpoints_ns: 47, restores: 2, restores_ns: 110, ..Inside::default() };
+        assert_eq!(Inside::of(&journal, &told, Path::new("/a"), 10), wanted);
     }
 
     /// Before, the journal alone counted: what a rank 0 that failed had not written was left out.
@@ -194,8 +215,9 @@ mod tests {
         let recovery = |lineage, total_ns| Recovery { lineage, total_ns, ..Recovery::default() };
         let noted = |unix_ns, recovery| JournalEntry { unix_ns, event: Event::Recovered(recovery) };
         let entries = vec![noted(9, recovery(2, 100)), noted(11, recovery(4, 30)), noted(12, recovery(4, 30))];
-        let told = [recovery(3, 5), recovery(4, 30)];
+        let recovered = [recovery(3, 5), recovery(4, 30)].map(|recovery| (PathBuf::from("/a"), recovery)).to_vec();
+        let told = Reported { recovered, ..Reported::default() };
         let wanted = Inside { recoveries: 2, recoveries_ns: 35, ..Inside::default() };
-        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, told.iter(), 10), wanted);
+        assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, &told, Path::new("/a"), 10), wanted);
     }
 }

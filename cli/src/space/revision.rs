@@ -1,6 +1,9 @@
 //! The revision that a command reads, beside a job that may let it go.
 
-use crate::exit::{Failure, say};
+use crate::{
+    arguments::Revision,
+    exit::{Failure, say},
+};
 use mainstay_engine::{Place, RevisionSurvey, SpaceSurvey};
 use std::{
     path::Path,
@@ -82,9 +85,18 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, 
     Ok(revision)
 }
 
-/// The revision of this number, if it is complete.
-pub fn complete(survey: &SpaceSurvey, number: u64) -> Result<&RevisionSurvey, Failure> {
-    chosen(survey, Some(number))
+/// The revision that was asked for, if it is complete.
+pub fn complete(survey: &SpaceSurvey, wanted: Revision) -> Result<&RevisionSurvey, Failure> {
+    chosen(survey, wanted.number())
+}
+
+/// The numbers of those that were asked for, with that of the newest complete one now.
+pub fn numbers(space: &Path, wanted: &[Revision]) -> Result<Vec<u64>, Failure> {
+    let number = |wanted: &Revision| match wanted.number() {
+        Some(number) => Ok(number),
+        None => Ok(chosen(&SpaceSurvey::open_all(space)?, None)?.key.number),
+    };
+    wanted.iter().map(number).collect()
 }
 
 /// Nothing there has this number; names those that have one.

@@ -5,7 +5,7 @@ use crate::{
     document::{self, CopiedRevision, Key},
     exit::{Exit, Failure, say},
     output, progress,
-    space::staged,
+    space::{revision::numbers, staged},
     text::{self, Align},
     time,
 };
@@ -15,7 +15,8 @@ use mainstay_engine::{
 };
 
 pub fn copy(wanted: &arguments::Copy) -> Result<Exit, Failure> {
-    let transfer = Transfer::begin(&wanted.space.path, &wanted.other, &wanted.revisions)?;
+    let numbers = numbers(&wanted.space.path, &wanted.revisions)?;
+    let transfer = Transfer::begin(&wanted.space.path, &wanted.other, &numbers)?;
     if wanted.revisions.is_empty() {
         transfer.damage().iter().for_each(|what| say(what));
         tell_staged(wanted)?;

@@ -8,7 +8,7 @@ use crate::{
     space::{
         completing,
         holds::{expiry, in_words, no_room, taken, until},
-        revision::missing,
+        revision::{missing, numbers},
     },
 };
 use mainstay_engine::{Error, LevelKind, Lying, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
@@ -29,12 +29,12 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     completing::first(&wanted.space.path)?;
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open_all(&wanted.space.path)?;
-        let key = chosen(&survey, wanted.revision)?;
+        let key = chosen(&survey, wanted.revision.number())?;
         let Some(held) = hold_on_all(wanted, &survey, key, expires)? else {
             if places_of(&survey, key, &wanted.space.path).is_empty() {
                 return Err(is_spread(&survey, key));
             }
-            if wanted.revision.is_none() {
+            if wanted.revision.number().is_none() {
                 continue;
             }
             return Err(Failure::lost(format!(
@@ -124,7 +124,7 @@ fn places_of(survey: &SpaceSurvey, key: RevisionKey, space: &Path) -> Vec<(Optio
 /// Which revision would be held, and whether there is room for that. What a job at work will say is not known.
 fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Failure> {
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
-    let key = chosen(&survey, wanted.revision)?;
+    let key = chosen(&survey, wanted.revision.number())?;
     let mut levels = Vec::new();
     let mut has_room = false;
     let places = places_of(&survey, key, &wanted.space.path);
@@ -179,7 +179,7 @@ fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure
     let levels: Vec<String> = levels.iter().map(Place::to_string).collect();
     if levels == ["memory"] {
         say(
-            "it lies in memory alone, which goes with the end of the job, held or not: `mainstay export` copies it out",
+            "it is held in memory alone, which goes with the end of the job, held or not: `mainstay export` copies it out",
         );
     }
     if wanted.space.json {
@@ -203,9 +203,10 @@ fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure
 }
 
 pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
+    let numbers = numbers(&wanted.space.path, &wanted.revisions)?;
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let is_held = |number: &u64| survey.holds.iter().any(|held| held.hold.number == *number);
-    if let Some(number) = wanted.revisions.iter().find(|number| !is_held(number)) {
+    if let Some(number) = numbers.iter().find(|number| !is_held(number)) {
         let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
         let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
         return Err(Failure::lost(format!(
@@ -215,7 +216,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     }
     let mut released = Vec::new();
     for place in Places::of(&wanted.space.path).all {
-        match release_in(wanted, &place.directory) {
+        match release_in(wanted, &numbers, &place.directory) {
             // It was opened, and nothing was saved there yet.
             Err(Error::NotASpace { .. }) if place.level != LevelKind::Pfs => {}
             of_place => released.extend(of_place?),
@@ -242,9 +243,10 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn release_in(wanted: &arguments::Release, directory: &Path) -> mainstay_engine::Result<Vec<Hold>> {
+/// Ends the holds on the revisions of these numbers, or all.
+fn release_in(wanted: &arguments::Release, numbers: &[u64], directory: &Path) -> mainstay_engine::Result<Vec<Hold>> {
     if !wanted.dry_run {
-        return match &wanted.revisions[..] {
+        return match numbers {
             [] => tend::release(directory, None),
             numbers => {
                 let released = numbers.iter().map(|number| tend::release(directory, Some(*number)));
@@ -253,7 +255,7 @@ fn release_in(wanted: &arguments::Release, directory: &Path) -> mainstay_engine:
         };
     }
     let holds = SpaceSurvey::open(directory)?.holds.into_iter().map(|held| held.hold);
-    Ok(holds.filter(|hold| wanted.revisions.is_empty() || wanted.revisions.contains(&hold.number)).collect())
+    Ok(holds.filter(|hold| numbers.is_empty() || numbers.contains(&hold.number)).collect())
 }
 
 fn quoted(note: &str) -> String {

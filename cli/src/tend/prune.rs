@@ -5,7 +5,11 @@ use crate::{
     document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
     output, progress,
-    space::{completing, revision::missing, staged},
+    space::{
+        completing,
+        revision::{missing, numbers},
+        staged,
+    },
     text::{self, Align},
     time,
 };
@@ -30,10 +34,11 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     };
     let surveys = places.iter().map(|place| SpaceSurvey::open(&place.directory)).collect::<Result<Vec<_>, _>>()?;
     surveys.iter().flat_map(|survey| &survey.damage).for_each(|what| say(what));
-    refuse_missing(wanted, &surveys)?;
+    let numbers = numbers(&wanted.space.path, &wanted.revisions)?;
+    refuse_missing(wanted, &numbers, &surveys)?;
     let pruned = match wanted.dry_run {
-        true => would_go(wanted, &surveys, &unseen)?,
-        false => carry_out(wanted, &places, &surveys, &unseen)?,
+        true => would_go(wanted, &numbers, &surveys, &unseen)?,
+        false => carry_out(wanted, &numbers, &places, &surveys, &unseen)?,
     };
     let staged = |(survey, place): (&SpaceSurvey, &Place)| match wanted.dry_run {
         true => staged::of(survey, &place.directory),
@@ -73,9 +78,9 @@ fn rules(wanted: &arguments::Prune) -> Rules {
 }
 
 /// Refuses numbers that no revision has, anywhere.
-fn refuse_missing(wanted: &arguments::Prune, surveys: &[SpaceSurvey]) -> Result<(), Failure> {
+fn refuse_missing(wanted: &arguments::Prune, numbers: &[u64], surveys: &[SpaceSurvey]) -> Result<(), Failure> {
     let is_there = |number: &u64| surveys.iter().any(|survey| survey.revision(*number).is_some());
-    match wanted.revisions.iter().find(|number| !is_there(number)) {
+    match numbers.iter().find(|number| !is_there(number)) {
         Some(number) => Err(missing(&SpaceSurvey::open_all(&wanted.space.path)?, *number)),
         None => Ok(()),
     }
@@ -83,6 +88,7 @@ fn refuse_missing(wanted: &arguments::Prune, surveys: &[SpaceSurvey]) -> Result<
 
 fn carry_out(
     wanted: &arguments::Prune,
+    numbers: &[u64],
     places: &[Place],
     surveys: &[SpaceSurvey],
     unseen: &[Unseen<'_>],
@@ -92,7 +98,7 @@ fn carry_out(
     let bar = progress::of_count(surveys.iter().map(|survey| survey.portions.len() as u64).sum());
     bar.set_message("portions");
     let progress = |portions| bar.inc(portions);
-    let done = match &wanted.revisions[..] {
+    let done = match numbers {
         [] => tend::prune_all(&directories, &rules(wanted), &progress).map(Removed::Done),
         numbers => tend::remove_revisions(&directories, numbers, &progress),
     };
@@ -100,16 +106,21 @@ fn carry_out(
     done_or_refused(done?)
 }
 
-fn would_go(wanted: &arguments::Prune, surveys: &[SpaceSurvey], unseen: &[Unseen<'_>]) -> Result<Vec<Pruned>, Failure> {
+fn would_go(
+    wanted: &arguments::Prune,
+    numbers: &[u64],
+    surveys: &[SpaceSurvey],
+    unseen: &[Unseen<'_>],
+) -> Result<Vec<Pruned>, Failure> {
     for (survey, unseen) in surveys.iter().zip(unseen).filter(|(survey, _)| !survey.is_at_work()) {
         if let Err(error) = unseen.check(survey) {
             say(&error.to_string());
         }
     }
-    if wanted.revisions.is_empty() {
+    if numbers.is_empty() {
         return Ok(surveys.iter().map(|survey| tend::prunable(survey, &rules(wanted))).collect());
     }
-    done_or_refused(tend::removable(surveys, &wanted.revisions))
+    done_or_refused(tend::removable(surveys, numbers))
 }
 
 fn done_or_refused(removed: Removed) -> Result<Vec<Pruned>, Failure> {

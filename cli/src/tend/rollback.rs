@@ -35,7 +35,7 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     }
     let to = complete(&survey, wanted.revision)?.key;
     let done = if wanted.dry_run { would_go(&places, to)? } else { carry_out(&places, &gone_over, to)? };
-    tell(wanted, &survey.path, &places, &done)?;
+    tell(wanted, to, &survey.path, &places, &done)?;
     Ok(Exit::Good)
 }
 
@@ -88,7 +88,13 @@ fn is_held(held: &[Hold]) -> Failure {
     ))
 }
 
-fn tell(wanted: &arguments::Rollback, path: &str, places: &[Place], done: &[Pruned]) -> Result<(), Failure> {
+fn tell(
+    wanted: &arguments::Rollback,
+    to: RevisionKey,
+    path: &str,
+    places: &[Place],
+    done: &[Pruned],
+) -> Result<(), Failure> {
     let several = places.len() > 1;
     // The nearest first, as everywhere.
     let all = || places.iter().zip(done).rev();
@@ -113,5 +119,5 @@ fn tell(wanted: &arguments::Rollback, path: &str, places: &[Place], done: &[Prun
     let is = if wanted.dry_run { "would be" } else { "is" };
     let gone = done.iter().any(|done| done.fates.iter().any(Fate::goes));
     let what = if gone { "" } else { ", as before" };
-    Ok(output::text(&format!("{told}\nrevision {} {is} the newest{what}\n", wanted.revision))?)
+    Ok(output::text(&format!("{told}\nrevision {} {is} the newest{what}\n", to.number))?)
 }

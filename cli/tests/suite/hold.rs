@@ -81,9 +81,47 @@ fn what_is_no_number_is_told_with_the_nearest_call() {
     for command in ["hold", "release", "prune", "show", "verify", "rollback"] {
         let both = space.mainstay(&[command, "--revision", "2,3"]);
         assert!(both.code == 2 && both.err.contains("--revision 2 --revision 3"), "{both:?}");
-        let word = space.mainstay(&[command, "--revision", "newest"]);
-        assert!(word.code == 2 && word.err.contains("no number of a revision"), "{word:?}");
+        let word = space.mainstay(&[command, "--revision", "latest"]);
+        assert!(
+            word.code == 2 && word.err.contains("no number of a revision") && word.err.contains("newest"),
+            "{word:?}"
+        );
     }
+    let named = space.mainstay(&["diff", "--revision", "2", "--revision", "3"]);
+    assert!(named.code == 2 && named.err.contains("mainstay diff SPACE 11 newest"), "{named:?}");
+}
+
+/// Before, `newest` was refused wherever a revision is named, though `ls` calls it that.
+#[test]
+fn the_newest_is_named_alike_everywhere() {
+    let space = Space::with(2, 3);
+    let beside = |name: &str| space.directory.path().join(name).to_str().unwrap().to_owned();
+    let (out, file, other) = (beside("out"), beside("out.h5"), beside("other"));
+    let run = |command: &str, words: &[&str]| {
+        Command::new(MAINSTAY).arg(command).arg(space.path()).args(words).output().map(Ran::of).unwrap()
+    };
+    let newest =
+        |command: &str, words: &[&str]| run(command, &[words, &["--revision", "newest", "--json"]].concat()).json();
+    assert_eq!(newest("show", &[])["revision"]["revision"], 3);
+    assert_eq!(newest("export", &[&out])["revision"], 3);
+    assert_eq!(newest("view", &["--hdf5", &file, "--no-hold"])["revision"], 3);
+    assert_eq!(newest("hold", &[])["revision"], 3);
+    for (command, words, list) in
+        [("release", &[][..], "released"), ("verify", &[], "revisions"), ("copy", &[&other[..]], "revisions")]
+    {
+        let document = newest(command, words);
+        let numbers: Vec<u64> =
+            document[list].as_array().unwrap().iter().map(|one| one["revision"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, [3], "{command}");
+    }
+    let difference = run("diff", &["newest", "2", "--json"]).json();
+    assert_eq!((&difference["first"]["revision"], &difference["second"]["revision"]), (&3.into(), &2.into()));
+    run("prune", &["--revision", "newest"]).refused(4, &["revision 3 has to stay"]);
+    let back = run("rollback", &["--revision", "newest"]);
+    assert!(back.code == 0 && back.out.contains("revision 3 is the newest, as before"), "{back:?}");
+    let empty = Space::new(1);
+    empty.run(|_, _, _| {});
+    empty.mainstay(&["release", "--revision", "newest"]).refused(1, &["no complete revision"]);
 }
 
 fn release(space: &Space, number: &str) -> Ran {

@@ -181,7 +181,7 @@ fn what_is_held_and_released_is_so_on_all_levels() {
     // What lies in memory alone goes with it.
     let space = space_of(3);
     let held = space.mainstay(&["hold"]);
-    assert!(held.code == 0 && held.err.contains("it lies in memory alone"), "{held:?}");
+    assert!(held.code == 0 && held.err.contains("it is held in memory alone"), "{held:?}");
 }
 
 #[test]

@@ -31,3 +31,13 @@ fn what_cannot_be_started_is_told_as_a_shell_does() {
     trace(folder.path(), &["--out", "/dev/null/x", "--", "true"]).refused(4, &["/dev/null/x"]);
     trace(folder.path(), &[]).refused_usage();
 }
+
+/// Before, the tip of what has no dashes was missing, and `./simulation` called unexpected.
+#[test]
+fn a_job_without_dashes_in_front_is_told_the_right_call() {
+    for command in ["run", "trace"] {
+        let ran = Command::new(MAINSTAY).args([command, "./simulation", "input.toml"]).output().map(Ran::of).unwrap();
+        let call = format!("mainstay {command} -- ./simulation ...");
+        assert!(ran.code == 2 && ran.err.contains(&call), "{ran:?}");
+    }
+}

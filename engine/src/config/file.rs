@@ -71,8 +71,16 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     for (name, value) in entries {
         let line = line_at(name.span().start);
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
+        let meant = match value.get_ref() {
+            DeValue::Table(table) => meant_in(&[name.get_ref()], table),
+            _ => None,
+        };
+        if let Some(key) = meant {
+            let right = format!("did you mean {key}? Write {key} = … before any [table]");
+            return Err(refuse(format!("a table, in which no setting stands; {right}")));
+        }
         let unknown = || match value.get_ref() {
-            DeValue::Table(table) => no_table(name.get_ref(), table),
+            DeValue::Table(_) => "a table, in which no setting stands; `mainstay config` lists all".to_owned(),
             _ => Key::unknown(name.get_ref()),
         };
         let key = Key::named(name.get_ref()).ok_or_else(|| refuse(unknown()))?;
@@ -82,20 +90,17 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Settings stand in no table: which line was most likely meant.
-fn no_table(name: &str, table: &DeTable) -> String {
-    let inner = |key: &str| {
-        let joined = format!("{name}_{key}");
-        Key::named(&joined).or_else(|| Key::named(key)).map(|key| key.name)
-    };
-    match table.keys().find_map(|key| inner(key.get_ref())) {
-        Some(key) => {
-            format!(
-                "no such setting, but a table, in which none stands; did you mean {key}? Write {key} = … before any [table]"
-            )
+/// Settings stand in no table. The first line of one, or of one within, that is a setting with the names of the tables in front, or without.
+fn meant_in(outer: &[&str], table: &DeTable) -> Option<&'static str> {
+    let mut lines: Vec<_> = table.iter().collect();
+    lines.sort_by_key(|(name, _)| name.span().start);
+    lines.into_iter().find_map(|(name, value)| {
+        let path = [outer, &[name.get_ref()]].concat();
+        match value.get_ref() {
+            DeValue::Table(table) => meant_in(&path, table),
+            _ => (0..path.len()).find_map(|from| Key::named(&path[from..].join("_"))).map(|key| key.name),
         }
-        None => "no such setting, but a table, in which none stands; `mainstay config` lists all".to_owned(),
-    }
+    })
 }
 
 fn given<'a>(value: &'a DeValue) -> Value<'a> {

@@ -20,9 +20,12 @@ impl Key {
     /// The name of the key that `name` was most likely meant to be.
     pub fn nearest(name: &str) -> Option<&'static str> {
         const LIKENESS_MIN: f64 = 0.75;
-        // `pool` is no slip of the pen for `poll`: what is left out is the unit.
-        let with_unit = |unit| KEYS.iter().find(|key| key.name.strip_suffix(unit) == Some(name));
-        if let Some(key) = ["_bytes", "_seconds"].into_iter().find_map(with_unit) {
+        // `pool` is no slip of the pen for `poll`: what is left out is the unit; of `signal`, what the signal is for.
+        let plain = plain(name);
+        let with_unit = |unit| KEYS.iter().find(|key| key.name.strip_suffix(unit) == Some(&*plain));
+        let ends_so = |key: &&Key| key.name.strip_suffix(&*plain).is_some_and(|more| more.ends_with('_'));
+        let with_more = || KEYS.iter().find(ends_so).filter(|_| !matches!(&*plain, "bytes" | "seconds"));
+        if let Some(key) = ["_bytes", "_seconds"].into_iter().find_map(with_unit).or_else(with_more) {
             return Some(key.name);
         }
         let likeness = |key: &&Key| likeness(name, key.name);
@@ -52,8 +55,12 @@ impl Key {
 
 /// How much two names are alike, 0 to 1; 1 if they are the same but for case and dashes.
 pub(super) fn likeness(name: &str, other: &str) -> f64 {
-    let name = value::shortened(name).to_lowercase().replace('-', "_");
-    strsim::jaro_winkler(&name, &other.to_lowercase())
+    strsim::jaro_winkler(&plain(name), &other.to_lowercase())
+}
+
+/// A name without what is not told apart in it.
+fn plain(name: &str) -> String {
+    value::shortened(name).to_lowercase().replace('-', "_")
 }
 
 /// Whether `name` is so much like `other` that nothing else can be meant. The limit lies above what a module system or
@@ -101,6 +108,11 @@ mod tests {
             ("every_second", "every_seconds"),
             ("mtbf", "mtbf_seconds"),
             ("io_thread", "io_threads"),
+            ("POOL", "pool_bytes"),
+            ("EVERY", "every_seconds"),
+            ("signal", "checkpoint_signal"),
+            ("directory", "pool_directory"),
+            ("copies", "memory_copies"),
         ];
         for (wrong, meant) in near {
             assert_eq!(Key::nearest(wrong), Some(meant));

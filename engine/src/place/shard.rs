@@ -135,7 +135,7 @@ impl Shard {
         &self.intent.size
     }
 
-    pub(super) fn phases(&self) -> PhaseRecord {
+    pub(crate) fn phases(&self) -> PhaseRecord {
         *lock(&self.phases)
     }
 

@@ -234,6 +234,11 @@ impl Inner {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
         let told = self.stage_together(staging, ready);
+        // The journal tells it too, unless the job is killed before that is written.
+        if let (Some(report), Ok(shard), Ok(())) = (&self.report, &source, &told) {
+            let key = RevisionKey::new(self.epoch.lineage, number);
+            report.checkpoint(key, shard.phases().perceived_ns);
+        }
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.
         self.means.touch(&self.levels, TouchOrder::EndFirst);

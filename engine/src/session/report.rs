@@ -6,6 +6,8 @@
 //! | PATH | a session is about to open the space PATH |
 //! | `opened` PATH | it is open |
 //! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
+//! | `checkpoint` LINEAGE NUMBER NS PATH | one was taken, for which the program waited so long; whether it is complete is told later |
+//! | `restored` LINEAGE NUMBER NS PATH | a revision came back, which took so long |
 //! | `recovered` RECOVERY PATH | it went on after a failure: RECOVERY is what the journal says of that, without spaces and slashes; rank 0 says nothing of it then |
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
 //! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
@@ -45,6 +47,14 @@ impl Report {
 
     pub(super) fn complete(&self, key: RevisionKey) {
         self.tell(&format!("complete {} {} ", key.lineage.number, key.number));
+    }
+
+    pub(super) fn checkpoint(&self, key: RevisionKey, perceived_ns: u64) {
+        self.tell(&format!("checkpoint {} {} {perceived_ns} ", key.lineage.number, key.number));
+    }
+
+    pub(super) fn restored(&self, key: RevisionKey, took_ns: u64) {
+        self.tell(&format!("restored {} {} {took_ns} ", key.lineage.number, key.number));
     }
 
     /// Returns whether it could be told, so that `mainstay run` says it to the user.

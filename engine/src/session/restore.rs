@@ -151,9 +151,11 @@ impl Inner {
         if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&skipped);
         }
+        let took_ns = begun.elapsed().as_nanos() as u64;
         if let Some(diary) = &mut self.outward.diary {
-            diary.restored(revision.key, begun.elapsed().as_nanos() as u64, &skipped);
+            diary.restored(revision.key, took_ns, &skipped);
         }
+        self.report.iter().for_each(|report| report.restored(revision.key, took_ns));
         self.tell();
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
     }

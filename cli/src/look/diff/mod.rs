@@ -5,7 +5,7 @@ mod difference;
 mod table;
 
 use crate::{
-    arguments,
+    arguments::{self, Revision},
     document::{self, DiffSide, DiffState, ItemDiff, Key},
     exit::{Exit, Failure, say},
     output, progress,
@@ -18,11 +18,11 @@ use mainstay_engine::{
 use std::collections::BTreeMap;
 
 pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
-    let open = |number| Reader::open(&wanted.space.path, Some(number), "mainstay diff");
+    let open = |one: Revision| Reader::open(&wanted.space.path, one.number(), "mainstay diff");
     let (mut a, mut b) = (open(wanted.first)?, open(wanted.second)?);
     let pairs = pairs(&a, &b)?;
     let bar = progress::of_bytes(pairs.iter().map(Pair::bytes).sum());
-    bar.set_message(format!("revisions {} and {}", wanted.first, wanted.second));
+    bar.set_message(format!("revisions {} and {}", a.key().number, b.key().number));
     let mut items = Vec::new();
     for pair in &pairs {
         items.push(pair.compare(&mut a, &mut b)?);

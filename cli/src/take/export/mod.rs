@@ -58,14 +58,14 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     }
     let start = Instant::now();
     loop {
-        let mut reader = Reader::open(&wanted.space.path, wanted.revision, "mainstay export")?;
-        if wanted.revision.is_none() {
+        let mut reader = Reader::open(&wanted.space.path, wanted.revision.number(), "mainstay export")?;
+        if wanted.revision.number().is_none() {
             reader.damage().iter().for_each(|what| say(what));
         }
         let (key, shards) = (reader.key(), reader.shard_count());
         let parts = parts(wanted, key.number, shards, |shard| Ok(reader.shard(shard)?.items.clone()))?;
         match write(wanted, &mut reader, &parts) {
-            Err(Stopped::LetGo(_)) if wanted.revision.is_none() && start.elapsed() < TRY => {}
+            Err(Stopped::LetGo(_)) if wanted.revision.number().is_none() && start.elapsed() < TRY => {}
             Err(Stopped::LetGo(error)) => return Err(Failure::lost(format!("{error}; nothing was exported"))),
             Err(Stopped::Failed(failure)) => return Err(failure),
             Ok(()) => {
@@ -79,7 +79,7 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
 
 /// Which files would be made. A reader would hold the revision: here it is only looked at.
 fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
-    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let (number, shards) = (revision.key.number, revision.shard_count);
         let mut manifests = Vec::new();
         for shard in &revision.shards {

@@ -56,7 +56,7 @@ struct ViewFile {
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     let target = ViewFile::of(&wanted.hdf5)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
-    match revision::place_to_show(&wanted.space.path, wanted.revision)? {
+    match revision::place_to_show(&wanted.space.path, wanted.revision.number())? {
         None => view_in(wanted, &target),
         Some(Place { level, directory, .. }) => {
             if level == LevelKind::Memory && !wanted.copy {
@@ -80,7 +80,7 @@ fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure>
     if holds {
         completing::first(&wanted.space.path)?;
     }
-    revision::read_in(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read_in(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let hold = match holds {
             false => None,
             true => match take(wanted, target, survey, revision)? {
@@ -104,7 +104,7 @@ fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure>
 
 /// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
 fn would_view(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure> {
-    revision::read_in(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read_in(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
         let holds = !wanted.copy && !wanted.no_hold;
         if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {
