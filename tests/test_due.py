@@ -286,8 +286,8 @@ def test_a_job_with_levels_is_ended_once_its_last_checkpoint_is_in_the_space(nea
         held.unlink()
         status, output = running.end()
     assert "revision 3 of" in output and "not starting it again" in output, output
-    in_space = [one for one in told_by("ls", space)["revisions"] if "pfs" in str(one["levels"])]
-    assert max(one["revision"] for one in in_space) == 3, in_space
+    (newest_there,) = [one for one in told_by("ls", space)["revisions"] if one["revision"] == 3]
+    assert {"level": "pfs", "copy": 0, "shards_found": 1, "whole": True} in newest_there["levels"], newest_there
 
 
 def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near):
