@@ -8,10 +8,12 @@ import sys
 import time
 
 import pytest
+from command import mainstay as told_by
 from jobs import run
 from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, build_fortran
+from staged import pool_directory
 from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
 
 NEVER = 10**9  # steps
@@ -229,6 +231,77 @@ def test_a_margin_beyond_the_time_limit_is_refused_and_the_usual_one_never_is():
     assert status == 2 and "5s" in output and "--margin" in output, output
     with Run("--time-limit", "100s", "--restarts", 0, *shell("exit 7")) as running:
         assert running.end()[0] == 7
+
+
+# Saves to the memory of its node before the space, where it has room already; then says that writes there are held.
+NEAR = """
+import sys, time
+import mainstay
+session = mainstay.open(sys.argv[1], memory="auto", pfs_every=2, agree_seconds=0)
+session.protect("state", bytearray(8))
+session.due(0)
+for _ in range(2):
+    session.checkpoint()
+session.wait()
+open(sys.argv[2], "w").close()
+print("ready", flush=True)
+for step in range(1, 10**9):
+    if session.due(step):
+        session.checkpoint()
+        print("saved", flush=True)
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def near(scratch, monkeypatch):
+    """A job of which no write to the space returns while a file is there; where the space is, and that file."""
+    space, held = scratch / "space", scratch / "held"
+    shim = build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
+    variables = {"LD_PRELOAD": shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": space}
+    with pool_directory() as pools:
+        variables = [f"{name}={value}" for name, value in {**variables, "MAINSTAY_POOL_DIRECTORY": pools}.items()]
+        yield ["--", "env", *variables, sys.executable, "-c", NEAR, space, held], space, held
+
+
+def test_a_revision_in_memory_alone_is_not_complete_for_whoever_asks(near):
+    """It was said to be, and the job was ended before it came to the space."""
+    job, space, held = near
+    with Run(*job) as running:
+        running.until("^ready$")
+        asked = mainstay("checkpoint", space, "--timeout", "2s")
+        assert asked.returncode == 1 and "revision 3 is complete in memory, and after 2s not in" in asked.stderr, asked
+        held.unlink()
+        asked = mainstay("checkpoint", space)
+        assert (asked.returncode, asked.stdout) == (0, "revision 4 is complete\n"), asked
+
+
+def test_a_job_with_levels_is_ended_once_its_last_checkpoint_is_in_the_space(near):
+    job, space, held = near
+    with Run(*job) as running:
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGTERM)
+        running.until("^saved$")
+        time.sleep(0.5)
+        held.unlink()
+        status, output = running.end()
+    assert "revision 3 of" in output and "not starting it again" in output, output
+    (newest_there,) = [one for one in told_by("ls", space)["revisions"] if one["revision"] == 3]
+    assert {"level": "pfs", "copy": 0, "shards_found": 1, "whole": True} in newest_there["levels"], newest_there
+
+
+def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near):
+    job, space, held = near
+    with Run("--margin", "1000s", *job) as running:
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGTERM)
+        running.until("^saved$")
+        await_newest(space, 3)
+        (rank,) = children(running.process.pid)
+        os.kill(rank, signal.SIGKILL)
+        held.unlink()
+        status, output = running.end()
+    assert re.search("no rank had .* open any more before revision 3, complete in memory, was complete there", output), output
 
 
 @pytest.mark.parametrize("language", ["c", "cxx", "fortran", "python"])

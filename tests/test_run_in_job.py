@@ -3,8 +3,10 @@ that of the job, whatever its launcher says of ranks that failed."""
 
 import json
 import re
+import shutil
 import stat
 import subprocess
+import time
 
 import pytest
 from command import MAINSTAY, mainstay
@@ -12,7 +14,8 @@ from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
 from programs import build_c
 from staged import pool_directory
-from supervised import run
+from supervised import Run, run
+from test_run import kill_rank
 
 RANKS, STEPS = 4, 60
 
@@ -193,6 +196,7 @@ def job(mpi, tmp_path, monkeypatch):
             return ["--", "env", *variables, mpi.command("mpiexec"), "-n", RANKS, *options, "sh", "-c", words]
 
         mpi.found()
+        command.pools = pools
         yield command
         mpi.clear()
 
@@ -227,6 +231,31 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
     assert all(part > 0 for part in parts) and sum(parts) <= recovery["total_ns"], recovery
     page = subprocess.run([MAINSTAY, "report", tmp_path / "space"], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert "rank 2 failed; replaced by a spare" in page
+
+
+def in_space(space):
+    """The revisions that are whole there."""
+    lying = [(one["revision"], lies) for one in mainstay("ls", space)["revisions"] for lies in one["levels"]]
+    return [revision for revision, lies in lying if lies["level"] == "pfs" and lies["whole"]]
+
+
+def test_what_is_whole_in_the_space_alone_is_gone_back_to(mpi, job, calm, tmp_path):
+    """The job went back to the revision before it, which memory had: nobody in the job knew yet that the newer one was complete."""
+    if mpi is MPICH:
+        pytest.skip("MPICH cannot go on")
+    space = tmp_path / "space"
+    with Run("--in-job", "--spares", 1, *job("space", "wait@20")) as running:
+        running.until("^waiting at step 20$")
+        # Rank 0 makes no call meanwhile: what it has saved lies in its own memory and, soon, in the space.
+        while 4 not in in_space(space):
+            assert time.monotonic() < running.deadline, running.output
+            time.sleep(0.05)
+        shutil.rmtree(job.pools / "0")
+        kill_rank(running.process.pid, 0, mpi)
+        (tmp_path / "space.gate.20").touch()
+        status, output = running.end()
+    assert status == 0 and hashes(output) == [calm], output
+    assert "rank 0 failed; the job went on from revision 4 after" in output and output.count("mainstay: start ") == 1, output
 
 
 def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, calm, tmp_path):

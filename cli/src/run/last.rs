@@ -3,7 +3,7 @@
 use super::spaces::is_free;
 use crate::{
     exit::say,
-    space::asking::{Asking, Progress},
+    space::asking::{Asking, Progress, unsaved},
 };
 use mainstay_engine::printable_path;
 use std::{
@@ -44,24 +44,31 @@ impl LastCheckpoint {
 
     /// Whether there is nothing to wait for any more.
     pub fn is_over(&mut self) -> bool {
-        self.asking.retain(|asking| match asking.progress() {
-            Progress::Complete(revision) => {
-                say(&format!("revision {revision} of {} is complete", printable_path(asking.space())));
-                false
+        self.asking.retain(|asking| {
+            // It was closed, or all who had it open have failed: asked before looking at what was saved there.
+            let (is_free, space) = (is_free(asking.space()), printable_path(asking.space()));
+            match asking.progress() {
+                Progress::Complete(revision) => say(&format!("revision {revision} of {space} is complete")),
+                Progress::Waiting if is_free => {
+                    say(&format!("no rank has {space} open any more, and no checkpoint was made"));
+                }
+                Progress::Begun(revision, whole_in) if is_free => {
+                    say(&format!("no rank had {space} open any more {}", unsaved(revision, whole_in)));
+                }
+                Progress::Waiting | Progress::Begun(..) => return true,
             }
-            Progress::Waiting if is_free(asking.space()) => {
-                // It was closed, or all who had it open have failed.
-                say(&format!(
-                    "no rank has {} open any more, and no checkpoint was made",
-                    printable_path(asking.space())
-                ));
-                false
-            }
-            _ => true,
+            false
         });
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
-                say(&format!("no checkpoint of {} within the time given", printable_path(asking.space())));
+                let space = printable_path(asking.space());
+                match asking.progress() {
+                    Progress::Begun(revision, Some(level)) => say(&format!(
+                        "revision {revision} is complete in {}, but not in {space} within the time given",
+                        level.name()
+                    )),
+                    _ => say(&format!("no checkpoint of {space} within the time given")),
+                }
                 asking.withdraw();
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use mainstay_engine::{
-    SpaceSurvey, printable, printable_path,
+    LevelKind, SpaceSurvey, printable, printable_path,
     space::format::{CheckpointAnswer, Emptied},
     status::{LevelStanding, Loss, Node, Saved, Standing},
     tend::Request,
@@ -32,9 +32,9 @@ pub struct Asking {
 pub enum Progress {
     /// The job has not come to its next safe point.
     Waiting,
-    /// The revision of this number is on its way.
-    Begun(u64),
-    /// It can be restored.
+    /// The revision of this number is on its way: whole on this level before the space, which goes with the job or its nodes.
+    Begun(u64, Option<LevelKind>),
+    /// It is whole in the space itself; where a node is left, beside that.
     Complete(u64),
 }
 
@@ -58,16 +58,22 @@ impl Asking {
         let space = printable_path(&self.space);
         let start = Instant::now();
         loop {
+            // Before looking at what there is: what was saved at the very end counts.
+            let is_over = is_over(&self.space)?;
             let progress = self.progress();
             if let Progress::Complete(revision) = progress {
                 return Ok((revision, self.answer.into_inner().map(|answer| answer.emptied).unwrap_or_default()));
             }
+            if is_over {
+                self.withdraw();
+                let without = match progress {
+                    Progress::Begun(revision, whole_in) => unsaved(revision, whole_in),
+                    _ => "without another checkpoint".to_owned(),
+                };
+                return Err(Failure::lost(format!("the job that had {space} open ended {without}")));
+            }
             if start.elapsed() > timeout {
                 return Err(self.too_late(progress, timeout));
-            }
-            if progress == Progress::Waiting && is_over(&self.space)? {
-                self.withdraw();
-                return Err(Failure::lost(format!("the job that had {space} open ended without another checkpoint")));
             }
             thread::sleep(POLL);
         }
@@ -77,10 +83,14 @@ impl Asking {
         let space = printable_path(&self.space);
         let after = humantime::format_duration(timeout);
         let message = match (progress, &self.leaves) {
-            (Progress::Begun(revision), None) => {
+            (Progress::Begun(revision, None), None) => {
                 format!("revision {revision} was begun, and is not complete after {after}")
             }
-            (Progress::Begun(revision), Some(node)) => format!(
+            (Progress::Begun(revision, Some(level)), None) => format!(
+                "revision {revision} is complete in {}, and after {after} not in {space}: until it is, it may go with the job",
+                level.name()
+            ),
+            (Progress::Begun(revision, _), Some(node)) => format!(
                 "revision {revision} was begun, and after {after} it is not complete beside node {}: mainstay status {space} tells \
                  which loss would be survived",
                 printable(node)
@@ -112,8 +122,12 @@ impl Asking {
         // What cannot be read this moment may be the next.
         let standing = Standing::of(&self.space);
         let has_it = |saved: &[Saved]| saved.iter().any(is_it);
-        let is_whole = |level: &LevelStanding| {
-            has_it(&level.complete) && (self.leaves.is_none() || level.copies.iter().all(|copy| has_it(copy)))
+        let whole_in = standing.as_ref().ok().and_then(|now| now.levels.iter().find(|level| has_it(&level.complete)));
+        let whole_in = whole_in.map(|level| level.level);
+        // Whoever asks may be about to end the job, with which the memory of its nodes goes, and their disks perhaps.
+        let is_whole = |level: &LevelStanding| match &self.leaves {
+            Some(_) => has_it(&level.complete) && level.copies.iter().all(|copy| has_it(copy)),
+            None => has_it(&level.complete) && level.level == LevelKind::Pfs,
         };
         // A level that goes with the node has no copies, or may be the first to be complete.
         let outlives = |now: &Standing| {
@@ -132,7 +146,7 @@ impl Asking {
             _ => true,
         };
         let complete = standing.is_ok_and(|now| now.levels.iter().any(is_whole) && outlives(&now) && is_known(&now));
-        if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
+        if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number, whole_in) }
     }
 
     /// Whether a job ever looked for requests here.
@@ -144,6 +158,14 @@ impl Asking {
     pub fn withdraw(self) {
         // One that stays costs a checkpoint, and no more.
         let _ = self.request.withdraw();
+    }
+}
+
+/// Why a revision that was begun is not complete in the space.
+pub fn unsaved(revision: u64, whole_in: Option<LevelKind>) -> String {
+    match whole_in {
+        Some(level) => format!("before revision {revision}, complete in {}, was complete there", level.name()),
+        None => format!("before revision {revision} was complete"),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The levels of a session, as a list: the nearest first, each with its copies behind it.
 
 use super::{
+    attempt::Attempt,
     copies,
     level::{Level, LevelKind, Writers},
     places::NoteFile,
 };
 use crate::{
-    commit::Complete,
+    commit::{Complete, RevisionKey},
     error::{Error, Result},
     group::Group,
     mutant::{self, Mutant},
@@ -119,6 +120,12 @@ impl Levels {
                 levels[0].hold_known();
             }
         }
+    }
+
+    /// The newest revision on its way to a farther level, copies left aside.
+    pub(super) fn newest_fed(&self) -> Option<RevisionKey> {
+        let farther = self.iter().skip(1).filter(|level| !level.is_copy());
+        farther.filter_map(|level| level.saving.as_ref().and_then(Attempt::key)).max()
     }
 
     /// Refuses a kind of which there is none.

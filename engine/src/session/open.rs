@@ -31,7 +31,7 @@ use super::{
 use crate::{
     capture::{Globals, Notes, Outputs, Regions},
     commit::RevisionKey,
-    config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
+    config::{self, Config, DiskLost, Stage, Start, Surroundings, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
     feed::Feeder,
@@ -143,12 +143,18 @@ impl Inner {
         let mut now = if is_from_memory { 1 } else { plans.len() };
         let mut kept = (going_on.recovering.is_some() || going_on.has_locks).then_some(&mut remains.kept);
         let mut looked = Looked::at_all(group, &plans, 0..now, note.as_ref(), &config, holds, kept.as_deref_mut())?;
-        if now < plans.len() && looked[0].newest() < going_on.newest {
+        let mut disk_lost = config.disk_lost;
+        // What was on its way to the others may be whole there alone.
+        if now < plans.len() && looked[0].newest() < going_on.newest.max(going_on.fed) {
+            if looked[0].newest().is_some() && looked[0].newest() >= going_on.newest {
+                // As where they are opened later: the job can go on without it.
+                disk_lost = DiskLost::Accepted;
+            }
             looked.extend(Looked::at_all(group, &plans, now..plans.len(), note.as_ref(), &config, holds, kept)?);
             now = plans.len();
         }
         let known = going_on.newest.filter(|_| now < plans.len());
-        Looked::check_all(group, &mut looked, &config, config.disk_lost, known, note.as_ref())?;
+        Looked::check_all(group, &mut looked, &config, disk_lost, known, note.as_ref())?;
         let nearest = &looked[0];
         let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.

@@ -103,6 +103,7 @@ impl Inner {
             lineage: epoch.lineage.number,
             next_number: epoch.next_number,
             newest: levels.iter().flat_map(Level::keys).max(),
+            fed: levels.newest_fed(),
             spares_left: epoch.spares_left,
             step: program.due.step,
             saved_at: program.due.saved_at,

@@ -20,6 +20,8 @@ pub(super) struct Before {
     pub(super) next_number: u64,
     /// The newest revision that it knows to be complete, on any level.
     pub(super) newest: Option<RevisionKey>,
+    /// The newest that was on its way to a farther level: it may be whole there, and nobody knows it.
+    pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
     /// The step that the program last told.
     pub(super) step: u64,
@@ -55,6 +57,7 @@ pub(super) struct GoingOn {
     pub(super) lineage: u64,
     pub(super) next_number: u64,
     pub(super) newest: Option<RevisionKey>,
+    pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
     /// At which steps the last revisions were begun.
     pub(super) saved_at: Vec<(RevisionKey, u64)>,
@@ -95,6 +98,7 @@ impl GoingOn {
             lineage: highest(|before| before.lineage),
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
+            fed: before.iter().filter_map(|before| before.fed).max(),
             spares_left: spares.saturating_sub(new),
             untold: untold(group, &told, remains)?,
             saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
