@@ -34,7 +34,7 @@ def draw(made, folder):
             for axis in axes[:, column]:
                 axis.set_xticks(range(len(cases)), list(cases))
                 axis.set_xlabel("processes")
-        axes[0][0].legend(fontsize=7, frameon=False, ncols=2)
+        axes[0][0].legend(fontsize=7, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1.08))
         axes[1][0].legend(fontsize=7, frameon=False)
         figure.savefig(folder / "speculation.svg", metadata={"Date": None})
         pyplot.close(figure)
