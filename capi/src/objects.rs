@@ -8,7 +8,8 @@ use crate::{
 };
 use mainstay_engine::{Error, ErrorKind, Result};
 use mainstay_objects::{
-    Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of, worth_waiting_for,
+    Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of, work_for_a_while,
+    worth_waiting_for,
 };
 use std::{
     any::Any,
@@ -230,7 +231,7 @@ impl Wire for CWire {
             };
             let mut limit_s = worth_waiting.as_secs_f64();
             while !has_come(limit_s)? {
-                limit_s = if meanwhile() { 0.0 } else { -1.0 };
+                limit_s = if work_for_a_while(meanwhile) { 0.0 } else { -1.0 };
             }
             while meanwhile() {}
             Ok(())

@@ -33,4 +33,4 @@ pub use migrate::Balanced;
 pub use objects::{Measured, Objects, Options};
 pub use post::{Op, Post};
 pub use restore::Came;
-pub use wire::{Arriving, Wire, worth_waiting_for};
+pub use wire::{Arriving, Wire, work_for_a_while, worth_waiting_for};

@@ -1,7 +1,7 @@
 //! How objects on different ranks reach each other: what an adapter brings.
 
 use mainstay_engine::Result;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is to come from a rank, and the room for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,4 +37,17 @@ pub fn worth_waiting_for(arriving: &[Arriving]) -> Duration {
     const BYTES_PER_US: u64 = 1000;
     let bytes = arriving.iter().map(|one| one.bytes.len() as u64).sum::<u64>();
     if bytes == 0 { Duration::ZERO } else { LATENCY + Duration::from_micros(bytes / BYTES_PER_US) }
+}
+
+/// Calls `meanwhile` for as long as a sender can well wait; `false`: there is nothing left to do. More looks at what is
+/// arriving would cost more than they help: where ranks share cores, MPI hands the core on with each.
+pub fn work_for_a_while(meanwhile: &mut dyn FnMut() -> bool) -> bool {
+    const LOOK_EVERY: Duration = Duration::from_micros(500);
+    let begun = Instant::now();
+    while meanwhile() {
+        if begun.elapsed() >= LOOK_EVERY {
+            return true;
+        }
+    }
+    false
 }

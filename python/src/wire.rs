@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 use mainstay_engine::{Error, Result};
-use mainstay_objects::{Arriving, Wire, worth_waiting_for};
+use mainstay_objects::{Arriving, Wire, work_for_a_while, worth_waiting_for};
 use pyo3::{exceptions::PyValueError, intern, prelude::*, types::PyByteArray};
 use std::{
     cell::RefCell,
@@ -147,7 +147,7 @@ impl Wire for MpiWire {
                 if wait_asleep_for(request.bind(py), None, pause, limit)? {
                     next = under_way.next();
                 } else {
-                    limit = meanwhile().then_some(Duration::ZERO);
+                    limit = work_for_a_while(meanwhile).then_some(Duration::ZERO);
                 }
             }
             while meanwhile() {}
