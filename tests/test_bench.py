@@ -208,7 +208,8 @@ def test_what_was_asked_of_saving_early_has_a_target(speculation_rows):
     asked = {name for way in PREDICTORS for name in (way, f"{way}_points")}
     found = targets(speculation_rows)
     replays = {case: found.pop(case) for case in list(found) if case.startswith("replay of bt.W, ")}
-    assert list(replays.values()) == 8 * [{"oracle", "auto_vain"}] and list(found.values()) == 2 * [asked]
+    between = {f"{way}_between" for way in PREDICTORS}
+    assert list(replays.values()) == 8 * [{"oracle", "auto_vain"}] and list(found.values()) == [asked, asked | between]
     assert all(row["holds"] is not False for row in speculation_rows if row["case"] in replays)
     rows = {(row["case"].partition(",")[0], row["metric"]): row for row in speculation_rows}
     for program in ("memwrite", "adi"):

@@ -139,7 +139,7 @@ def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
     script = f"echo >> {count}; n=$(wc -l < {count}); " + words.replace("'STEPS'", "$((n * 10))") + " || exit 1; exit 9"
     status, output = run("--restarts", 2, *shell(script))
     assert status == 9, output
-    assert "mainstay: giving up after 2 restart(s) at revision 3 (lineage 3)" in output
+    assert "mainstay: giving up after 2 restarts at revision 3 (lineage 3)" in output
     (told,) = re.findall("mainstay: summary: (3 starts and 2 restarts in .*)", output)
     assert re.fullmatch(r".* in \S+ \S+; lost \S+ \S+: \S+ \S+ of work after the last revision, \S+ \S+ between starts", told)
     assert re.search(r"mainstay: summary: revision 3 \(lineage 3\) of .*/space, saved \S+ s ago, is the newest$", output, re.M)
@@ -231,7 +231,7 @@ def test_a_job_that_never_closed_its_space_has_failed(tmp_path):
     assert status == 1, output
     for start in 1, 2:
         assert f"mainstay: start {start} failed: exit status 0, but the job never closed {space}" in output
-    assert f"mainstay: giving up after 1 restart(s) at revision 2 (lineage 2) of {space}" in output
+    assert f"mainstay: giving up after 1 restart at revision 2 (lineage 2) of {space}" in output
 
 
 SAVES_TO_MEMORY = """

@@ -184,7 +184,7 @@ def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remot
     # Open MPI ends with 0 then, but for a launcher that was itself killed on a busy machine.
     assert re.search("^mainstay: start 1 failed: exit status [0-9]+", output, re.M), output
     # Of what lies in memory alone it says that the nodes must still have it.
-    given_up = f"giving up after 0 restart(s) at revision 1 (lineage 1) of {space}"
+    given_up = f"giving up after 0 restarts at revision 1 (lineage 1) of {space}"
     assert any(line.startswith(given_up) for line in said(output)), output
     # And a job that did close it has ended in order.
     job.let_on(15)

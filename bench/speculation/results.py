@@ -54,7 +54,8 @@ def between(case, ran):
     least = took.pop(INCREMENTAL)
     yield rows.floor(case, f"{INCREMENTAL}_between", least, "s")
     for way, seconds in took.items():
-        yield rows.row(case, f"{way}_between", seconds, "s", f"{INCREMENTAL}_between", least, TRACKING)
+        target = TRACKING if way in PREDICTORS else None
+        yield rows.row(case, f"{way}_between", seconds, "s", f"{INCREMENTAL}_between", least, target)
 
 
 def replay_rows(case, learnt, unlearnt):

@@ -26,6 +26,7 @@ use crate::{
     arguments,
     exit::{Exit, Failure, say},
     space::completing,
+    text::count,
 };
 use in_job::InJob;
 use job::{Ended, Limits};
@@ -203,7 +204,8 @@ fn start_until_done(
         let reached = newest();
         summary.lost_after(&reached);
         if start > wanted.restarts {
-            say(&format!("giving up after {} restart(s) at {reached}", wanted.restarts));
+            let restarts = count(u64::from(wanted.restarts), "restart");
+            say(&format!("giving up after {restarts} at {reached}"));
             return Ok(code);
         }
         // A launcher that fails right after a job that had begun, as where daemons of the last start are still there, is

@@ -71,16 +71,21 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     for (name, value) in entries {
         let line = line_at(name.span().start);
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
+        // What is meant to be a table may have the name of a setting.
+        let is_table = match Key::named(name.get_ref()) {
+            Some(_) => "a table, in which no setting stands",
+            None => "no such setting, but a table, in which none stands",
+        };
         let meant = match value.get_ref() {
             DeValue::Table(table) => meant_in(&[name.get_ref()], table),
             _ => None,
         };
         if let Some(key) = meant {
             let right = format!("did you mean {key}? Write {key} = … before any [table]");
-            return Err(refuse(format!("a table, in which no setting stands; {right}")));
+            return Err(refuse(format!("{is_table}; {right}")));
         }
         let unknown = || match value.get_ref() {
-            DeValue::Table(_) => "a table, in which no setting stands; `mainstay config` lists all".to_owned(),
+            DeValue::Table(_) => format!("{is_table}; `mainstay config` lists all"),
             _ => Key::unknown(name.get_ref()),
         };
         let key = Key::named(name.get_ref()).ok_or_else(|| refuse(unknown()))?;
