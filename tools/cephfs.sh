@@ -184,13 +184,21 @@ stop() {
     local pid
     pid=$(cat "$dir/run/$1.pid")
     ! ours "$pid" || kill -"$2" "$pid"
-    while ours "$pid"; do sleep $PAUSE_S; done
+    while ours "$pid" || exits "$pid"; do sleep $PAUSE_S; done
 }
 
 # Only what still is a process of this CephFS: its command line has the path of the configuration.
 ours() {
     grep -qa -- "$conf" "/proc/$1/cmdline" 2>/dev/null
 }
+
+# A process that ends has no command line any more, and for a while its files still, with the locks on them.
+exits() {
+    local state line
+    state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) || true
+    line=$(tr -d '\0' 2>/dev/null <"/proc/$1/cmdline") || true
+    [ -n "$state" ] && [ "$state" != Z ] && [ -z "$line" ]
+} 2>/dev/null
 
 down() {
     local point file pid
