@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -98,6 +99,8 @@ impl Space {
                     if rank == 0 {
                         over.store(stop.load(Ordering::Acquire), Ordering::Release);
                     }
+                    // Else a revision is gone again before a process could look at it and hold it.
+                    thread::sleep(Duration::from_millis(3));
                     meeting.wait();
                     if over.load(Ordering::Acquire) {
                         break;
