@@ -12,7 +12,7 @@ use crate::{
             BLOCK_BYTES, Catalogue, Codec, Entry, FRAME_BLOCKS, Frame, HASH_BYTES, Hash, Lineage, Manifest,
             PhaseRecord, Run, blocks_for, list_bytes,
         },
-        free::{Blocks, FreeMap, united},
+        free::{Blocks, FreeMap},
         pays,
     },
 };
@@ -95,6 +95,7 @@ pub(crate) struct Allocation {
     pub(crate) data: LogRuns,
     /// Runs that the revision leads to as well, ascending, of older revisions or saved early: nobody writes them any more.
     /// They follow `data` in the log.
+    #[serde(with = "in_a_row")]
     pub(crate) shared: Vec<Run>,
     /// The blocks of those that were saved early, with their rows of hashes: no root leads to them yet.
     pub(crate) early: Vec<Blocks>,
@@ -102,6 +103,24 @@ pub(crate) struct Allocation {
     pub(crate) frames: Vec<Frame>,
     /// How what is written is compressed; `None`: not at all.
     pub(crate) packing: Option<Packing>,
+}
+
+/// Runs as their bytes, one behind the other: there may be many, and the program waits while they are told to others of the
+/// same machine.
+mod in_a_row {
+    use super::Run;
+    use serde::{Deserializer, Serializer, de::Error};
+    use zerocopy::{FromBytes, IntoBytes};
+
+    pub(super) fn serialize<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
+        serde_bytes::serialize(runs.as_bytes(), serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Vec<Run>, D::Error> {
+        let bytes: &[u8] = serde_bytes::deserialize(deserializer)?;
+        let runs: Result<Vec<Run>, _> = bytes.chunks(size_of::<Run>()).map(Run::read_from_bytes).collect();
+        runs.map_err(|_| D::Error::custom("a run is cut short"))
+    }
 }
 
 impl Allocation {
@@ -143,7 +162,7 @@ impl Allocation {
         self.shared == shared && need.data <= self.own_blocks() && need.meta <= self.meta.count
     }
 
-    /// A shard that would lie here, newer than any that is there.
+    /// A shard that would lie here, newer than any that is there. Its blocks are not united.
     pub(super) fn imagined(&self, number: u64) -> Kept {
         let shared = self.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
         let shared = shared.chain(self.frames.iter().map(Frame::room));
@@ -160,7 +179,7 @@ impl Allocation {
             meta_bytes: 0,
             phases: PhaseRecord::default(),
         };
-        let blocks = united(self.data.iter().copied().chain([self.meta]).chain(shared).collect());
+        let blocks = self.data.iter().copied().chain([self.meta]).chain(shared).collect();
         Kept { entry, blocks, data: self.log_blocks(), frames: Vec::new() }
     }
 
@@ -332,20 +351,20 @@ impl FreeMaps {
         if !pays(list.iter().map(|kept| kept.blocks.len()).sum(), from..to) {
             return FreeMap::new(from, to, list.iter().flat_map(|kept| kept.blocks.iter().copied()));
         }
-        let mut used = BlockSet::within(from..to);
+        let mut free = BlockSet::all(from..to);
         for kept in list {
             if let Some((_, set)) = self.sets.iter().find(|(known, _)| Arc::ptr_eq(known, kept)) {
-                used.add_all(set);
+                free.remove_all(set);
                 continue;
             }
             let mut set = BlockSet::within(from..to);
             for blocks in &kept.blocks {
                 set.add(*blocks);
             }
-            used.add_all(&set);
+            free.remove_all(&set);
             self.sets.push((kept.clone(), set));
         }
-        FreeMap::between(from, to, used.stretches())
+        FreeMap::of(free)
     }
 }
 

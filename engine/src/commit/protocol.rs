@@ -31,8 +31,8 @@ pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks],
     if shared.is_empty() {
         return Ok(());
     }
-    let all: Vec<Blocks> = kept.iter().flat_map(|kept| kept.blocks.iter().copied()).collect();
-    let ((all, _), early) = (BlockSet::of(&all), united(early.to_vec()));
+    let (all, _) = BlockSet::of(kept.iter().flat_map(|kept| kept.blocks.iter().copied()));
+    let early = united(early.to_vec());
     let is_kept = |run: &Run| all.has(run.stretch()) && all.has(run.row_blocks());
     let is_early = |run: &Run| is_among(&early, run.stretch()) && is_among(&early, run.row_blocks());
     let lost = shared.iter().find(|run| !is_kept(run) && !is_early(run));

@@ -15,6 +15,7 @@ pub(crate) struct SealedPlan {
     /// The number of this shard among the `shards`, and of its portion in every space.
     pub(crate) shard: u32,
     /// The encoded `Contents`: what was staged.
+    #[serde(with = "serde_bytes")]
     pub(crate) contents: Vec<u8>,
     /// The paths of the contents' output files, in their order; they are synced before the shard is published.
     pub(crate) outputs: Vec<Vec<u8>>,

@@ -221,7 +221,10 @@ impl ShardRecord {
         }
         recorded.pool.shared.note_spaces_of(plan)?;
         let number = plan.key.number;
-        let plan = postcard::to_stdvec(plan)
+        // Nearly all of it are a few long rows of bytes, which are copied once.
+        let bytes: usize = plan.targets.iter().map(|target| size_of_val(&target.allocation.shared[..])).sum();
+        let encoded = Vec::with_capacity(plan.contents.len() + bytes + BLOCK_BYTES as usize);
+        let plan = postcard::to_extend(plan, encoded)
             .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;
         // The plan is written, not stored: if memory is short a write is an error, and a store would be a SIGBUS.
         let record = open_same(&recorded.path, recorded.identity)?;

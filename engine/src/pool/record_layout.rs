@@ -3,7 +3,7 @@
 
 use crate::{
     device::OfAtomics,
-    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash},
+    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, Hashing, hash},
 };
 use std::{
     mem::offset_of,
@@ -177,10 +177,8 @@ impl Parts {
 /// The seal, over the plan and all that says where the segments lie; not over what is done, nor over the rows of
 /// hashes.
 pub(super) fn seal_of(owner: &Owner, found: &ShardFound, table: &[u8], plan: &[u8]) -> Hash {
-    let mut sealed = Vec::with_capacity(size_of::<Owner>() + size_of::<ShardFound>() + table.len() + plan.len());
-    sealed.extend_from_slice(owner.as_bytes());
-    sealed.extend_from_slice(&found.as_bytes()[..offset_of!(ShardFound, seal)]);
-    sealed.extend_from_slice(table);
-    sealed.extend_from_slice(plan);
-    hash(&sealed)
+    let mut sealed = Hashing::default();
+    let found = &found.as_bytes()[..offset_of!(ShardFound, seal)];
+    [owner.as_bytes(), found, table, plan].into_iter().for_each(|part| sealed.add(part));
+    sealed.hash()
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 const BITS: u64 = u64::BITS as u64;
 
 /// A set of blocks whose numbers lie in one range.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BlockSet {
     /// The number of the block that the lowest bit stands for.
     from: u64,
@@ -21,37 +21,66 @@ impl BlockSet {
         BlockSet { from, words: vec![0; words as usize] }
     }
 
+    /// The set of all blocks in `range`.
+    pub(crate) fn all(range: Range<u64>) -> BlockSet {
+        let mut set = BlockSet::within(range.clone());
+        set.add(Blocks { first: range.start, count: range.end.saturating_sub(range.start) });
+        set
+    }
+
     /// The set of these blocks, and whether no two stretches share any.
-    pub(crate) fn of(stretches: &[Blocks]) -> (BlockSet, bool) {
-        let (mut set, mut are_apart) = (BlockSet::within(range_of(stretches)), true);
-        stretches.iter().for_each(|blocks| are_apart &= set.add(*blocks));
+    pub(crate) fn of(stretches: impl Iterator<Item = Blocks> + Clone) -> (BlockSet, bool) {
+        let (mut set, mut are_apart) = (BlockSet::within(range_of(stretches.clone())), true);
+        stretches.for_each(|blocks| are_apart &= set.add(blocks));
         (set, are_apart)
     }
 
     /// Adds those of these blocks that lie in the range; whether none of them was there.
     pub(crate) fn add(&mut self, blocks: Blocks) -> bool {
-        let end = blocks.end().saturating_sub(self.from).min(self.words.len() as u64 * BITS);
-        let (mut at, mut are_new) = (blocks.first.saturating_sub(self.from), true);
-        while at < end {
-            let (index, mask, count) = part(at, end);
-            are_new &= self.words[index] & mask == 0;
-            self.words[index] |= mask;
-            at += count;
-        }
+        let mut are_new = true;
+        self.each_word(blocks, |word, mask| {
+            are_new &= *word & mask == 0;
+            *word |= mask;
+        });
         are_new
     }
 
-    /// Adds those of `other`, which is of the same range.
-    pub(crate) fn add_all(&mut self, other: &BlockSet) {
+    /// Takes those of these blocks out that are in the set.
+    pub(crate) fn remove(&mut self, blocks: Blocks) {
+        self.each_word(blocks, |word, mask| *word &= !mask);
+    }
+
+    /// `with` is called with each word that has bits for these blocks, and those bits.
+    fn each_word(&mut self, blocks: Blocks, mut with: impl FnMut(&mut u64, u64)) {
+        let end = blocks.end().saturating_sub(self.from).min(self.bits());
+        let mut at = blocks.first.saturating_sub(self.from);
+        while at < end {
+            let (index, mask, count) = part(at, end);
+            with(&mut self.words[index], mask);
+            at += count;
+        }
+    }
+
+    /// Takes those of `other` out, which is of the same range.
+    pub(crate) fn remove_all(&mut self, other: &BlockSet) {
         debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
-        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
+        self.words.iter_mut().zip(&other.words).for_each(|(word, less)| *word &= !less);
+    }
+
+    /// How many blocks it has.
+    pub(crate) fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    fn bits(&self) -> u64 {
+        self.words.len() as u64 * BITS
     }
 
     /// Whether it has all of these blocks, wherever they lie.
     pub(crate) fn has(&self, blocks: Blocks) -> bool {
         let ends = blocks.first.checked_add(blocks.count);
         let inside = blocks.first.checked_sub(self.from).zip(ends).map(|(at, end)| (at, end - self.from));
-        let Some((mut at, end)) = inside.filter(|(_, end)| *end <= self.words.len() as u64 * BITS) else {
+        let Some((mut at, end)) = inside.filter(|(_, end)| *end <= self.bits()) else {
             return false;
         };
         while at < end {
@@ -69,9 +98,49 @@ impl BlockSet {
         let mut from = 0;
         std::iter::from_fn(move || {
             let first = self.next(from, 0)?;
-            from = self.next(first, u64::MAX).unwrap_or(self.words.len() as u64 * BITS);
+            from = self.next(first, u64::MAX).unwrap_or(self.bits());
             Some(Blocks { first: self.from + first, count: from - first })
         })
+    }
+
+    /// Those stretches that have at least so many blocks, the highest first. Long ones are found without a look at the others.
+    pub(crate) fn stretches_down(&self, at_least: u64) -> impl Iterator<Item = Blocks> + '_ {
+        // So long a stretch has all bits of a word.
+        let are_long = at_least >= 2 * BITS;
+        let mut from = self.bits();
+        std::iter::from_fn(move || {
+            loop {
+                let (inside, end) = if are_long {
+                    let inside = self.whole_word_before(from)?;
+                    (inside, self.next(inside, u64::MAX).unwrap_or(self.bits()))
+                } else {
+                    let last = self.last_before(from, 0)?;
+                    (last, last + 1)
+                };
+                from = self.last_before(inside, u64::MAX).map_or(0, |unset| unset + 1);
+                if end - from >= at_least {
+                    return Some(Blocks { first: self.from + from, count: end - from });
+                }
+            }
+        })
+    }
+
+    /// The first bit of the last word before bit number `end` that has all bits set.
+    fn whole_word_before(&self, end: u64) -> Option<u64> {
+        let words = &self.words[..(end / BITS) as usize];
+        words.iter().rposition(|word| *word == u64::MAX).map(|index| index as u64 * BITS)
+    }
+
+    /// The last bit before number `end` that is set, or is not where `flipped` has all bits set.
+    fn last_before(&self, end: u64, flipped: u64) -> Option<u64> {
+        let last = end.checked_sub(1)?;
+        let mut index = (last / BITS) as usize;
+        let mut word = (self.words[index] ^ flipped) & (u64::MAX >> (BITS - 1 - last % BITS));
+        while word == 0 {
+            index = index.checked_sub(1)?;
+            word = self.words[index] ^ flipped;
+        }
+        Some(index as u64 * BITS + u64::from(word.ilog2()))
     }
 
     /// The next bit from number `from` on that is set, or is not where `flipped` has all bits set.
@@ -93,9 +162,9 @@ fn part(at: u64, end: u64) -> (usize, u64, u64) {
 }
 
 /// From the first block of all on, up to the one behind the last.
-pub(super) fn range_of(stretches: &[Blocks]) -> Range<u64> {
-    let first = stretches.iter().map(|blocks| blocks.first).min().unwrap_or(0);
-    first..stretches.iter().map(|blocks| blocks.end()).max().unwrap_or(0)
+pub(super) fn range_of(stretches: impl Iterator<Item = Blocks>) -> Range<u64> {
+    let all = stretches.map(|blocks| blocks.first..blocks.end());
+    all.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..0)
 }
 
 /// Whether bits have so many stretches within a range ascend sooner than a sort does: where few lie far apart there are more words
@@ -150,7 +219,7 @@ mod tests {
             let stretches: Vec<Blocks> = (0..count).map(some).collect();
             let all: Vec<u64> = stretches.iter().flat_map(|blocks| blocks.first..blocks.end()).collect();
             let each: BTreeSet<u64> = all.iter().copied().collect();
-            let (set, are_apart) = BlockSet::of(&stretches);
+            let (set, are_apart) = BlockSet::of(stretches.iter().copied());
             assert_eq!(are_apart, all.len() == each.len(), "seed {seed}");
             let found: Vec<Blocks> = set.stretches().collect();
             assert!(found.iter().flat_map(|blocks| blocks.first..blocks.end()).eq(each.iter().copied()), "seed {seed}");
@@ -162,20 +231,26 @@ mod tests {
             }
             assert!(!set.has(Blocks { first: from, count: u64::MAX }));
             assert!(found.windows(2).all(|pair| pair[0].end() < pair[1].first), "seed {seed}: {found:?}");
-            let (mut all_but_one, mut last) =
-                (BlockSet::within(from..from + span), BlockSet::within(from..from + span));
+            assert_eq!(set.count(), each.len() as u64, "seed {seed}");
+            for at_least in [0, 1, 2, 40, 127, 128, 129, 200] {
+                let long = found.iter().rev().copied().filter(|blocks| blocks.count >= at_least);
+                assert!(set.stretches_down(at_least).eq(long), "seed {seed}: at least {at_least}");
+            }
+            let range = from..from + span;
+            let (mut rest, mut taken) = (BlockSet::all(range.clone()), BlockSet::within(range.clone()));
+            assert!(rest.count() == span && rest.has(Blocks { first: from, count: span }));
             for (number, blocks) in stretches.iter().enumerate() {
                 if number == 0 {
-                    last.add(*blocks)
+                    rest.remove(*blocks)
                 } else {
-                    all_but_one.add(*blocks)
+                    _ = taken.add(*blocks)
                 };
             }
-            all_but_one.add_all(&last);
-            assert!(all_but_one.stretches().eq(found.iter().copied()), "seed {seed}");
+            rest.remove_all(&taken);
+            assert!(range.clone().all(|block| rest.has(Blocks { first: block, count: 1 }) != each.contains(&block)));
             let beyond = Blocks { first: 0, count: from + span + 1000 };
-            all_but_one.add(beyond);
-            assert!(all_but_one.has(Blocks { first: from, count: span }));
+            taken.add(beyond);
+            assert!(taken.has(Blocks { first: from, count: span }));
             let ranks = Ranks::of(set);
             for (number, block) in (0..).zip(&each) {
                 assert_eq!(ranks.of_block(*block), Some(number), "seed {seed}");

@@ -7,8 +7,8 @@ use super::block_set::{self, BlockSet};
 /// Unites stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
-    if block_set::pays(blocks.len(), block_set::range_of(&blocks)) {
-        return BlockSet::of(&blocks).0.stretches().collect();
+    if block_set::pays(blocks.len(), block_set::range_of(blocks.iter().copied())) {
+        return BlockSet::of(blocks.iter().copied()).0.stretches().collect();
     }
     blocks.sort();
     let mut united: Vec<Blocks> = Vec::with_capacity(blocks.len());
@@ -28,22 +28,29 @@ pub(crate) fn is_among(united: &[Blocks], blocks: Blocks) -> bool {
     behind.checked_sub(1).is_some_and(|index| end.is_some_and(|end| end <= united[index].end()))
 }
 
-/// Free stretches, ascending, never empty, never touching.
+/// Free blocks, which are found by the stretches that they lie in.
 #[derive(Debug, Clone)]
-pub(crate) struct FreeMap {
-    stretches: Vec<Blocks>,
+pub(crate) struct FreeMap(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// Ascending, never empty, never touching.
+    Stretches(Vec<Blocks>),
+    /// Where stretches are many: a step of a rehearsal goes through words, of which there are fewer.
+    Bits(BlockSet),
 }
 
 impl FreeMap {
     /// The map of the blocks in `from..to` that are not in `used`.
     pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
-        FreeMap::between(from, to, united(used.into_iter().collect()))
-    }
-
-    /// The same, where what is used ascends.
-    pub(crate) fn between(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
+        let used: Vec<Blocks> = used.into_iter().collect();
+        if block_set::pays(used.len(), from..to) {
+            let mut free = BlockSet::all(from..to);
+            used.iter().for_each(|used| free.remove(*used));
+            return FreeMap::of(free);
+        }
         let (mut stretches, mut next) = (Vec::new(), from);
-        for blocks in used {
+        for blocks in united(used) {
             if blocks.first > next {
                 stretches.push(Blocks { first: next, count: blocks.first - next });
             }
@@ -52,44 +59,55 @@ impl FreeMap {
         if next < to {
             stretches.push(Blocks { first: next, count: to - next });
         }
-        FreeMap { stretches }
+        FreeMap(Form::Stretches(stretches))
+    }
+
+    /// The map of the blocks of a set.
+    pub(crate) fn of(free: BlockSet) -> FreeMap {
+        FreeMap(Form::Bits(free))
     }
 
     /// Whether all of `blocks` are free.
     pub(crate) fn has(&self, blocks: Blocks) -> bool {
-        let behind = self.stretches.partition_point(|stretch| stretch.first <= blocks.first);
-        let stretch = behind.checked_sub(1).map(|index| self.stretches[index]);
-        let end = blocks.first.checked_add(blocks.count);
-        stretch.is_some_and(|stretch| end.is_some_and(|end| end <= stretch.end()))
+        match &self.0 {
+            Form::Stretches(stretches) => is_among(stretches, blocks),
+            Form::Bits(free) => free.has(blocks),
+        }
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.stretches.iter().map(|s| s.count).sum()
+        match &self.0 {
+            Form::Stretches(stretches) => stretches.iter().map(|s| s.count).sum(),
+            Form::Bits(free) => free.count(),
+        }
     }
 
     /// Takes the blocks `used` out of the map, some of which may be taken already.
     pub(crate) fn cut(&mut self, used: Blocks) {
-        let first = self.stretches.partition_point(|stretch| stretch.end() <= used.first);
-        let end = self.stretches.partition_point(|stretch| stretch.first < used.end());
+        let stretches = match &mut self.0 {
+            Form::Stretches(stretches) => stretches,
+            Form::Bits(free) => return free.remove(used),
+        };
+        let first = stretches.partition_point(|stretch| stretch.end() <= used.first);
+        let end = stretches.partition_point(|stretch| stretch.first < used.end());
         if used.count == 0 || first >= end {
             return;
         }
-        let (begins, ends) = (self.stretches[first].first, self.stretches[end - 1].end());
+        let (begins, ends) = (stretches[first].first, stretches[end - 1].end());
         let before = Blocks { first: begins, count: used.first.saturating_sub(begins) };
         let behind = Blocks { first: used.end(), count: ends.saturating_sub(used.end()) };
-        self.stretches.splice(first..end, [before, behind].into_iter().filter(|left| left.count > 0));
+        stretches.splice(first..end, [before, behind].into_iter().filter(|left| left.count > 0));
     }
 
     /// Takes `count` blocks in one stretch from the high end, where the small things go: out of the shortest that is
     /// long enough, so that long ones stay whole.
     pub(crate) fn take_high(&mut self, count: u64) -> Option<Blocks> {
-        let long = self.stretches.iter_mut().enumerate().rev().filter(|(_, s)| s.count >= count);
-        let (index, stretch) = long.min_by_key(|(_, s)| s.count)?;
-        stretch.count -= count;
-        let taken = Blocks { first: stretch.end(), count };
-        if stretch.count == 0 {
-            self.stretches.remove(index);
-        }
+        let stretch = match &self.0 {
+            Form::Stretches(stretches) => shortest(stretches.iter().rev().copied(), count),
+            Form::Bits(free) => shortest(free.stretches_down(count), count),
+        };
+        let taken = Blocks { first: stretch?.end() - count, count };
+        self.cut(taken);
         Some(taken)
     }
 
@@ -98,20 +116,54 @@ impl FreeMap {
         if count == 0 || self.count() < count {
             return (count == 0).then(Vec::new);
         }
-        let (mut taken, mut missing) = (Vec::new(), count);
-        let whole = self.stretches.iter().position(|s| s.count >= count);
-        for stretch in &mut self.stretches[whole.unwrap_or(0)..] {
-            let part = Blocks { first: stretch.first, count: stretch.count.min(missing) };
-            (stretch.first, stretch.count) = (part.end(), stretch.count - part.count);
-            missing -= part.count;
-            taken.push(part);
-            if missing == 0 {
-                break;
-            }
+        let whole = match &self.0 {
+            Form::Stretches(stretches) => stretches.iter().find(|stretch| stretch.count >= count).copied(),
+            Form::Bits(free) => free.stretches_down(count).last(),
+        };
+        if let Some(Blocks { first, .. }) = whole {
+            self.cut(Blocks { first, count });
+            return Some(vec![Blocks { first, count }]);
         }
-        self.stretches.retain(|s| s.count > 0);
+        let taken = match &self.0 {
+            Form::Stretches(stretches) => lowest(stretches.iter().copied(), count),
+            Form::Bits(free) => lowest(free.stretches(), count),
+        };
+        let (last, before) = taken.split_last()?;
+        match &mut self.0 {
+            Form::Stretches(stretches) => drop(stretches.drain(..before.len())),
+            Form::Bits(free) => before.iter().for_each(|taken| free.remove(*taken)),
+        }
+        self.cut(*last);
         Some(taken)
     }
+}
+
+/// The first of the shortest that have `count` blocks.
+fn shortest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Option<Blocks> {
+    let mut shortest: Option<Blocks> = None;
+    for stretch in stretches.filter(|stretch| stretch.count >= count) {
+        if shortest.is_none_or(|shortest| stretch.count < shortest.count) {
+            shortest = Some(stretch);
+        }
+        if stretch.count == count {
+            break;
+        }
+    }
+    shortest
+}
+
+/// The first `count` blocks of these.
+fn lowest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Vec<Blocks> {
+    let (mut lowest, mut missing) = (Vec::new(), count);
+    for stretch in stretches {
+        let part = Blocks { first: stretch.first, count: stretch.count.min(missing) };
+        missing -= part.count;
+        lowest.push(part);
+        if missing == 0 {
+            break;
+        }
+    }
+    lowest
 }
 
 #[cfg(test)]
@@ -122,11 +174,34 @@ mod tests {
         Blocks { first, count }
     }
 
+    fn listed(from: u64, to: u64, used: &[Blocks]) -> FreeMap {
+        let mut map = FreeMap::new(from, to, []);
+        used.iter().for_each(|used| map.cut(*used));
+        map
+    }
+
+    fn in_bits(from: u64, to: u64, used: &[Blocks]) -> FreeMap {
+        let mut free = BlockSet::all(from..to);
+        used.iter().for_each(|used| free.remove(*used));
+        FreeMap::of(free)
+    }
+
+    impl FreeMap {
+        fn stretches(&self) -> Vec<Blocks> {
+            match &self.0 {
+                Form::Stretches(stretches) => stretches.clone(),
+                Form::Bits(free) => free.stretches().collect(),
+            }
+        }
+    }
+
     #[test]
     fn free_is_what_nobody_uses() {
-        let map = FreeMap::new(32, 100, [blocks(40, 10), blocks(32, 2), blocks(45, 10), blocks(90, 10)]);
-        assert_eq!(map.stretches, [blocks(34, 6), blocks(55, 35)]);
-        assert_eq!(map.count(), 41);
+        let used = [blocks(40, 10), blocks(32, 2), blocks(45, 10), blocks(90, 10)];
+        for map in [listed(32, 100, &used), in_bits(32, 100, &used)] {
+            assert_eq!(map.stretches(), [blocks(34, 6), blocks(55, 35)]);
+            assert_eq!(map.count(), 41);
+        }
     }
 
     #[test]
@@ -140,37 +215,76 @@ mod tests {
         assert!(!is_among(&all, blocks(9, 2)) && !is_among(&all, blocks(50, u64::MAX)));
     }
 
+    /// Whatever is taken: both forms give the same blocks, which were free and are not any more.
+    #[test]
+    fn lists_and_bits_give_the_same() {
+        for seed in 0..2000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (from, to) = (random.u64(0..200), random.u64(300..1500));
+            // Beyond both ends, too; some so short that hardly a whole word is free, and some that leave long stretches.
+            let longest = [3, 20, 300][random.usize(..3)];
+            let mut some = || blocks(random.u64(0..1600), random.u64(1..=longest));
+            let used: Vec<Blocks> = (0..seed % 90).map(|_| some()).collect();
+            let (mut list, mut bits) = (listed(from, to, &used), in_bits(from, to, &used));
+            for step in 0..12 {
+                assert_eq!(list.stretches(), bits.stretches(), "seed {seed}, step {step}");
+                assert_eq!(list.count(), bits.count(), "seed {seed}, step {step}");
+                let asked = blocks(random.u64(0..1600), random.u64(1..=longest));
+                assert_eq!(list.has(asked), bits.has(asked), "seed {seed}, step {step}: {asked:?}");
+                let (before, count) = (list.clone(), random.u64(0..=longest));
+                let taken = match random.u8(..3) {
+                    0 => {
+                        list.cut(asked);
+                        bits.cut(asked);
+                        continue;
+                    }
+                    1 => [list.take_high(count), bits.take_high(count)].map(|taken| taken.map(|taken| vec![taken])),
+                    _ => [list.take_low(count), bits.take_low(count)],
+                };
+                assert_eq!(taken[0], taken[1], "seed {seed}, step {step}: {count} blocks");
+                for taken in taken[0].iter().flatten().filter(|taken| taken.count > 0) {
+                    assert!(before.has(*taken) && !list.has(blocks(taken.first, 1)), "seed {seed}, step {step}");
+                }
+                let taken = taken[0].as_ref().map_or(0, |taken| taken.iter().map(|taken| taken.count).sum());
+                assert_eq!(list.count() + taken, before.count(), "seed {seed}, step {step}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_cut_out_is_not_free() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..1000 {
             let mut some = || blocks(random.u64(0..100), random.u64(1..20));
             let used: Vec<Blocks> = (0..6).map(|_| some()).collect();
-            let mut map = FreeMap::new(10, 130, used[..3].iter().copied());
+            let mut map = listed(10, 130, &used[..3]);
             used[3..].iter().for_each(|used| map.cut(*used));
-            let together = FreeMap::new(10, 130, used.iter().copied());
-            assert_eq!(united(map.stretches.clone()), together.stretches, "{used:?}");
-            assert!(map.stretches.iter().all(|stretch| stretch.count > 0), "{map:?}");
+            assert_eq!(united(map.stretches()), listed(10, 130, &used).stretches(), "{used:?}");
+            assert!(map.stretches().iter().all(|stretch| stretch.count > 0), "{map:?}");
         }
     }
 
     #[test]
     fn data_goes_low_in_one_stretch_where_it_can() {
-        let mut map = FreeMap::new(0, 100, [blocks(10, 10), blocks(50, 1)]);
-        assert_eq!(map.take_low(20), Some(vec![blocks(20, 20)]));
-        assert_eq!(map.take_low(60), Some(vec![blocks(0, 10), blocks(40, 10), blocks(51, 40)]));
-        assert_eq!(map.take_low(10), None);
-        assert_eq!(map.take_low(0), Some(vec![]));
-        assert_eq!(map.count(), 9);
+        for form in [listed, in_bits] {
+            let mut map = form(0, 100, &[blocks(10, 10), blocks(50, 1)]);
+            assert_eq!(map.take_low(20), Some(vec![blocks(20, 20)]));
+            assert_eq!(map.take_low(60), Some(vec![blocks(0, 10), blocks(40, 10), blocks(51, 40)]));
+            assert_eq!(map.take_low(10), None);
+            assert_eq!(map.take_low(0), Some(vec![]));
+            assert_eq!(map.count(), 9);
+        }
     }
 
     #[test]
     fn metadata_goes_high() {
-        let mut map = FreeMap::new(0, 100, [blocks(95, 2)]);
-        assert_eq!(map.take_high(3), Some(blocks(97, 3)));
-        assert_eq!(map.take_high(3), Some(blocks(92, 3)));
-        assert_eq!(map.take_high(93), None);
-        let mut map = FreeMap::new(0, 100, [blocks(50, 10), blocks(62, 30)]);
-        assert_eq!([1, 1, 1].map(|count| map.take_high(count)), [61, 60, 99].map(|first| Some(blocks(first, 1))));
+        for form in [listed, in_bits] {
+            let mut map = form(0, 100, &[blocks(95, 2)]);
+            assert_eq!(map.take_high(3), Some(blocks(97, 3)));
+            assert_eq!(map.take_high(3), Some(blocks(92, 3)));
+            assert_eq!(map.take_high(93), None);
+            let mut map = form(0, 100, &[blocks(50, 10), blocks(62, 30)]);
+            assert_eq!([1, 1, 1].map(|count| map.take_high(count)), [61, 60, 99].map(|first| Some(blocks(first, 1))));
+        }
     }
 }

@@ -4,7 +4,10 @@
 //! What must hold: a block is led to only if its hash is that of the block at its place in the item of its name, or if the
 //! plan of a region says that it is unchanged; each block of the older revision by one block at most.
 
-use super::{Base, Lies, plan::runs};
+use super::{
+    Base, Lies,
+    plan::{runs, set_of},
+};
 use crate::{
     capture::{Contents, contents::extend},
     space::format::{BLOCK, BLOCK_BYTES, Extent, Item, Run, hash},
@@ -67,7 +70,7 @@ impl Late {
                 _ => stretches.push(Lies { block: 0, at: first, count: end - first }),
             }
         }
-        let (shared, numbers) = runs(&[stretches], &self.base)?;
+        let (shared, numbers) = runs(set_of(&[stretches]).0, &self.base)?;
         let own = contents.blocks;
         let place = |extent: &Extent| -> Option<u64> {
             match Some(extent).filter(older) {

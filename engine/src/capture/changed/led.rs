@@ -6,7 +6,7 @@
 use super::{
     Base, Lies,
     base::{add, lies_of, stored},
-    plan::{once, runs},
+    plan::{once, runs, set_of},
 };
 use crate::{
     capture::{Contents, contents::extend},
@@ -101,7 +101,7 @@ impl Led {
                 _ => stretches.push(Lies { block: 0, at, count: 1 }),
             }
         }
-        let (shared, numbers) = runs(&[stretches], old)?;
+        let (shared, numbers) = runs(set_of(&[stretches]).0, old)?;
         for (place, comes) in places.iter_mut().zip(&comes) {
             match (*place, comes) {
                 (_, true) => {}

@@ -76,17 +76,13 @@ impl Plan {
         small_below: u64,
     ) -> Option<Plan> {
         let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
-        let clean = once(clean, base);
-        let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
-        let all: u64 = bytes.iter().sum();
-        let clean_blocks = |clean: &[Vec<Lies>]| clean.iter().flatten().map(|lies| lies.count).sum::<u64>();
-        let staged = all.saturating_sub(clean_blocks(&clean) * BLOCK_BYTES);
-        let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * LISTED_BYTES).sum();
-        let hashes = blocks_for(staged) * HASH_BYTES as u64;
-        let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
-        let mut more = more / BLOCK_BYTES;
-        clean.iter_mut().for_each(|clean| merge(clean, &mut more));
-        let (shared, numbers) = runs(&clean, base)?;
+        let (mut shared_clean, (mut blocks, are_apart)) = merged(regions, &clean);
+        // Two names have led to the same memory, which is rare.
+        if !are_apart {
+            (shared_clean, (blocks, _)) = merged(regions, &once(clean, base));
+        }
+        let clean = shared_clean;
+        let (shared, numbers) = runs(blocks, base)?;
         let regions: Vec<Vec<Part>> =
             bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
@@ -149,8 +145,24 @@ fn parts_likely(whole: &Size) -> u64 {
 /// The most stretches that what is staged may lie in.
 pub(crate) const OWN_RUNS_MAX: usize = 256;
 
+/// The blocks `clean`, and those that are zero, without what is better staged again than led to; and where they lie, as of
+/// `set_of`.
+fn merged(regions: &[Region], clean: &[Vec<Lies>]) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
+    let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
+    let all: u64 = regions.iter().map(|region| region.description.bytes).sum();
+    let clean_blocks: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
+    let staged = all.saturating_sub(clean_blocks * BLOCK_BYTES);
+    let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * LISTED_BYTES).sum();
+    let hashes = blocks_for(staged) * HASH_BYTES as u64;
+    let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
+    let mut more = more / BLOCK_BYTES;
+    clean.iter_mut().for_each(|clean| merge(clean, &mut more));
+    let blocks = set_of(&clean);
+    (clean, blocks)
+}
+
 /// The stretches of `clean`, and between them those of whole blocks that are zero.
-fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
+fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
     let (blocks, mut all, mut from) = (region.description.bytes / BLOCK_BYTES, Vec::with_capacity(clean.len()), 0);
     let look = |gap: Range<u64>, all: &mut Vec<Lies>| {
         each_block(region, gap, |block, bytes| {
@@ -163,7 +175,7 @@ fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
         if from < lies.block {
             look(from..lies.block, &mut all);
         }
-        add(&mut all, lies);
+        add(&mut all, *lies);
         from = lies.block + lies.count;
     }
     if from < blocks {
@@ -175,8 +187,7 @@ fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
 /// The blocks `clean` without those that would lead to a block of the base a second time.
 pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     // Block by block only where two names have led to the same memory.
-    let (_, are_apart) = BlockSet::of(&stretches(&clean));
-    if are_apart {
+    if set_of(&clean).1 {
         return clean;
     }
     let mut taken = vec![false; base.blocks() as usize];
@@ -200,16 +211,15 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     each.collect()
 }
 
-/// Where those of these blocks lie that are not zeros.
-fn stretches(clean: &[Vec<Lies>]) -> Vec<Blocks> {
+/// Where those of these blocks lie that are not zeros, and whether none of them lies where another does.
+pub(super) fn set_of(clean: &[Vec<Lies>]) -> (BlockSet, bool) {
     let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
-    stored.map(|lies| Blocks { first: lies.at, count: lies.count }).collect()
+    BlockSet::of(stored.map(|lies| Blocks { first: lies.at, count: lies.count }))
 }
 
 /// The runs of the base that have these blocks, with the hashes of their rows, and the numbers of these blocks among all that
 /// is shared.
-pub(super) fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<(Vec<Run>, Ranks)> {
-    let (blocks, _) = BlockSet::of(&stretches(clean));
+pub(super) fn runs(blocks: BlockSet, base: &Base) -> Option<(Vec<Run>, Ranks)> {
     let runs = base.runs_of(blocks.stretches())?;
     Some((runs, Ranks::of(blocks)))
 }

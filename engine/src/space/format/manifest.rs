@@ -229,7 +229,8 @@ impl Extent {
 }
 
 /// A stretch of blocks of the portion, with the place and the hash of its row of block hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Run {
     pub first_block: u64,
     pub blocks: u64,
