@@ -19,6 +19,7 @@ from build import build
 from command import MAINSTAY
 from limits import LIMIT_S
 from mpi import processes
+from nodes import state
 from supervised import Run, run
 
 F_OFD_SETLK = 37
@@ -301,6 +302,8 @@ def test_a_job_that_does_not_end_is_ended_by_a_second_signal():
     """As a launcher that hangs, and has no live rank: nothing but SIGKILL reaches one that is stopped."""
     with Run(*shell("sleep 250 & echo started $!; kill -STOP $$")) as running:
         sleeper = Path("/proc", running.until("^started ([0-9]+)$")[1], "stat")
+        (job,) = children(running.process.pid)
+        until_stopped(job)
         running.process.send_signal(signal.SIGTERM)
         time.sleep(0.2)  # of two that come at once one is seen
         running.process.send_signal(signal.SIGTERM)
@@ -340,24 +343,22 @@ def test_a_space_that_all_have_left_is_not_said_to_be_closed(tmp_path):
     assert f"no rank has {space} open any more, and no checkpoint was made" in output and "closed" not in output, output
 
 
+def until_stopped(pid, is_stopped=True):
+    deadline = time.monotonic() + LIMIT_S
+    while (state(pid) == "T") != is_stopped:
+        assert time.monotonic() < deadline, f"process {pid} is in state {state(pid)}"
+        time.sleep(0.02)
+
+
 def test_stopping_and_going_on_reach_the_job():
-    def state(pid):
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
-
-    def wait_for(pid, wanted):
-        deadline = time.monotonic() + LIMIT_S
-        while (state(pid) == "T") != wanted:
-            assert time.monotonic() < deadline, f"process {pid} is in state {state(pid)}"
-            time.sleep(0.02)
-
     with Run("--", sys.executable, "-c", LISTENER) as running:
         running.until("^ready$")
         # The child's group is orphaned here, where the kernel drops SIGTSTP: SIGCONT is what can be seen.
         (job,) = children(running.process.pid)
         os.kill(job, signal.SIGSTOP)
-        wait_for(job, True)
+        until_stopped(job)
         running.process.send_signal(signal.SIGCONT)
-        wait_for(job, False)
+        until_stopped(job, False)
         running.process.send_signal(signal.SIGTERM)
         assert running.end()[0] == 5
 
