@@ -39,7 +39,7 @@ impl<'a> Publication<'a> {
         if bytes > self.allocation.meta.count * BLOCK_BYTES {
             return Err(Error::Internal { what: "a manifest is longer than what was set aside for it".to_owned() });
         }
-        let mut meta = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
+        let mut meta = Aligned::lasting(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
         meta[..rows.len()].copy_from_slice(rows);
         meta[rows.len()..][..manifest.len()].copy_from_slice(&manifest);
         let (manifest_in_meta, manifest_bytes) = (rows.len() as u64, manifest.len() as u64);

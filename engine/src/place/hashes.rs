@@ -25,7 +25,7 @@ impl Hashes {
     pub(super) fn new(intent: &Intent, record: Option<(&mut RankRecord, u64)>, cuts: usize) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
-            return Ok(Aligned::zeroed(bytes).map(|rows| Hashes::Own(rows.into())));
+            return Ok(Aligned::lasting(bytes).map(|rows| Hashes::Own(rows.into())));
         };
         let segments = segments_at_most(size.bytes(), segment_bytes).saturating_add(cuts as u32);
         let begun = record.begin(bytes, segments, intent.tag());

@@ -1,6 +1,7 @@
 //! Memory that O_DIRECT accepts.
 
-use super::format::{BLOCK, blocks_for};
+use super::format::{BLOCK, BLOCK_BYTES, blocks_for};
+use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -9,16 +10,35 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 struct Block([u8; BLOCK]);
 
 /// A buffer of whole blocks, aligned to the block.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Aligned {
-    blocks: Vec<Block>,
+    memory: Memory,
 }
+
+#[derive(Debug)]
+enum Memory {
+    Heap(Vec<Block>),
+    Apart(MmapMut),
+}
+
+/// Below this a mapping of its own is more trouble than memory in the heap that is not given back.
+const APART_FROM: u64 = 128 << 10;
 
 impl Aligned {
     /// A buffer of at least `bytes` zeros; `None` where memory is short.
     pub(crate) fn zeroed(bytes: u64) -> Option<Aligned> {
         let count = usize::try_from(blocks_for(bytes)).ok()?;
-        Some(Aligned { blocks: Block::new_vec_zeroed(count).ok()? })
+        Some(Aligned { memory: Memory::Heap(Block::new_vec_zeroed(count).ok()?) })
+    }
+
+    /// The same for bytes that stay for a while, as a shard's rows of hashes do. What is long is mapped apart: the heap keeps the room
+    /// of such as were given back, between others that stay, so that the program grew by three times what was in use.
+    pub(crate) fn lasting(bytes: u64) -> Option<Aligned> {
+        if bytes < APART_FROM {
+            return Self::zeroed(bytes);
+        }
+        let bytes = usize::try_from(blocks_for(bytes).checked_mul(BLOCK_BYTES)?).ok()?;
+        Some(Aligned { memory: Memory::Apart(MmapMut::map_anon(bytes).ok()?) })
     }
 
     pub(crate) fn holding(bytes: &[u8]) -> Option<Aligned> {
@@ -32,12 +52,18 @@ impl Deref for Aligned {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.blocks.as_bytes()
+        match &self.memory {
+            Memory::Heap(blocks) => blocks.as_bytes(),
+            Memory::Apart(mapped) => mapped,
+        }
     }
 }
 
 impl DerefMut for Aligned {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.blocks.as_mut_bytes()
+        match &mut self.memory {
+            Memory::Heap(blocks) => blocks.as_mut_bytes(),
+            Memory::Apart(mapped) => mapped,
+        }
     }
 }

@@ -246,7 +246,7 @@ impl Portion {
         if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > self.file_bytes {
             return Err(self.truncated(at, self.file_bytes));
         }
-        let mut buffer = Aligned::zeroed(bytes).ok_or_else(|| self.out_of_memory(bytes))?;
+        let mut buffer = Aligned::lasting(bytes).ok_or_else(|| self.out_of_memory(bytes))?;
         self.read_into(at, &mut buffer)?;
         Ok(buffer)
     }
