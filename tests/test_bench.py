@@ -197,7 +197,9 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
 def test_what_was_asked_of_pages_has_a_target(pages_rows):
     assert targets(pages_rows) == {
         "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
-        "1 x 4 MiB, restart": {"pages_after_8", "hashes_after_8"},
+        "1 x 4 MiB, restart": {
+            f"{side}_after_8{of}" for side in ("pages", "hashes") for of in ("", "_to_reads")
+        },
         "1 x 4 MiB, snapshot": {"snapshot_forced_to_clone", "huge_snapshot_forced", "huge_snapshot_forced_slowdown"},
     }
     written = {row["metric"]: row["value"] for row in pages_rows if row["case"] == "constant"}

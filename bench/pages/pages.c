@@ -18,6 +18,7 @@
 
 #include "field.h"
 #include "process.h"
+#include "reads.h"
 #include "rounds.h"
 #include "side.h"
 #include "stop.h"
@@ -137,11 +138,15 @@ static void save(program *p)
         side->kind->close(side);
 }
 
-/* Opens and restores each side as a job does that begins, with nothing in the page cache. */
+/* Opens and restores each side as a job does that begins, with nothing in the page cache, and reads bare what that read. In
+ * the first round, which is not told, it is noted what is read. */
 static void restart(program *p)
 {
-    static const char *const names[] = {"opened", "restored"};
-    for (int round = 0; round < p->rounds; round++) {
+    static const char *const names[] = {"opened", "restored", "reads"};
+    reads *read = calloc(p->count, sizeof *read);
+    if (!read)
+        stop("no memory");
+    for (int round = -1; round < p->rounds; round++) {
         size_t order[SIDES_MAX];
         shuffled(order, p->count, round);
         for (size_t i = 0; i < p->count; i++) {
@@ -149,20 +154,28 @@ static void restart(program *p)
             if (side->data)
                 memset(side->data, 0, side->bytes);
             settle(p->directory, NULL);
+            double bare = round < 0 ? 0 : (start_together(), reads_again(&read[order[i]]));
+            settle(p->directory, NULL);
             double begun = start_together();
+            reads_record(round < 0 ? &read[order[i]] : NULL);
             session_open(side);
             double opened = now() - begun;
             mainstay_restored found;
             must(mainstay_restore(side->session, &found), "restore");
             double restored = now() - begun;
+            reads_record(NULL);
             if (!found.revision || found.skipped || sum(side) != side->sum)
                 stop("%s: revision %llu is not what was saved", side->name, (unsigned long long)found.revision);
             meet();
-            const double values[] = {opened, restored};
-            print(side->name, round, sizeof values / sizeof *values, names, values);
+            const double values[] = {opened, restored, bare};
+            if (round >= 0)
+                print(side->name, round, sizeof values / sizeof *values, names, values);
             side->kind->close(side);
         }
     }
+    for (size_t i = 0; i < p->count; i++)
+        reads_forget(&read[i]);
+    free(read);
 }
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@ from .sides import CHANGED, CLONE, COPY, FORCED, HASHES, HUGE, PAGES, SCAN, WHOL
 GIB, MIB, PAGE = 2**30, 2**20, 4096
 FIRST_WRITE_S = 1.2e-6  # of a page, beside the same write where nothing is watched
 RESTORE_MAX = 1.1  # of an incremental revision, to one that was written whole
+READS_MAX = 1.1  # to what it reads, bare
 CLONE_MAX = 1.3
 SLOWDOWN_MAX = 1.5  # with write protection
 HUGE_MAX = 0.05  # t2 - t1 with pages of 2 MiB, of a copy
@@ -59,15 +60,15 @@ def beside(writes, plain, dirty):
 
 
 def restart_rows(case, restarted, revisions):
+    """`_reads`: what the restart reads, bare."""
     whole = restarted.of(WHOLE, "restored")
-    return [
-        rows.floor(case, WHOLE, whole, "s"),
-        *(
-            rows.row(case, f"{name}_after_{revisions}", restarted.of(name, "restored"), "s", WHOLE, whole,
-                     RESTORE_MAX)  # fmt: skip
-            for name in (PAGES, HASHES)
-        ),
-    ]
+    made = [rows.floor(case, WHOLE, whole, "s")]
+    for name in (PAGES, HASHES):
+        after, restored, bare = f"{name}_after_{revisions}", *(restarted.of(name, what) for what in ("restored", "reads"))
+        made.append(rows.row(case, after, restored, "s", WHOLE, whole, RESTORE_MAX))
+        made.append(rows.floor(case, f"{name}_reads", bare, "s"))
+        made.append(rows.row(case, f"{after}_to_reads", restored, "s", f"{name}_reads", bare, READS_MAX))
+    return made
 
 
 def snapshot_rows(case, saved, names):
