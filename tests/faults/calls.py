@@ -273,7 +273,7 @@ def memory_allocated_twice(stage):
 @scenario
 def memory_at_a_taken_address(stage):
     # The two names have the same address.
-    refused_call(stage, "alloc:m7", "alloc:m177", "free:m7")
+    refused_call(stage, "alloc:m947", "alloc:m1655", "free:m947")
 
 
 @scenario
