@@ -282,6 +282,11 @@ def memory_never_allocated(stage):
 
 
 @scenario
+def memory_with_a_protected_part(stage):
+    refused_call(stage, "alloc:m7", "unprotect:m7", "part:m7/part", "free:m7", "unprotect:m7/part", "free:m7")
+
+
+@scenario
 def memory_flags_unknown(stage):
     refused_call(stage, "odd:flags")
 

@@ -79,6 +79,14 @@ impl Inner {
         Ok(())
     }
 
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
+        let Some(memory) = self.program.allocated.get(name) else { return Ok(()) };
+        self.program.regions.name_in(&memory.range(), name).map_or(Ok(()), |other| {
+            let why = format!("{other:?} is protected in its memory; unprotect that first");
+            Err(Error::argument(format!("region {name:?}"), why))
+        })
+    }
+
     /// Protects no region any longer.
     pub(super) fn unprotect_all(&mut self) -> Result<()> {
         let regions = std::mem::take(&mut self.program.not_begun("unprotect")?.regions);

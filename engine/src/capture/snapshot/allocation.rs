@@ -67,6 +67,10 @@ impl OwnMemory {
     pub fn address(&self) -> *mut u8 {
         self.0.address()
     }
+
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.0.range()
+    }
 }
 
 /// All memory of this process that may be protected from writes.
