@@ -160,6 +160,9 @@ impl Regions {
 
     /// The name of a region other than `but` that has bytes of this memory; where those lie that are followed, they are not asked.
     pub(crate) fn name_in(&self, memory: &Range<usize>, but: &str) -> Option<&str> {
+        if self.places.count_in(memory) <= usize::from(self.names.contains(but)) {
+            return None;
+        }
         let lies_in = |region: &&Region| {
             let (name, at) = (&region.description.name, region.begins_at());
             at < memory.end && memory.start < at + region.reach() && name != but && !self.followed.contains_key(name)

@@ -8,10 +8,11 @@ use crate::{
     space::format::hash,
 };
 use std::{
+    collections::BTreeMap,
     io,
     ops::Range,
     ptr,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 /// Where memory lies that has the same address in every run: far from where systems put anything. Each name has a place
@@ -21,8 +22,8 @@ const PLACES: u128 = (32 << 40) / HUGE_PAGE as u128;
 
 const PAGE: usize = 4096;
 
-/// All memory of Mainstay's that nothing but the program's instructions writes.
-static PROTECTABLE: Mutex<Vec<Weak<OwnMapping>>> = Mutex::new(Vec::new());
+/// All memory of Mainstay's that nothing but the program's instructions writes, by its address.
+static PROTECTABLE: Mutex<BTreeMap<usize, Weak<OwnMapping>>> = Mutex::new(BTreeMap::new());
 
 /// What the program says of memory that Mainstay allocates for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,9 +58,7 @@ impl OwnMemory {
         })?;
         let allocation = Arc::new(allocation);
         if !how.written_by_system {
-            let mut all = lock(&PROTECTABLE);
-            all.retain(|one| one.strong_count() > 0);
-            all.push(Arc::downgrade(&allocation));
+            lock(&PROTECTABLE).insert(allocation.at as usize, Arc::downgrade(&allocation));
         }
         Ok(OwnMemory(allocation))
     }
@@ -75,7 +74,7 @@ impl OwnMemory {
 
 /// All memory of this process that may be protected from writes.
 pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
-    PROTECTABLE.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    lock(&PROTECTABLE).values().filter_map(Weak::upgrade).collect()
 }
 
 fn place_of(name: &str) -> usize {
@@ -140,6 +139,7 @@ impl OwnMapping {
 impl Drop for OwnMapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
+        lock(&PROTECTABLE).remove(&(self.at as usize));
         // SAFETY: the mapping is ours, and who had it from us is done with it.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
     }
