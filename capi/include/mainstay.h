@@ -566,7 +566,8 @@ mainstay_status mainstay_alloc(mainstay_session *session,
                                void **memory);
 
 // Unprotects what mainstay_alloc has allocated under `name`, and lets the memory go. Local. Revisions that hold it stay as
-// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name.
+// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name. MAINSTAY_INVALID_ARGUMENT: a part of it is
+// protected under another name, which stays.
 mainstay_status mainstay_free(mainstay_session *session,
                               const char *name);
 

@@ -64,13 +64,18 @@ pub unsafe extern "C" fn mainstay_alloc(
 }
 
 /// Unprotects what mainstay_alloc has allocated under `name`, and lets the memory go. Local. Revisions that hold it stay as
-/// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name.
+/// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name. MAINSTAY_INVALID_ARGUMENT: a part of it is
+/// protected under another name, which stays.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, and nothing uses the memory any more.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_free(session: *mut Session, name: *const c_char) -> Status {
-    // SAFETY: the caller's promises are passed on.
-    guard(|| unsafe { session_of(session)?.engine.free(&name_of(name)?) })
+    guard(|| {
+        // SAFETY: as the caller promised.
+        let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
+        session.engine.check_free(&name)?;
+        session.engine.free(&name)
+    })
 }

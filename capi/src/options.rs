@@ -481,7 +481,8 @@ impl Given {
 }
 
 fn unknown(key: &str, code: u64, words: &[&str]) -> Error {
-    let names: Vec<_> = words.iter().map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase()).collect();
+    let names: Vec<_> =
+        words.iter().map(|word| format!("MAINSTAY_{key}_{word}").replace('-', "_").to_uppercase()).collect();
     let [others @ .., last] = &*names else { unreachable!("no key takes no word") };
     Error::argument(key, format!("{code} is none of its values, it takes {} or {last}", others.join(", ")))
 }
@@ -574,5 +575,7 @@ mod tests {
         assert_eq!(choice, expected);
         let message = Given::Code(9, &["pool", "direct"]).value("stage").unwrap_err().to_string();
         assert_eq!(message, "stage: 9 is none of its values, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
+        let message = Given::Code(9, &["snapshot", "incremental-snapshot"]).value("capture").unwrap_err().to_string();
+        assert!(message.ends_with("MAINSTAY_CAPTURE_SNAPSHOT or MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT"), "{message}");
     }
 }

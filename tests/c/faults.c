@@ -29,6 +29,7 @@ static mainstay_options options = MAINSTAY_OPTIONS_INIT;
 static double field[CELLS], grown[GROWN];
 static uint64_t step[2];
 static double *pointer = grown;
+static void *allocated;
 
 static void say(const char *call, const char *status, const char *text) {
   char line[8192];
@@ -535,7 +536,8 @@ static void run(const char *command) {
   else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
   else if (IS("untrack")) said("untrack", mainstay_untrack(session, value));
   else if (IS("alloc"))
-    said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &(void *){NULL}));
+    said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &allocated));
+  else if (IS("part")) said("protect", mainstay_protect(session, value, (char *)allocated + 100, 50));
   else if (IS("free")) said("unprotect", mainstay_free(session, value));
   else if (IS("settled")) said("settled", mainstay_settled(session, value, 0, 1 << 20));
   else if (IS("settled_last")) said("settled", mainstay_settled(session, value, UINT64_MAX, 2));

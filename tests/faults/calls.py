@@ -273,12 +273,17 @@ def memory_allocated_twice(stage):
 @scenario
 def memory_at_a_taken_address(stage):
     # The two names have the same address.
-    refused_call(stage, "alloc:m7", "alloc:m177", "free:m7")
+    refused_call(stage, "alloc:m947", "alloc:m1655", "free:m947")
 
 
 @scenario
 def memory_never_allocated(stage):
     refused_call(stage, "free:nothing")
+
+
+@scenario
+def memory_with_a_protected_part(stage):
+    refused_call(stage, "alloc:m7", "unprotect:m7", "part:m7/part", "free:m7", "unprotect:m7/part", "free:m7")
 
 
 @scenario

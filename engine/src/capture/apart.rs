@@ -55,6 +55,13 @@ impl Places {
         lies_apart(region) && (self.meet_row(region) || self.meet_spread(region))
     }
 
+    /// How many of them begin in this memory.
+    pub(super) fn count_in(&self, memory: &Range<usize>) -> usize {
+        let rows = self.rows.range((memory.start, 0)..(memory.end, 0)).map(|(_, count)| count).sum::<usize>();
+        let [from, to] = [memory.start, memory.end].map(|address| (address, String::new()));
+        rows + self.spread.range(from..to).count()
+    }
+
     fn meet_row(&self, region: &Region) -> bool {
         let (begins, ends) = span_of(region);
         // Those that begin inside, and the one before them, which may reach into it.
@@ -211,6 +218,7 @@ mod tests {
     fn one_that_reaches_into_another_is_found_among_many() {
         let mut places = Places::default();
         (0..1000).for_each(|at| places.add(&region(0x10000 + 100 * at, &[10], &[4])));
+        assert_eq!([0x10000..0x10000 + 1000, 0x10001..0x10000 + 100].map(|memory| places.count_in(&memory)), [10, 0]);
         for (address, cells, meets) in [
             (0x10000 + 40, 15, false),
             (0x10000 + 39, 1, true),

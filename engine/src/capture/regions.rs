@@ -9,7 +9,10 @@ use crate::{
     error::{Error, Result},
     group::Divided,
 };
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 /// The regions of a session, in the order in which they were protected.
 #[derive(Debug, Default)]
@@ -153,6 +156,18 @@ impl Regions {
             return Ok(());
         }
         check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))
+    }
+
+    /// The name of a region other than `but` that has bytes of this memory; where those lie that are followed, they are not asked.
+    pub(crate) fn name_in(&self, memory: &Range<usize>, but: &str) -> Option<&str> {
+        if self.places.count_in(memory) <= usize::from(self.names.contains(but)) {
+            return None;
+        }
+        let lies_in = |region: &&Region| {
+            let (name, at) = (&region.description.name, region.begins_at());
+            at < memory.end && memory.start < at + region.reach() && name != but && !self.followed.contains_key(name)
+        };
+        self.list.iter().find(lies_in).map(|region| region.description.name.as_str())
     }
 
     pub(crate) fn all(&self) -> &[Region] {

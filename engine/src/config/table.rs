@@ -344,7 +344,7 @@ settings! {
     memory: LevelPlace {
         default: LevelPlace::Off,
         given_as: place,
-        takes: "off, auto or a directory",
+        takes: "off, auto or a full path, as /local/run",
         in_range: is_place,
         alike: false,
     }
@@ -377,7 +377,7 @@ settings! {
     disk: LevelPlace {
         default: LevelPlace::Off,
         given_as: place,
-        takes: "off or a directory",
+        takes: "off or a full path, as /local/run",
         in_range: |place: &LevelPlace| *place != LevelPlace::Auto && is_place(place),
         alike: false,
     }

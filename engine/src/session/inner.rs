@@ -58,7 +58,7 @@ impl Inner {
             let why = "it has memory already; free that first, or take another name";
             return Err(Error::argument(format!("region {name:?}"), why));
         }
-        if regions.all().iter().any(|region| region.description.name == name) {
+        if regions.has(name) {
             return Err(Error::DuplicateName { name: name.to_owned() });
         }
         let memory = OwnMemory::new(name, bytes, how)?;
@@ -72,11 +72,19 @@ impl Inner {
             let why = "has no memory that was allocated for it; free what was allocated, once".to_owned();
             return Err(Error::RegionMissing { name: name.to_owned(), why });
         }
-        if program.regions.all().iter().any(|region| region.description.name == name) {
+        if program.regions.has(name) {
             self.unprotect(name)?;
         }
         self.program.allocated.remove(name);
         Ok(())
+    }
+
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
+        let Some(memory) = self.program.allocated.get(name) else { return Ok(()) };
+        self.program.regions.name_in(&memory.range(), name).map_or(Ok(()), |other| {
+            let why = format!("{other:?} is protected in its memory; unprotect that first");
+            Err(Error::argument(format!("region {name:?}"), why))
+        })
     }
 
     /// Protects no region any longer.

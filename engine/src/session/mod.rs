@@ -172,6 +172,12 @@ impl Session {
         self.ours()?.allocate(name, bytes, how)
     }
 
+    /// `InvalidArgument` if a region of another name lies in the memory that was allocated under `name`, as a part of it: for
+    /// callers that have no `OwnMemory`, whose memory is gone after `free`. Local.
+    pub fn check_free(&mut self, name: &str) -> Result<()> {
+        self.ours()?.check_free(name)
+    }
+
     /// Protects the region `name` no longer, if it is protected, and lets go of its memory, which goes once nobody else has
     /// it, and no snapshot reads it. Local.
     pub fn free(&mut self, name: &str) -> Result<()> {

@@ -32,10 +32,8 @@ impl Inner {
     /// The program says that it will not write these bytes again before its next checkpoint.
     pub(super) fn settled(&mut self, name: &str, offset: u64, bytes: u64) -> Result<()> {
         let region = self.program.regions.all().iter().find(|region| region.description.name == name);
-        let missing = || Error::RegionMissing {
-            name: name.to_owned(),
-            why: "nothing is protected under it; give a name that is".to_owned(),
-        };
+        let missing =
+            || Error::RegionMissing { name: name.to_owned(), why: "is not protected; give a name that is".to_owned() };
         let region = region.ok_or_else(missing)?;
         let all = region.description.bytes;
         if offset.checked_add(bytes).is_none_or(|end| end > all) {

@@ -246,6 +246,8 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_EXCHANGE", "later", "it takes background or blocking"),
         ("MAINSTAY_CAPTURE", "all", "it takes whole, incremental, snapshot or incremental-snapshot"),
         ("MAINSTAY_TRACK", "hash", "it takes auto, pages or hashes"),
+        ("MAINSTAY_DISK", "local", "local is out of range, it takes off or a full path, as /local/run"),
+        ("MAINSTAY_MEMORY", "local", "local is out of range, it takes off, auto or a full path, as /local/run"),
         ("MAINSTAY_AUDIT", "-1", "-1 is out of range, it takes 0 or more"),
         ("MAINSTAY_RECOVERY", "on", "it takes off, replace or shrink"),
         ("MAINSTAY_SPARES", "-1", "-1 is out of range, it takes 0 or more"),

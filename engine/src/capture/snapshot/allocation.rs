@@ -1,25 +1,29 @@
-//! Memory that Mainstay allocates for the program: in huge pages, which are protected and copied as such.
+//! Memory that Mainstay allocates for the program: in huge pages, which are protected and copied as such, and in ordinary
+//! ones where it fills no huge one.
 
 use crate::{
     device::HUGE_PAGE,
     error::{Error, Result},
     ground::lock,
+    space::format::hash,
 };
 use std::{
+    collections::BTreeMap,
     io,
     ops::Range,
     ptr,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 /// Where memory lies that has the same address in every run: far from where systems put anything. Each name has a place
-/// there by its hash, with room for this much before the next one.
+/// there by its hash; with places so close together hardly any two of many small pieces meet.
 const PLACES_AT: usize = 0x2000_0000_0000;
-const PLACE_BYTES: usize = 4 << 30;
-const PLACES: u64 = 8192;
+const PLACES: u128 = (32 << 40) / HUGE_PAGE as u128;
 
-/// All memory of Mainstay's that nothing but the program's instructions writes.
-static PROTECTABLE: Mutex<Vec<Weak<OwnMapping>>> = Mutex::new(Vec::new());
+const PAGE: usize = 4096;
+
+/// All memory of Mainstay's that nothing but the program's instructions writes, by its address.
+static PROTECTABLE: Mutex<BTreeMap<usize, Weak<OwnMapping>>> = Mutex::new(BTreeMap::new());
 
 /// What the program says of memory that Mainstay allocates for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,9 +58,7 @@ impl OwnMemory {
         })?;
         let allocation = Arc::new(allocation);
         if !how.written_by_system {
-            let mut all = lock(&PROTECTABLE);
-            all.retain(|one| one.strong_count() > 0);
-            all.push(Arc::downgrade(&allocation));
+            lock(&PROTECTABLE).insert(allocation.at as usize, Arc::downgrade(&allocation));
         }
         Ok(OwnMemory(allocation))
     }
@@ -64,18 +66,19 @@ impl OwnMemory {
     pub fn address(&self) -> *mut u8 {
         self.0.address()
     }
+
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.0.range()
+    }
 }
 
 /// All memory of this process that may be protected from writes.
 pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
-    PROTECTABLE.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    lock(&PROTECTABLE).values().filter_map(Weak::upgrade).collect()
 }
 
 fn place_of(name: &str) -> usize {
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    PLACES_AT + ((hash ^ hash >> 32) % PLACES) as usize * PLACE_BYTES
+    PLACES_AT + (u128::from_le_bytes(hash(name.as_bytes())) % PLACES) as usize * HUGE_PAGE
 }
 
 #[derive(Debug)]
@@ -93,13 +96,14 @@ unsafe impl Sync for OwnMapping {}
 
 #[allow(unsafe_code)]
 impl OwnMapping {
-    /// At least `bytes` bytes, at an address of a huge page. With `at`, at that address: `AlreadyExists`, if something
-    /// is there. Where the system has no huge pages left it is made of others.
+    /// At least `bytes` bytes, at an address of a huge page if they fill one. With `at`, at that address: `AlreadyExists`,
+    /// if something is there. Where the system has no huge pages left it is made of others.
     pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<OwnMapping> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
-        let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE).ok_or_else(too_large)?;
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(too_large)?;
         let allocation = match at {
             Some(at) => OwnMapping { at: map(at as *mut u8, bytes, libc::MAP_FIXED_NOREPLACE)?, bytes },
+            None if bytes < HUGE_PAGE => OwnMapping { at: map(ptr::null_mut(), bytes, 0)?, bytes },
             None => {
                 let from = map(ptr::null_mut(), bytes.checked_add(HUGE_PAGE).ok_or_else(too_large)?, 0)?;
                 let before = from.align_offset(HUGE_PAGE);
@@ -135,6 +139,7 @@ impl OwnMapping {
 impl Drop for OwnMapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
+        lock(&PROTECTABLE).remove(&(self.at as usize));
         // SAFETY: the mapping is ours, and who had it from us is done with it.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
     }
@@ -167,10 +172,28 @@ mod tests {
     }
 
     #[test]
+    fn a_thousand_names_have_a_thousand_addresses() {
+        let how = Allocated { same_address: true, ..Allocated::default() };
+        let all: Result<Vec<_>> = (0..1000).map(|at| OwnMemory::new(&format!("patch-{at}"), 100_000, how)).collect();
+        assert_eq!(all.unwrap().len(), 1000);
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn small_memory_takes_no_more_than_its_pages() {
+        for (bytes, takes) in [(1, PAGE), (PAGE, PAGE), (HUGE_PAGE - 1, HUGE_PAGE), (HUGE_PAGE + 1, HUGE_PAGE + PAGE)] {
+            let one = OwnMapping::new(bytes, None).unwrap();
+            assert_eq!(one.range().len(), takes);
+            // SAFETY: the bytes are this test's.
+            unsafe { ptr::write_bytes(one.address(), 1, bytes) };
+        }
+    }
+
+    #[test]
     fn an_allocation_has_a_name_and_comes_back_at_its_address() {
         let first = OwnMapping::new(3 << 20, None).unwrap();
         let range = first.range();
-        assert!(range.start.is_multiple_of(HUGE_PAGE) && range.len() == 4 << 20);
+        assert!(range.start.is_multiple_of(HUGE_PAGE) && range.len() == 3 << 20);
         assert_eq!(first.address() as usize, range.start);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.starts_with(&format!("{:x}-", range.start))).unwrap();
@@ -180,6 +203,6 @@ mod tests {
         // Far from where the system puts things, so that no other test has it meanwhile.
         let at = 0x4a00_0000_0000;
         drop(OwnMapping::new(1, Some(at)).unwrap());
-        assert_eq!(OwnMapping::new(1, Some(at)).unwrap().range(), at..at + HUGE_PAGE);
+        assert_eq!(OwnMapping::new(1, Some(at)).unwrap().range(), at..at + PAGE);
     }
 }

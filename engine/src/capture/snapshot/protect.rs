@@ -54,16 +54,15 @@ impl Protected {
     /// Takes a snapshot of what `transfers` read.
     pub(crate) fn take(transfers: &[Transfer]) -> Result<Protected, NotTaken> {
         let spans = || transfers.iter().map(|transfer| pages(&span(transfer.from, transfer.bytes)));
-        for (index, span) in spans().enumerate().filter(|(_, span)| !span.is_empty()) {
-            match mappings::kind_of(&span) {
-                Ok(mappings::Kind::Anonymous) => {}
-                Ok(mappings::Kind::OfFile) => {
-                    return Err(NotTaken::Unsuited { index, why: "it is a file's".to_owned() });
-                }
-                Err(why) => return Err(NotTaken::Unsuited { index, why }),
+        let united = united(spans().collect());
+        // Each look reads all mappings: of many pieces one is looked at alone only where something is wrong.
+        if united.iter().any(|pages| unsuited(pages).is_some()) {
+            let mut each = spans().enumerate().filter(|(_, span)| !span.is_empty());
+            if let Some((index, why)) = each.find_map(|(index, span)| Some((index, unsuited(&span)?))) {
+                return Err(NotTaken::Unsuited { index, why });
             }
         }
-        let shield = Shield::new(united(spans().collect()))?;
+        let shield = Shield::new(united)?;
         let (course, pending) = (Arc::new(Course::default()), pending(transfers));
         let copier = {
             let course = course.clone();
@@ -144,6 +143,15 @@ impl Drop for Shield {
         // A forked child may have the descriptor still: closing ours would let those wait who wait.
         self.ranges.iter().for_each(|pages| drop(self.protection.unregister(pages)));
         while let Ok(Some(_)) = self.protection.next_event() {}
+    }
+}
+
+/// Why these pages cannot be protected.
+fn unsuited(pages: &Range<usize>) -> Option<String> {
+    match mappings::kind_of(pages) {
+        Ok(mappings::Kind::Anonymous) => None,
+        Ok(mappings::Kind::OfFile) => Some("it is a file's".to_owned()),
+        Err(why) => Some(why),
     }
 }
 

@@ -26,11 +26,11 @@ pub fn memory_allocated_twice(scene: &Scene) {
 pub fn memory_at_a_taken_address(scene: &Scene) {
     let mut job = scene.open(0, Box::new(Solo));
     // The two names have the same address.
-    job.session.allocate("m7", 5000, FIXED).unwrap();
-    scene.check(0, "protect", &job.session.allocate("m177", 5000, FIXED).unwrap_err());
-    job.session.free("m7").unwrap();
-    job.session.allocate("m177", 5000, FIXED).unwrap();
-    job.session.free("m177").unwrap();
+    job.session.allocate("m947", 5000, FIXED).unwrap();
+    scene.check(0, "protect", &job.session.allocate("m1655", 5000, FIXED).unwrap_err());
+    job.session.free("m947").unwrap();
+    job.session.allocate("m1655", 5000, FIXED).unwrap();
+    job.session.free("m1655").unwrap();
     saves_all_the_same(scene, job);
 }
 
