@@ -32,6 +32,10 @@ WATCHED = dataclasses.replace(
 )  # fmt: skip
 
 
+# As between nodes.
+TCP = dataclasses.replace(SURVIVING, variables=(*SURVIVING.variables, ("OMPI_MCA_btl", "self,tcp")))
+
+
 class Said:
     def __init__(self, status, output):
         self.status, self.output = status, "\n".join(output)
@@ -91,6 +95,13 @@ def test_who_writes_to_one_that_has_failed_lives(scratch, undisturbed):
     """MPI does over TCP. In Python SIGPIPE ends nobody, unless the program has it so."""
     said = goes_on(run(scratch, 3, "4:1:writes"), undisturbed, 3)
     assert said.of("refused") and len(said.of("step")) == STEPS, said.output
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_ranks_that_never_spoke_to_the_one_that_failed_live(scratch, undisturbed, rank):
+    """They tell it, too, what was agreed on, and connect to it for that."""
+    said = goes_on(run(scratch, 8, f"4:{rank}:computes", mpi=TCP, RECOVERY="shrink"), undisturbed, 7)
+    assert "MPI_ERRORS_ARE_FATAL" not in said.output, said.output
 
 
 @pytest.mark.parametrize("way", ["replace", "shrink"])

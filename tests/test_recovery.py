@@ -42,6 +42,13 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loo
     recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
 
 
+@pytest.mark.parametrize("rank", [0, 3])
+def test_ranks_that_never_spoke_to_the_one_that_failed_live(recovering, rank):
+    """Over TCP, as between nodes: they tell it, too, what was agreed on, and connect to it for that."""
+    said = recovering.goes_on(f"kill:{rank}@step,4", ranks=8, OMPI_MCA_btl="self,tcp", **SHRINK)
+    assert "MPI_ERRORS_ARE_FATAL" not in said.output, said.output
+
+
 def test_who_writes_to_one_that_has_failed_lives(recovering):
     """Open MPI does over TCP, as to a process that was started. SIGPIPE ended whoever did, with the memory of its node."""
     said = recovering.goes_on("pipe:1@step,4")

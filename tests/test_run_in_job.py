@@ -180,6 +180,17 @@ def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tell
     assert (anew in output) == (AGAIN_OPENED in tells[1:]), output
 
 
+def test_a_launcher_that_stays_after_mpi_abort_is_ended(launcher):
+    """Open MPI's can wait for ever then, with no rank left."""
+    path = launcher(tells=["opened /s"])
+    line = "[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,3] state CALLED ABORT\\n"
+    words = f"printf '{line}' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\nsleep {LIMIT_S}\n"
+    path.write_text(path.read_text().replace("exit 0\n", f"{words}exit 0\n"))
+    ended, output = run("--in-job", "--restarts", 0, "--", path, "-n", 4, "./a")
+    assert ended == 137 and "mainstay: the launcher does not end: it is killed" in output, output
+    assert "could not go on by itself" not in output, output
+
+
 @pytest.fixture
 def job(mpi, tmp_path, monkeypatch):
     """The words of a real job in which ranks kill themselves, each in its own node's memory."""

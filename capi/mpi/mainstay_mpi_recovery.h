@@ -106,16 +106,20 @@ MAINSTAY_SHIM void mainstay_mpi_free(MPI_Comm *comm) {
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
+/* Sends what nobody here waits for; `data` and the request are MPI's from then on. It is not freed: Open MPI 5.0.11 ends the process
+ * whose send fails after that, as one over TCP does to a rank that has died without having been spoken to before. */
+MAINSTAY_SHIM void mainstay_mpi_post(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
+  MPI_Request request;
+  MPI_Isend(data, count, type, to, tag, comm, &request);
+}
+
 /* Tells all others the outcome of an agreement in which ranks were lost: see mainstay_mpi_hears. */
 MAINSTAY_SHIM void mainstay_mpi_tell(MPI_Comm world, int number, const int *outcome) {
   int size = 0, mine = 0, rank;
   MPI_Comm_size(world, &size);
   MPI_Comm_rank(world, &mine);
-  for (rank = 0; rank < size; rank++) {
-    MPI_Request request;
-    if (rank != mine && MPI_Isend(outcome, 1, MPI_INT, rank, number, world, &request) == MPI_SUCCESS)
-      MPI_Request_free(&request);
-  }
+  for (rank = 0; rank < size; rank++)
+    if (rank != mine) mainstay_mpi_post(outcome, 1, MPI_INT, rank, number, world);
 }
 
 /* Whether another rank tells the outcome of an agreement. In Open MPI 5.0.11 one that waits for it can wait for ever, where
@@ -171,7 +175,6 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
   const double now = MPI_Wtime(), patience_s = mainstay_mpi_here.patience_s > 0 ? mainstay_mpi_here.patience_s : 15;
   char heard[MAINSTAY_MPI_QUESTION];
   int size = 0, rank, is_told;
-  MPI_Request request;
   MPI_Comm_size(job->world, &size);
   if (!job->processes || size != job->size) return; /* who is who is not known now */
   if (!ears->came) ears->came = (double *)calloc((size_t)size, sizeof *ears->came);
@@ -182,8 +185,7 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
     if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ASKS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
         MPI_Recv(heard, sizeof heard, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
       ears->came[rank] = now;
-      if (MPI_Isend(question, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world, &request) == MPI_SUCCESS)
-        MPI_Request_free(&request);
+      mainstay_mpi_post(question, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world);
     }
     if (MPI_Iprobe(rank, number | MAINSTAY_MPI_ANSWERS, job->world, &is_told, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_told &&
         MPI_Recv(heard, 1, MPI_CHAR, rank, number | MAINSTAY_MPI_ANSWERS, job->world, MPI_STATUS_IGNORE) == MPI_SUCCESS)
@@ -201,9 +203,7 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
   if (ears->asked > 0 || now - since < patience_s) return;
   ears->asked = now;
   for (rank = 0; rank < size; rank++)
-    if (rank != job->rank && MPI_Isend(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world,
-                                       &request) == MPI_SUCCESS)
-      MPI_Request_free(&request);
+    if (rank != job->rank) mainstay_mpi_post(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world);
 }
 
 /* All that live in the world have `flag` become what all of these have in common, bit by bit. An error, of all, tells that

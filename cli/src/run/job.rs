@@ -32,7 +32,7 @@ use std::{
 const POLL: Duration = Duration::from_millis(50);
 /// How often it is asked whether the job went on after a failure, and whether a node was lost.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long a launcher may take to end its job where a node is lost, before it is killed.
+/// How long a launcher may take to end its job where a node is lost, or a rank has called MPI_Abort, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long a job may take to end that is asked to for a second time, before it is killed.
 const END_AT_ONCE_LIMIT: Duration = Duration::from_secs(5);
@@ -109,6 +109,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut recoveries = limits.recoveries;
     // When a launcher is killed that has to end.
     let mut kill_at: Option<Instant> = None;
+    let mut has_aborted = false;
     let mut lost = None;
     let mut killed = limits.killed;
     let mut starting = killed.is_some().then(Starting::default);
@@ -176,6 +177,11 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
             say(&format!("{node} does not answer any more ({why}): the job is ended"));
             (lost, kill_at) = (Some("a node was lost"), Some(Instant::now() + END_LIMIT));
             pass_on(Signal::SIGTERM);
+        }
+        if !has_aborted && killed.as_ref().is_some_and(|killed| killed.has_aborted()) {
+            // All end by that; but with its fault tolerance on Open MPI's launcher can wait on, for ever.
+            has_aborted = true;
+            kill_at.get_or_insert_with(|| Instant::now() + END_LIMIT);
         }
         if recoveries.has_told() {
             starting = None;

@@ -1,5 +1,6 @@
-//! Ranks that were killed by a signal, as Open MPI's launcher tells of them. With its fault tolerance on it goes on without
-//! them, and its own exit status is 0 also where none is left.
+//! Ranks that were killed by a signal, or have called MPI_Abort, as Open MPI's launcher tells of them. With its fault tolerance
+//! on it goes on without those that were killed, and its own exit status is 0 also where none is left; and after MPI_Abort it can
+//! stay although all have ended.
 
 use mainstay_engine::status::ranks_listed;
 use nix::{
@@ -26,6 +27,7 @@ const NUMBER_MIN: RawFd = 230;
 const OF_A_PROCESS: &str = " errmgr:dvm: for proc [";
 const OF_A_JOB: &str = " errmgr:dvm: job ";
 const BY_SIGNAL: &str = "ABORTED BY SIGNAL";
+const BY_ABORT: &str = "CALLED ABORT";
 /// The job that the command is. Processes that the job itself starts are others.
 const FIRST: &str = "1";
 
@@ -36,13 +38,14 @@ pub struct Killed {
     mark: u64,
     /// The ranks of the job as it was started.
     ranks: BTreeSet<u32>,
+    has_aborted: bool,
 }
 
 impl Killed {
     pub fn new() -> io::Result<Killed> {
         let file = memfd_create(c"mainstay-run-killed", MFdFlags::MFD_CLOEXEC)?;
         let high = fcntl(&file, FcntlArg::F_DUPFD_CLOEXEC(NUMBER_MIN))?;
-        Ok(Killed { file: owned(high).into(), mark: 0, ranks: BTreeSet::new() })
+        Ok(Killed { file: owned(high).into(), mark: 0, ranks: BTreeSet::new(), has_aborted: false })
     }
 
     /// Has the launcher that is started by `command` tell.
@@ -83,6 +86,7 @@ impl Killed {
             let text = String::from_utf8_lossy(line);
             if let Some((_, told)) = text.split_once(OF_A_PROCESS) {
                 self.ranks.extend(rank_killed(told));
+                self.has_aborted |= told.trim_end().ends_with(BY_ABORT);
             } else if !text.contains(OF_A_JOB) {
                 others.extend_from_slice(line);
             }
@@ -92,6 +96,11 @@ impl Killed {
 
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
+    }
+
+    /// Whether a process of the job has called MPI_Abort, by which all end.
+    pub fn has_aborted(&self) -> bool {
+        self.has_aborted
     }
 
     pub fn has_first(&self) -> bool {
@@ -145,7 +154,9 @@ mod tests {
         ];
         assert_eq!(killed.take(lines.concat().as_bytes()), b"[n1:123] something failed\n");
         assert_eq!(killed.told(), "ranks 3 and 11 were killed by a signal");
-        assert!(!killed.has_first() && killed.are_all_of(2) && !killed.are_all_of(3));
+        assert!(!killed.has_first() && killed.are_all_of(2) && !killed.are_all_of(3) && !killed.has_aborted());
+        killed.take(of("2,0", BY_ABORT).as_bytes());
+        assert!(killed.has_aborted() && !killed.has_first());
     }
 
     #[test]

@@ -160,6 +160,7 @@ fn start_until_done(
         };
         let told = report.told_since(outcome.mark());
         code = job::code(status);
+        let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);
         // One that was lost in the midst of going on is open still, or has failed after it.
         for space in told.untold.iter().filter(|_| code == 0 && told.left_open().is_none()) {
             let space = printable_path(space);
@@ -194,7 +195,11 @@ fn start_until_done(
             return Ok(cut_off(signal, &reached).unwrap_or(code));
         }
         let spaces = known();
-        if in_job && (status.success() || code >= 128) && report.told_since(outcome.mark()).left_open().is_some() {
+        if in_job
+            && (status.success() || code >= 128)
+            && !has_aborted
+            && report.told_since(outcome.mark()).left_open().is_some()
+        {
             // Of an error of its own a program tells by another status.
             how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
         }
