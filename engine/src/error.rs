@@ -117,7 +117,7 @@ pub enum Error {
 
     #[error(
         "communication between the ranks failed: {what}; where the setting `recovery` is on, call recover on all ranks that are \
-         left; else end the job and start it again"
+         left, unless this was the close; else end the job and start it again"
     )]
     GroupFailed { what: String },
 

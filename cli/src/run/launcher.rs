@@ -7,7 +7,7 @@ use super::{
     nodes::{Choice, HOST, Share},
 };
 use crate::exit::Failure;
-use std::{env, ffi::OsString, path::Path, thread};
+use std::{env, ffi::OsString, path::Path};
 
 /// Who says on which nodes the ranks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,12 +84,8 @@ impl Launcher {
             }
             None => {}
         }
-        // What it takes on other nodes is not known here: more ranks than slots are allowed, and nothing else changes.
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        let is_crowded = self.ranks.is_none_or(|ranks| u64::from(ranks) + u64::from(self.spares()) > cores);
-        let is_here = !self.tail.iter().any(|word| word.to_str().is_some_and(|word| places(self.kind).contains(&word)));
-        if self.in_job.is_some() && (is_crowded || !is_here) {
-            variables.extend(CROWDED.iter().filter(|(name, _)| name.contains("rmaps")).map(owned));
+        if self.in_job.is_some() {
+            variables.extend(more_than_slots());
         }
         Ok(self.with(variables, options))
     }
@@ -120,6 +116,8 @@ impl Launcher {
                 if is_crowded {
                     // As variables: options of the same kind in the command are then no second ones.
                     variables.extend(CROWDED.iter().map(owned));
+                } else if self.in_job.is_some() {
+                    variables.extend(more_than_slots());
                 }
                 vec!["--host".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()]
             }
@@ -188,6 +186,12 @@ const CROWDED: [(&str, &str); 5] = [
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
+
+/// Of these what allows more ranks than slots, and changes nothing else: Open MPI does not give back the slot of a process that
+/// has failed to the one that is started in its place.
+fn more_than_slots() -> impl Iterator<Item = (&'static str, String)> {
+    CROWDED.iter().filter(|(name, _)| name.contains("rmaps")).map(owned)
+}
 
 fn owned((name, value): &(&'static str, &str)) -> (&'static str, String) {
     (name, (*value).to_owned())
@@ -336,19 +340,19 @@ mod tests {
                  MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=2 prterun -n 100002 {ENDS} --bind-to core ./a -n 5"
             )
         );
-        // Where the ranks fit, nothing is allowed that they do not need.
+        // Also where the ranks fit: one that is started in the place of another does not.
         let found = Launcher::find(&split("prterun -n 1 ./a"), Placed::ByCommand).unwrap();
         let launcher = Launcher { in_job: in_job(0, Some(Duration::from_secs(1))), ..found };
+        let told = line(&launcher.words_as_placed().unwrap());
+        let allowed = "PRTE_MCA_rmaps_default_mapping_policy=slot:OVERSUBSCRIBE OMPI_MCA_rmaps_base_oversubscribe=1";
         assert_eq!(
-            line(&launcher.words_as_placed().unwrap()),
-            "MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=0 prterun -n 1 --with-ft ulfm --mca async_mpi_finalize 1 \
-             --mca mpi_ft_detector true --mca mpi_ft_detector_thread true --mca mpi_ft_detector_period 0.2 \
-             --mca mpi_ft_detector_timeout 1 -x MAINSTAY_RECOVERY -x MAINSTAY_SPARES ./a"
+            told,
+            format!(
+                "{allowed} MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=0 prterun -n 1 --with-ft ulfm --mca async_mpi_finalize 1 \
+                 --mca mpi_ft_detector true --mca mpi_ft_detector_thread true --mca mpi_ft_detector_period 0.2 \
+                 --mca mpi_ft_detector_timeout 1 -x MAINSTAY_RECOVERY -x MAINSTAY_SPARES ./a"
+            )
         );
-        // But on nodes that the command names itself, whose slots are not known here.
-        let found = Launcher::find(&split("prterun --host n1:2 -n 1 ./a"), Placed::ByCommand).unwrap();
-        let told = line(&Launcher { in_job: in_job(0, None), ..found }.words_as_placed().unwrap());
-        assert!(told.starts_with("PRTE_MCA_rmaps_default_mapping_policy=slot:OVERSUBSCRIBE "), "{told}");
         let found = Launcher::find(&split("prterun ./a"), Placed::ByCommand).unwrap();
         let refused = Launcher { in_job: in_job(1, None), ..found }.words_as_placed().unwrap_err();
         assert!(refused.message.contains("no number of ranks"), "{refused:?}");
