@@ -163,13 +163,13 @@ static void restart(program *p)
             double bare = round % 2 == 1 ? read_bare(p, &read[order[i]]) : 0;
             settle(p->directory, NULL);
             double begun = start_together();
-            reads_record(round < 0 ? &read[order[i]] : NULL);
+            reads_record(round < 0 ? &read[order[i]] : NULL, p->directory);
             session_open(side);
             double opened = now() - begun;
             mainstay_restored found;
             must(mainstay_restore(side->session, &found), "restore");
             double restored = now() - begun;
-            reads_record(NULL);
+            reads_record(NULL, p->directory);
             if (!found.revision || found.skipped || sum(side) != side->sum)
                 stop("%s: revision %llu is not what was saved", side->name, (unsigned long long)found.revision);
             meet();

@@ -21,13 +21,17 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static reads *recorded; /* NULL: nothing is recorded */
+static const char *below; /* other files are the session's own, and gone with it */
 
+/* -1: the file is not told of. */
 static int file_of(reads *r, int fd)
 {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
     path[length < 0 ? 0 : length] = 0;
+    if (strncmp(path, below, strlen(below)) != 0)
+        return -1;
     int flags = fcntl(fd, F_GETFL) & O_DIRECT;
     for (int i = 0; i < r->files; i++)
         if (strcmp(r->paths[i], path) == 0 && r->flags[i] == flags)
@@ -41,13 +45,16 @@ static int file_of(reads *r, int fd)
 
 static void record(reads *r, int fd, size_t bytes, off_t at)
 {
+    int file = file_of(r, fd);
+    if (file < 0)
+        return;
     if (r->count == r->room) {
         r->room = r->room ? 2 * r->room : 1024;
         r->list = realloc(r->list, r->room * sizeof *r->list);
         if (!r->list)
             stop("no memory");
     }
-    r->list[r->count++] = (one_read){file_of(r, fd), bytes, at};
+    r->list[r->count++] = (one_read){file, bytes, at};
 }
 
 ssize_t pread64(int fd, void *into, size_t bytes, off64_t at)
@@ -61,9 +68,10 @@ ssize_t pread64(int fd, void *into, size_t bytes, off64_t at)
     return syscall(SYS_pread64, fd, into, bytes, at);
 }
 
-void reads_record(reads *into)
+void reads_record(reads *into, const char *directory)
 {
     pthread_mutex_lock(&lock);
+    below = directory;
     __atomic_store_n(&recorded, into, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }

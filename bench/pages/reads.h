@@ -21,8 +21,9 @@ typedef struct reads {
     size_t count, room;
 } reads;
 
-/* Notes all reads of this process from here on in `into`, which is empty; NULL: none any more. */
-void reads_record(reads *into);
+/* Notes what this process reads from here on of files below `directory`, a full path, in `into`, which is empty; NULL: none any
+ * more. */
+void reads_record(reads *into, const char *directory);
 /* Reads all that once more, from several threads: how many seconds that takes. */
 double reads_again(const reads *r);
 void reads_forget(reads *r);

@@ -49,6 +49,9 @@ impl Packing {
 
 const FRAMES_FEW: u64 = 16;
 
+/// Stretches that a shard's data may fall into before its manifest needs more room.
+pub(crate) const RUNS: usize = 64;
+
 impl Need {
     /// The need of a root alone.
     pub(crate) const ROOT: Need = Need { data: 0, meta: 0, packing: None };
@@ -64,6 +67,13 @@ impl Need {
         let Some(packing) = codec.map(|codec| Packing::of(codec, self.data)) else { return self };
         let meta = self.meta.saturating_add(blocks_for(packing.list_bytes()));
         Need { meta, packing: Some(packing), ..self }
+    }
+
+    /// What a shard takes whose need is this where its data lies in at most `RUNS` runs, if it lies in so many.
+    pub(super) fn in_runs(self, runs: usize) -> Need {
+        // Each run splits an extent.
+        let more = runs.saturating_sub(RUNS) as u64 * (Manifest::RUN_EXTENTS + 1) * Manifest::EXTENT_BYTES;
+        Need { meta: self.meta.saturating_add(blocks_for(more)), ..self }
     }
 
     /// The same of a shard that leads to so many frames of older ones.

@@ -5,7 +5,7 @@
 
 use super::{
     Kept, Ledger, Need, RevisionKey,
-    allocation::{Allocation, FreeMaps, Referred, allocate, catalogue_blocks},
+    allocation::{Allocation, FreeMaps, RUNS, Referred, allocate, catalogue_blocks},
 };
 use crate::{
     error::{Error, Result},
@@ -25,6 +25,24 @@ const REHEARSED_MAX: usize = 32;
 pub(crate) struct Stays {
     pub(crate) blocks: u64,
     pub(crate) held: bool,
+}
+
+/// Room for a shard of this `need` where its data lies in at most `RUNS` runs. If it falls into more of them, what leads to these takes
+/// more: a portion can have blocks enough and no stretch for that.
+fn allocate_in_runs<'a>(
+    maps: &mut FreeMaps,
+    slots: [Referred<'a>; 2],
+    retained: &'a [Arc<Kept>],
+    need: Need,
+) -> Option<Allocation> {
+    let mut runs = RUNS;
+    loop {
+        let room = allocate(maps, slots, retained, &[], need.in_runs(runs))?;
+        if room.data.len() <= runs {
+            return Some(room);
+        }
+        runs = 2 * room.data.len();
+    }
 }
 
 /// How many blocks a portion of `blocks` blocks lacks for a shard of `first` blocks, followed by as many of `then`
@@ -160,7 +178,7 @@ impl Ledger {
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
             let need = if step == 0 { first } else { then };
             let given = given.filter(|_| step == 0).cloned();
-            let room = given.or_else(|| allocate(maps, referred, &retained, &[], need));
+            let room = given.or_else(|| allocate_in_runs(maps, referred, &retained, need));
             let Some(room) = room else { return false };
             let imagined = Arc::new(room.imagined(step as u64));
             complete.insert(0, imagined.key());

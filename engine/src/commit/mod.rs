@@ -19,7 +19,7 @@ mod publication;
 mod revision;
 mod staying;
 
-pub(crate) use allocation::{Allocation, Need, Packing};
+pub(crate) use allocation::{Allocation, Need, Packing, RUNS};
 pub(crate) use early::EarlyRoom;
 pub(crate) use found::FoundLedger;
 pub(crate) use handing::HandedLedger;

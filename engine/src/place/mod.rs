@@ -35,5 +35,5 @@ pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;
 pub(crate) use shard::{Shard, StagingTime};
 pub(crate) use site::{Site, TakenOver};
-pub(crate) use sizing::{RUNS, portion_blocks};
+pub(crate) use sizing::portion_blocks;
 pub(crate) use threads::IoThreads;

@@ -2,12 +2,10 @@
 
 use crate::{
     capture::Size,
-    commit::Need,
+    commit::{Need, RUNS},
     space::format::{Catalogue, Codec, blocks_for},
 };
 
-/// Stretches that a shard's data may fall into before its manifest needs more room.
-pub(crate) const RUNS: usize = 64;
 /// Room in each manifest for notes and output files that come after the first checkpoint.
 const ANNEX_BLOCKS: u64 = 1;
 

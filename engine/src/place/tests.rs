@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     capture::{Contents, Size},
-    commit::{Ledger, Need, RevisionKey},
+    commit::{Ledger, Need, RUNS, RevisionKey},
     config::PoolHeld,
     device::{Access, Allocate, Stripes},
     error::Error,

@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit},
-    commit::{Allocation, Complete, Need, RevisionKey},
+    commit::{Allocation, Complete, Need, RUNS, RevisionKey},
     config::{Config, Predictor, Track},
     error::Result,
     ground::lock,
-    place::{EarlyPart, RUNS, Shard},
+    place::{EarlyPart, Shard},
     remark::remark,
     restore::base_of,
     space::{

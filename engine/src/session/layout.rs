@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     capture::{OWN_RUNS_MAX, Size},
-    commit::{Allocation, Complete, Ledger, Need, RevisionKey},
+    commit::{Allocation, Complete, Ledger, Need, RUNS, RevisionKey},
     config::{Compress, Predictor},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
-    place::{RUNS, portion_blocks},
+    place::portion_blocks,
     space::{
         Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, format::Codec, layout_name, open_layout,
         probe_name, remove_layout, remove_layouts_of,

@@ -2,8 +2,7 @@
 
 use crate::{
     capture::Size,
-    commit::{Kept, Need, RevisionKey, Stays, lacking},
-    place::RUNS,
+    commit::{Kept, Need, RUNS, RevisionKey, Stays, lacking},
     space::format::{ItemKind, Manifest},
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };

@@ -1,9 +1,8 @@
 //! How much room the other space needs in each portion.
 
 use crate::{
-    commit::Need,
+    commit::{Need, RUNS},
     feed::size_of,
-    place::RUNS,
     reader::Reader,
     space::format::{BLOCK_BYTES, Catalogue, Run, blocks_for},
 };

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     capture::Size,
-    commit::{Allocation, Ledger, Need, RevisionKey},
+    commit::{Allocation, Ledger, Need, RUNS, RevisionKey},
     device::{Access, Allocate, Device, Stripes},
     error::{Error, Result},
     ground::lock,
-    place::{RUNS, Site},
+    place::Site,
     space::{LayoutFile, Locks, Per, format::Lineage, layouts},
     survey::SpaceSurvey,
     tend::{self, GoneOver, Reservation, Unseen, begin_all, lineage_after, make_room, open_all},

@@ -211,6 +211,34 @@ fn what_did_not_change_is_not_written_again() {
     }
 }
 
+/// A few pages at random, for long: free blocks lie so far apart that a shard that is written whole falls into hundreds of runs, and
+/// what leads to those needs room in one stretch. The job was refused its checkpoint then, after a hundred of them.
+#[test]
+fn pages_at_random_find_room_however_often() {
+    for (blocks, keep, stage) in
+        [(512, 1, Stage::Pool), (1024, 1, Stage::Direct), (1024, 2, Stage::Pool), (2048, 1, Stage::Rank)]
+    {
+        for changed in [blocks / 100, blocks / 50, blocks / 16] {
+            let folder = folder();
+            let mut random = Rng::with_seed(blocks as u64);
+            let mut memory = vec![1; blocks * BLOCK];
+            let mut session = open(Box::new(Solo), folder.path(), &Config { keep, stage, ..incremental() });
+            // SAFETY: the memory outlives the session.
+            session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+            for step in 0..250 {
+                (0..changed)
+                    .for_each(|_| memory[random.usize(..blocks) * BLOCK + random.usize(..BLOCK)] = random.u8(..));
+                let told = session.checkpoint().map(drop).and_then(|()| session.wait());
+                assert!(told.is_ok(), "{changed} of {blocks} blocks, keep {keep}, checkpoint {step}: {told:?}");
+            }
+            let mut saved = vec![0; memory.len()];
+            session.get(None, "x", &mut saved).unwrap();
+            assert!(saved == memory, "{changed} of {blocks} blocks, keep {keep}");
+            session.close().unwrap();
+        }
+    }
+}
+
 /// A disk that is full while it is told so.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);

@@ -7,13 +7,13 @@ use super::{
 };
 use crate::{
     capture::{Contents, Led, Size},
-    commit::{Kept, Ledger, Need, RevisionKey},
+    commit::{Kept, Ledger, Need, RUNS, RevisionKey},
     device::Device,
     error::{Error, Result},
     feed::Arrived,
     ground::Instant,
     mutant::{self, Mutant},
-    place::{Intent, RUNS, Shard, Site, Writer, portion_blocks},
+    place::{Intent, Shard, Site, Writer, portion_blocks},
     restore::base_of,
     space::{Portion, anonymous_portion, format::BLOCK_BYTES},
 };
