@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     capture::Size,
-    commit::{Ledger, Need, RevisionKey},
+    commit::{Ledger, Need, RUNS, RevisionKey},
     config::{Config, Stage},
     device::{Access, Allocate, Stripes},
     error::{Error, Result},
     ground::Instant,
     group::{Group, ThreadGroup},
-    place::{Intent, IoThreads, RUNS, Shard, Site, Writer},
+    place::{Intent, IoThreads, Shard, Site, Writer},
     space::{
         Arrangement, Making, create_layout,
         format::{BLOCK_BYTES, Lineage, PhaseRecord, Profile},
