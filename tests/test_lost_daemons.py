@@ -69,13 +69,3 @@ def test_a_daemon_is_lost(nodes, scratch, way):
     again = 2 * ("A daemon failed to report back" in output and "mainstay: start 2 failed" in output)
     assert output.count("mainstay: start ") == 3 + again, output
     assert ("mainstay: n3 takes the place of n2" in output) == (way == "node"), output
-
-
-def test_a_process_takes_the_place_of_one_that_failed_on_nodes_whose_slots_are_taken(nodes, scratch):
-    with Run("--in-job", "--hosts", "n1:2,n2:2", *command(nodes, scratch, "space", f"wait@{STOP}")) as running:
-        running.until(f"^waiting at step {STOP}$")
-        (rank, *_) = [pid for pid in nodes.processes("n2") if Path("/proc", str(pid), "comm").read_text() == "goes_on\n"]
-        os.kill(rank, signal.SIGKILL)
-        (scratch / f"gate.{STOP}").touch()
-        status, output = running.end()
-    assert status == 0 and "the job went on from revision" in output and "start 2" not in output, output

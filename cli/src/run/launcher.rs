@@ -116,8 +116,6 @@ impl Launcher {
                 if is_crowded {
                     // As variables: options of the same kind in the command are then no second ones.
                     variables.extend(CROWDED.iter().map(owned));
-                } else if self.in_job.is_some() {
-                    variables.extend(more_than_slots());
                 }
                 vec!["--host".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()]
             }
