@@ -4,13 +4,14 @@
 mod dying;
 mod faults;
 mod late;
+mod loads;
 mod nodes;
 
 use mainstay_engine::{
     Config, Error, Region, Result, Session,
     group::{Group, Message, Tested, ThreadGroup},
 };
-use mainstay_objects::{Arriving, Key, Object, Objects, Op, Options, Post, Strategy, Wire};
+use mainstay_objects::{Arriving, Key, Object, Objects, Op, Options, Post, Wire};
 use std::{cell::RefCell, collections::BTreeMap, path::Path, rc::Rc, thread, time::Duration};
 use tempfile::TempDir;
 
@@ -128,6 +129,8 @@ impl Object for Counter {
     }
 
     fn receive(&mut self, method: u32, bytes: &[u8], post: &Post) -> Result<()> {
+        // So that where counters go does not depend on the machine.
+        post.work(1);
         if self.wrong == Wrong::Handler {
             return Err(Error::argument("counter", "it cannot count"));
         }
@@ -288,32 +291,6 @@ fn what_a_rank_has_of_its_own_comes_back_beside_its_objects() {
             session.wait().unwrap();
             session.unprotect("own").unwrap();
         });
-    }
-}
-
-#[test]
-fn objects_move_and_go_on_where_they_are() {
-    for strategy in [Strategy::Greedy, Strategy::Refine, Strategy::Orphans, Strategy::None] {
-        let folder = TempDir::new_in("/dev/shm").unwrap();
-        let moved = job(folder.path(), 4, |objects, session| {
-            counters(objects, |_| Wrong::Nothing);
-            objects.restore(session).unwrap();
-            if objects.rank() == 0 {
-                (0..COUNT).for_each(|id| assert!(objects.create(key(id)).is_ok()));
-            }
-            round(objects).unwrap();
-            let balanced = objects.balance(strategy).unwrap();
-            round(objects).unwrap();
-            assert_eq!(total(objects), expected(2));
-            let away = objects.evacuate(&[objects.ranks() - 1]).unwrap();
-            round(objects).unwrap();
-            assert_eq!(total(objects), expected(3));
-            assert!(objects.rank() < 3 || objects.here().is_empty());
-            (balanced.moved, away.moved, objects.here().len())
-        });
-        let is_moved = matches!(strategy, Strategy::Greedy | Strategy::Refine);
-        assert_eq!(moved[0].0 > COUNT / 2, is_moved, "{strategy:?} {moved:?}");
-        assert_eq!(moved.iter().map(|(.., here)| here).sum::<usize>(), COUNT as usize);
     }
 }
 
@@ -529,79 +506,4 @@ fn which_of_two_holders_restores_is_as_published() {
         assert!(shared.is_sorted() && shared.iter().all(|rank| *rank < ranks));
         assert!(of_rank.values().all(|load| *load <= total / ranks as u64 + most + 1), "{loads:?} on {ranks}");
     }
-}
-
-#[test]
-fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
-    use mainstay_objects::balance::{Weighed, place};
-    let mut random = fastrand::Rng::with_seed(9);
-    for round in 0..3000 {
-        let (ranks, count) = (random.usize(1..20), random.usize(1..300));
-        let heaviest = [1, 10, 1000, 1_000_000][random.usize(..4)];
-        let objects: Vec<Weighed> = (0..count)
-            .map(|_| Weighed {
-                load: random.u64(..heaviest),
-                rank: random.usize(..ranks),
-                is_orphan: random.u8(..4) == 0,
-            })
-            .collect();
-        let mut open: Vec<bool> = (0..ranks).map(|_| random.u8(..5) > 0).collect();
-        open[random.usize(..ranks)] = true;
-        for (_, strategy) in Strategy::ALL {
-            let placed = place(strategy, &objects, &open);
-            let loads = |rank_of: &dyn Fn(usize) -> usize| {
-                let mut loads = vec![0_u64; ranks];
-                objects.iter().enumerate().for_each(|(at, object)| loads[rank_of(at)] += object.load + 1);
-                loads
-            };
-            let (before, after) = (loads(&|at| objects[at].rank), loads(&|at| placed[at]));
-            assert!(placed.iter().all(|rank| open[*rank]), "{round} {strategy:?}");
-            let heaviest = objects.iter().map(|object| object.load + 1).max().unwrap();
-            let average = after.iter().sum::<u64>() / open.iter().filter(|open| **open).count() as u64;
-            let busiest = *after.iter().max().unwrap();
-            if matches!(strategy, Strategy::Greedy | Strategy::Refine) {
-                assert!(
-                    busiest <= average + average / 50 + heaviest + 1,
-                    "{round} {strategy:?}: {busiest} of {average}"
-                );
-            }
-            if matches!(strategy, Strategy::None) && open.iter().all(|open| *open) {
-                assert_eq!(before, after);
-            }
-            if strategy == Strategy::Orphans {
-                let stays =
-                    |(object, to): (&Weighed, &usize)| object.is_orphan || !open[object.rank] || object.rank == *to;
-                assert!(objects.iter().zip(&placed).all(stays));
-            }
-        }
-    }
-}
-
-/// Given up one after another, and taken on again.
-#[test]
-fn ranks_that_are_given_up_get_no_objects_until_none_is() {
-    let folder = TempDir::new_in("/dev/shm").unwrap();
-    let came = job(folder.path(), 3, |objects, session| {
-        counters(objects, |_| Wrong::Nothing);
-        objects.restore(session).unwrap();
-        create(objects);
-        let mut counts = Vec::new();
-        for given_up in [&[1][..], &[1, 2], &[1, 2], &[]] {
-            round(objects).unwrap();
-            objects.evacuate(given_up).unwrap();
-            round(objects).unwrap();
-            objects.balance(Strategy::Greedy).unwrap();
-            counts.push(objects.here().len());
-        }
-        objects.checkpoint(session).unwrap();
-        objects.evacuate(&[2]).unwrap();
-        objects.restore(session).unwrap();
-        counts.push(objects.here().len());
-        session.wait().unwrap();
-        counts
-    });
-    let all = COUNT as usize;
-    assert_eq!((&came[1][..3], &came[2][1..3]), (&[0, 0, 0][..], &[0, 0][..]), "{came:?}");
-    assert_eq!(came[0][1..3], [all, all]);
-    assert!(came.iter().all(|counts| counts[3] > 0) && came[2][4] == 0, "{came:?}");
 }
