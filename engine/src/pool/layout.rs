@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
 /// The version of the pool and of the records beside it: a build completes only what its own version has staged.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// A version beyond this is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for the member.
@@ -65,6 +65,8 @@ pub(super) struct Control {
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
+    /// For the copies of which checkpoint programs wait, or waited last.
+    pub(super) copying: AtomicU32,
     /// Woken when no program copies any more, and when somebody begins to wait for a chunk.
     pub(super) copied: Signal,
 }
@@ -89,8 +91,8 @@ pub(super) struct MemberEntry {
     /// How many of the member's records are sealed: never more than there are, whenever the member dies.
     pub(super) sealed: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// Whether the member's program waits for a copy. A dead member may say so for ever.
-    pub(super) copying: AtomicU32,
+    /// The checkpoint whose copy the member's program does not wait for any more. A dead member may be behind for ever.
+    pub(super) copied: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,
     /// What the member's next shard takes: bytes, and room in `wanted_chunks` chunks besides.

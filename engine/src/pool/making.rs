@@ -252,9 +252,9 @@ impl Shared {
         if is_busy || making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
         }
-        self.see();
+        let made = self.see();
         // A pool that is as small already may still have the memory of chunks that were in use then.
-        if to <= self.made() {
+        if to <= made {
             self.control().made_bytes.store(to, Ordering::SeqCst);
             if self.keeps_memory() {
                 self.take_free_memory_back(to);
@@ -313,8 +313,10 @@ impl Shared {
     }
 
     /// Looks how far other members have made the memory.
-    pub(super) fn see(&self) {
-        self.sizes.seen.fetch_max(self.made(), Ordering::AcqRel);
+    pub(super) fn see(&self) -> u64 {
+        let made = self.made();
+        self.sizes.seen.fetch_max(made, Ordering::AcqRel);
+        made
     }
 
     /// Whether chunks keep their memory while nobody has anything in them.

@@ -20,19 +20,27 @@ impl Pool {
         self.shared.is_alive(member)
     }
 
-    /// Says whether this member's program waits for a copy.
-    pub(crate) fn set_copying(&self, copying: bool) {
-        let was = self.shared.member_entry().copying.swap(copying.into(), Ordering::SeqCst);
+    /// Says that the programs of all members wait for the copies of a checkpoint, or are about to: this one has heard from
+    /// all at t1.
+    pub(crate) fn begin_copying(&self, checkpoint: u64) {
+        self.shared.control().copying.store(checkpoint as u32, Ordering::SeqCst);
+    }
+
+    /// Says that this member's program waits no longer.
+    pub(crate) fn end_copying(&self) {
+        let copying = self.shared.control().copying.load(Ordering::SeqCst);
+        let was = self.shared.member_entry().copied.swap(copying, Ordering::SeqCst);
         // If several members end at the same time, at least the last one sees that nobody is left.
-        if was != 0 && !copying && !self.others_copy() {
+        if was != copying && !self.others_copy() {
             self.shared.control().copied.wake_all();
         }
     }
 
-    /// Whether the program of any other member waits for a copy.
+    /// Whether the program of any other member waits for a copy, or is about to. It may have died, or be far behind.
     pub(crate) fn others_copy(&self) -> bool {
+        let copying = self.shared.control().copying.load(Ordering::SeqCst);
         let mut others = (0..).zip(self.shared.member_entries()).filter(|(member, _)| *member != self.member());
-        others.any(|(_, entry)| entry.copying.load(Ordering::SeqCst) != 0)
+        others.any(|(_, entry)| entry.copied.load(Ordering::SeqCst) != copying)
     }
 
     /// Sleeps while `hold` says so. It looks again once the programs of all members have copied, once this member's

@@ -19,11 +19,18 @@ use std::{
 /// How old a look at what is free may become; it is renewed earlier if more is needed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// What the pool has and needs at one instant, in bytes: looking takes a call to the system.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    made: u64,
+    needed: u64,
+}
+
 /// How large the pool is to become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aim {
     pub(super) target: u64,
-    /// With fewer bytes than this, members could wait for each other for ever.
+    /// What `Shared::least` says.
     pub(super) least: u64,
 }
 
@@ -31,11 +38,7 @@ impl Pool {
     /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it, or are to have it soon.
     pub(crate) fn wanted_bytes(&self) -> u64 {
         let shared = &*self.shared;
-        match shared.constants.grows() {
-            true if shared.needed() > 0 => shared.made().max(shared.aim(LOOK_AGAIN).target),
-            true => shared.made(),
-            false => shared.constants.bytes(),
-        }
+        if shared.constants.grows() { shared.wanted_bytes(shared.now()) } else { shared.constants.bytes() }
     }
 
     /// Bytes of all chunks that this process can take.
@@ -70,7 +73,7 @@ impl Pool {
     /// How many bytes are needed and not at hand.
     pub(crate) fn lacks(&self) -> u64 {
         let shared = &*self.shared;
-        let needed = if shared.constants.grows() { shared.needed() } else { shared.constants.bytes() };
+        let needed = if shared.constants.grows() { shared.now().needed } else { shared.constants.bytes() };
         needed.saturating_sub(shared.sizes.at_hand.load(Ordering::Acquire))
     }
 
@@ -86,7 +89,7 @@ impl Pool {
             true => (Duration::MAX, shared.open_bytes()),
             false => (Duration::ZERO, 0),
         };
-        let room = shared.limit(shared.needed(), age_max).0.max(there);
+        let room = shared.limit(shared.now().needed, age_max).0.max(there);
         let largest = room / (2 * u64::from(shared.constants.members));
         [shared.member_entry().wanted_bytes.load(Ordering::SeqCst), !largest]
     }
@@ -114,8 +117,8 @@ impl Pool {
     pub(crate) fn fit(&self) {
         let shared = &*self.shared;
         if shared.constants.grows() && !shared.keeps_memory() {
-            let (made, least) = (shared.made(), shared.aim(LOOK_AGAIN).least);
-            let to = shared.rounded(shared.limit(shared.needed(), LOOK_AGAIN).0.max(least));
+            let Now { made, needed } = shared.now();
+            let to = shared.rounded(shared.limit(needed, LOOK_AGAIN).0.max(shared.least()));
             if to < made {
                 shared.shrink(to);
             }
@@ -128,7 +131,8 @@ impl Pool {
         if !shared.constants.grows() {
             return PoolBound::Set;
         }
-        if shared.needed() <= self.wanted_bytes() {
+        let now = shared.now();
+        if now.needed <= shared.wanted_bytes(now) {
             return PoolBound::Needed;
         }
         shared.looked().map_or(PoolBound::Needed, |look| look.limit.1)
@@ -174,14 +178,14 @@ impl Shared {
 
     /// Whether all shards have room, so that no member waits for another's chunk.
     pub(super) fn holds_all(&self) -> bool {
-        self.constants.grows() && self.needed() <= self.open_bytes()
+        self.constants.grows() && self.now().needed <= self.open_bytes()
     }
 
-    /// How many bytes the pool needs: of each member what it wants, in whole chunks, or what it has, if that is more. A
+    /// What the pool has, and needs: of each member what it wants, in whole chunks, or what it has, if that is more. A
     /// member may want less as soon as it has saved, while others still come to take their chunks. The words may say
     /// anything.
-    fn needed(&self) -> u64 {
-        self.see();
+    fn now(&self) -> Now {
+        let made = self.see();
         let (chunk, mut taken) = (self.chunk_bytes(), vec![0; self.constants.members as usize]);
         for entry in self.chunk_entries() {
             if let WordRead::Taken(word) = WordRead::of(entry.word.load(Ordering::Relaxed), self.constants.members) {
@@ -193,7 +197,17 @@ impl Shared {
             let wanted = entry.wanted_bytes.load(Ordering::SeqCst).div_ceil(chunk).saturating_add(chunks);
             wanted.max(taken).saturating_mul(chunk)
         });
-        needed.fold(0, u64::saturating_add)
+        Now { made, needed: needed.fold(0, u64::saturating_add) }
+    }
+
+    /// With fewer bytes than this, members could wait for each other for ever.
+    fn least(&self) -> u64 {
+        self.rounded((u64::from(self.constants.members) + 1).saturating_mul(self.chunk_bytes()))
+    }
+
+    /// Bytes that have memory at the instant of `now`, or are to have it soon.
+    fn wanted_bytes(&self, now: Now) -> u64 {
+        if now.needed > 0 { now.made.max(self.aim_at(now, LOOK_AGAIN).target) } else { now.made }
     }
 
     /// How large the pool is to become. `look_age`: how old a look at what is free may be, if no more is needed since.
@@ -202,9 +216,12 @@ impl Shared {
             let all = self.constants.bytes();
             return Aim { target: all, least: all };
         }
-        let least = self.rounded((u64::from(self.constants.members) + 1).saturating_mul(self.chunk_bytes()));
-        let needed = self.needed().max(least);
-        let made = self.made();
+        self.aim_at(self.now(), look_age)
+    }
+
+    fn aim_at(&self, Now { made, needed }: Now, look_age: Duration) -> Aim {
+        let least = self.least();
+        let needed = needed.max(least);
         let within = if needed <= made { needed } else { needed.min(self.limit(needed, look_age).0.max(made)) };
         Aim { target: self.rounded(within).max(least), least }
     }

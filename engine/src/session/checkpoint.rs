@@ -183,7 +183,8 @@ impl Inner {
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
         let sites = site.map(|site| self.epoch.road.writers(site));
-        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases, changed));
+        let staging =
+            self.means.fit_pool(all.chunk, key.number).and_then(|()| self.means.stage(intent, sites?, phases, changed));
         self.program.begun = Some(Begun { number: key.number, staging, feeds, compared });
         Ok(key.number)
     }

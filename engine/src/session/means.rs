@@ -122,15 +122,23 @@ impl Means {
         self.own_pool().map_or([0, 0], |(pool, _)| pool.pool().chunk_facts())
     }
 
-    /// Fits the pool after t1, when all ranks have said what they save. Local.
-    pub(super) fn fit_pool(&mut self, facts: [u64; 2]) -> Result<()> {
+    /// Fits the pool after t1, when all ranks have said what they save in revision number `number`. Local.
+    pub(super) fn fit_pool(&mut self, facts: [u64; 2], number: u64) -> Result<()> {
         let all = self.needs_all();
         match self.own_pool() {
             Some((pool, _)) => {
+                pool.pool().begin_copying(number);
                 pool.pool().set_chunk(facts);
                 pool.fit(all)
             }
             None => Ok(()),
+        }
+    }
+
+    /// The program has nothing to copy, as the checkpoint has failed here.
+    pub(super) fn end_copying(&mut self) {
+        if let Some((pool, _)) = self.own_pool() {
+            pool.pool().end_copying();
         }
     }
 

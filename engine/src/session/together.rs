@@ -17,6 +17,7 @@ impl Inner {
         let told = match staging {
             Ok(staging) => self.stage(staging, ready),
             Err(error) => {
+                self.means.end_copying();
                 self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone()));
                 self.epoch.road.lanes.decline(self.epoch.group.between_two(), &error).and(Err(error))
             }

@@ -74,9 +74,10 @@ impl PoolInMaking {
 
     /// Has `all` made, or the least that lets all members go on, and the rest by a thread beside the program.
     fn make(&mut self, all: bool) -> Result<()> {
-        if !self.pool.is_made() {
-            self.begin();
+        if self.pool.is_made() {
+            return Ok(());
         }
+        self.begin();
         if self.begun.is_some() && !all { self.pool.make_least() } else { self.pool.make_memory() }
     }
 

@@ -32,10 +32,10 @@ pub(crate) struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    /// Tells the other ranks of the node whether this one copies.
-    fn set_copying(&self, copying: bool) {
+    /// Tells the other ranks of the node that this one has copied.
+    fn end_copying(&self) {
         if let Some(pool) = self.pool {
-            pool.set_copying(copying);
+            pool.end_copying();
         }
     }
 }
@@ -132,7 +132,6 @@ impl Staging {
         regions: &[Region],
     ) -> Result<()> {
         let handed = self.log.piece(name, offset, bytes.len() as u64, regions)?;
-        hands.set_copying(true);
         self.shard.set_copying(true);
         let put = match self.comparing.take() {
             Some(mut comparing) => {
@@ -169,7 +168,7 @@ impl Staging {
             _ => hands.outlet.end(&self.shard, contents, self.staged),
         }
         // The ranks are told only now, as that wakes what was held back until this shard was staged too.
-        hands.set_copying(false);
+        hands.end_copying();
     }
 
     fn stage_all(
@@ -179,7 +178,6 @@ impl Staging {
         profile: Profile,
     ) -> (Contents, Option<(Snapshot, Later)>) {
         self.ended = true;
-        hands.set_copying(true);
         self.shard.set_copying(true);
         self.later = self.snapshots.as_ref().filter(|_| hands.outlet.later().is_some()).map(|_| Later::default());
         let staged = self.stage_rest(hands, regions).and_then(|()| self.contents(hands));
@@ -251,7 +249,7 @@ impl Staging {
     pub(crate) fn abandon(mut self, hands: &mut Hands<'_>, error: Error) {
         self.ended = true;
         self.shard.fail(error);
-        hands.set_copying(false);
+        hands.end_copying();
         hands.outlet.give_up(&self.shard);
     }
 
@@ -317,8 +315,10 @@ impl Staging {
 
     /// Stages zeros for what the streams skipped.
     fn fill_gaps(&mut self, hands: &mut Hands<'_>) -> Result<()> {
-        let zeros = vec![0; 1 << 20];
-        for (handed, bytes) in self.log.gaps() {
+        let gaps = self.log.gaps();
+        // Clearing memory takes longer than a small checkpoint.
+        let zeros = vec![0; if gaps.is_empty() { 0 } else { 1 << 20 }];
+        for (handed, bytes) in gaps {
             if self.comparing.is_some() {
                 self.put_gap(hands, handed, bytes)?;
                 continue;

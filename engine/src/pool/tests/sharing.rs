@@ -146,12 +146,16 @@ fn who_holds_back_is_woken_by_the_last_that_copies_and_by_who_needs_a_chunk() {
             assert_ne!(copied.sequence(), before, "it was found at a time-out only");
         });
     };
-    [&second, &third].into_iter().for_each(|pool| pool.set_copying(true));
+    first.begin_copying(7);
     let others_copy = || first.others_copy();
-    second.set_copying(false);
-    held_back_until(&others_copy, &|| third.set_copying(false));
+    [&first, &second].into_iter().for_each(Pool::end_copying);
+    held_back_until(&others_copy, &|| third.end_copying());
+    // A member that comes later out of the all-reduce says so again.
+    third.begin_copying(7);
+    assert!(!others_copy());
 
-    third.set_copying(true);
+    second.begin_copying(8);
+    assert!(others_copy());
     let all = take_all(&second);
     thread::scope(|scope| {
         let nobody_waits = || !first.shared.control().freed.has_waiters();
