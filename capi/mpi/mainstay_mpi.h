@@ -78,11 +78,12 @@ MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
 enum { MAINSTAY_MPI_NOT_YET = -1 };
 
 /* Waits for the other ranks, for `limit_s` at most if that is not negative. At first this gives the processor to whoever else
- * wants it between looks: where all come at the same time, sleeping would take longer. They may still be writing, and MPI's
+ * wants it now and then: where all come at the same time, sleeping would take longer. They may still be writing, and MPI's
  * own waiting would take the processors away from them: after an instant this sleeps, for a sixteenth of what has been waited
  * so far, `pause_s_max` at most. */
 MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
   const double instant_s = 1e-3, since = MPI_Wtime();
+  unsigned looks = 0;
   int code, done = 0;
   while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {
     const double waited_s = MPI_Wtime() - since, pause_s = waited_s / 16 < pause_s_max ? waited_s / 16 : pause_s_max;
@@ -91,7 +92,7 @@ MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *statu
     if (limit_s >= 0 && waited_s > limit_s) return MAINSTAY_MPI_NOT_YET;
     if (waited_s > instant_s)
       select(0, NULL, NULL, NULL, &pause);
-    else
+    else if (++looks % 16 == 0)
       sched_yield();
   }
   return code;
