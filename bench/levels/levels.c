@@ -272,19 +272,66 @@ static void save(program *p)
     must(mainstay_close(p->session), "close");
 }
 
-/* What a restart moves: a copy, and before it what the ranks of node 0 have lost comes from another node. */
+static bool has_lost(const program *p)
+{
+    return p->rank < p->ranks / (int)p->set.nodes;
+}
+
+/* What the ranks of node 0 have lost comes from another node. */
+static void receive_lost(const program *p, void *into)
+{
+    int holder = neighbour(p, 1), ward = neighbour(p, -1);
+    if (has_lost(p))
+        MPI_Recv(into, (int)p->set.bytes, MPI_BYTE, holder, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (ward < p->ranks / (int)p->set.nodes)
+        MPI_Send(p->arrived, (int)p->set.bytes, MPI_BYTE, ward, 0, MPI_COMM_WORLD);
+}
+
+/* What a restart moves: what was lost, and a copy. */
 static void transfer(program *p, int round)
 {
-    int lost = p->ranks / (int)p->set.nodes, holder = neighbour(p, 1), ward = neighbour(p, -1);
     double start = start_together();
-    if (p->rank < lost)
-        MPI_Recv(p->copy, (int)p->set.bytes, MPI_BYTE, holder, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    else if (ward < lost)
-        MPI_Send(p->arrived, (int)p->set.bytes, MPI_BYTE, ward, 0, MPI_COMM_WORLD);
+    receive_lost(p, p->copy);
     memcpy(p->field, p->copy, p->set.bytes);
     double seconds = now() - start;
     meet();
     print_seconds("copy_transfer", round, seconds);
+}
+
+/* The same as a process meets it that has just started, and verifies: memory that others have filled is mapped, what was lost
+ * comes into new memory, and all is read once before it is copied. */
+static void transfer_verified(program *p, int round)
+{
+    size_t bytes = p->set.bytes, part = 256 << 10;
+    int file = memfd_create("levels", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+        stop("no file in memory");
+    if (!has_lost(p)) {
+        void *filled = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (filled == MAP_FAILED)
+            stop("no memory");
+        memcpy(filled, p->copy, bytes);
+        munmap(filled, bytes);
+    }
+    double start = start_together();
+    uint64_t *from = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    if (from == MAP_FAILED)
+        stop("no memory");
+    receive_lost(p, from);
+    uint64_t sum = 0;
+    for (size_t at = 0; at < bytes; at += part) {
+        size_t some = at + part < bytes ? part : bytes - at;
+        for (size_t i = at / sizeof sum; i < (at + some) / sizeof sum; i++)
+            sum += from[i];
+        memcpy((char *)p->field + at, (char *)from + at, some);
+    }
+    double seconds = now() - start;
+    volatile uint64_t sink = sum;
+    (void)sink;
+    munmap(from, bytes);
+    close(file);
+    meet();
+    print_seconds("copy_transfer_verified", round, seconds);
 }
 
 static void restart(program *p, double begun)
@@ -304,8 +351,10 @@ static void restart(program *p, double begun)
     meet();
     print("restart", 0, sizeof values / sizeof *values, names, values);
     must(mainstay_close(p->session), "close");
-    for (int round = -1; round < 1; round++)
+    for (int round = -1; round < 1; round++) {
         transfer(p, round);
+        transfer_verified(p, round);
+    }
 }
 
 static void parse(settings *set, char **arguments, int count)

@@ -73,6 +73,7 @@ def memory_rows(case, measured, bytes_each, ranks, shards):
 def restart_rows(case, measured):
     """Of a job from what the memory of the nodes still has; `start_up` is that of MPI, in the same job."""
     floor, start_up = measured.of("copy_transfer"), measured.of("restart", "start_up")
+    verified, restart = measured.of("copy_transfer_verified"), measured.of("restart", "restart")
 
     def one(metric, name, target=None):
         return rows.row(case, metric, measured.of("restart", name), "s", "copy_transfer", floor, target)
@@ -82,6 +83,8 @@ def restart_rows(case, measured):
         one("restart", "restart", RESTART_MAX),
         one("restart_open", "open"),
         one("restart_restore", "restore"),
+        rows.floor(case, "copy_transfer_verified", verified, "s"),
+        rows.row(case, "restart_to_verified", restart, "s", "copy_transfer_verified", verified),
         rows.floor(case, "start_up", start_up, "s"),
         rows.row(case, "job", measured.of("restart", "job"), "s", "start_up", start_up),
     ]
