@@ -17,7 +17,7 @@ const BETWEEN_PIECES_NS: u64 = 2_000_000;
 /// How often a chunk that is held back for the next flush looks whether somebody waits for one.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long after its own t2 a rank lets others copy before it hashes. Another rank may be dead, or far behind.
-const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
+pub(super) const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
 
 /// How far the program has copied one shard.
 #[derive(Debug)]
