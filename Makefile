@@ -14,7 +14,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser stage wheel python
+.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
@@ -57,6 +57,10 @@ check-tests:
 check-slurm:
 	@sh tools/debian.sh slurmctld slurmd sbatch:slurm-client
 
+# PyTorch. Without it the test of the training says so, and is passed over.
+check-torch:
+	@sh tools/debian.sh torchrun:python3-torch
+
 # A browser that shows a page of `mainstay report`. Without it the test of that says so, and is passed over.
 check-browser:
 	@sh tools/debian.sh chromium
@@ -89,7 +93,7 @@ python: stage .venv/ready
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: check-tests check-cephfs check-slurm check-browser build .venv-mpich/ready python $(MDBOOK)
+test: check-tests check-cephfs check-slurm check-browser check-torch build .venv-mpich/ready python $(MDBOOK)
 	@.venv/bin/python tools/test.py
 
 test-cephfs: check-cephfs build python

@@ -1,0 +1,71 @@
+"""A training with PyTorch that is killed again and again ends with the same weights as one that nothing disturbed."""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import zipfile
+
+import pytest
+from command import MAINSTAY
+from limits import LIMIT_S
+from mpi import ROOT
+
+PROGRAM = ROOT / "examples" / "train" / "train.py"
+STEPS = 50
+# PyTorch comes with the system's Python, which is another one than that of the other tests.
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Where that Python finds Mainstay: the wheel is for all."""
+    found = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True) if shutil.which(PYTHON) else None
+    if found is None or found.returncode != 0:
+        pytest.skip("no PyTorch here; on Debian and Ubuntu: apt-get install python3-torch")
+    (wheel,) = (ROOT / "target" / "python").glob("*.whl")
+    folder = tmp_path_factory.mktemp("library")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def train(library, space, capture="whole", kill_at=None):
+    """What it prints, by lines; `kill_at`: after that step."""
+    environment = {**os.environ, "PYTHONPATH": str(library), "MAINSTAY_CAPTURE": capture}
+    command = [PYTHON, PROGRAM, space, str(STEPS)]
+    lines = []
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith(f"step {kill_at}:"):
+                process.kill()
+        limit.cancel()
+    return lines
+
+
+@pytest.fixture(scope="module")
+def undisturbed(library, tmp_path_factory):
+    lines = train(library, tmp_path_factory.mktemp("undisturbed") / "space")
+    assert lines[-1].startswith(f"done: step {STEPS}, weights "), lines
+    return lines
+
+
+@pytest.mark.parametrize("capture", ["whole", "incremental", "incremental-snapshot"])
+def test_a_training_that_is_killed_ends_with_the_same_weights(library, undisturbed, scratch, capture):
+    space = scratch / "space"
+    kills = (7, 33)
+    for before, kill_at in zip((None, *kills), (*kills, None)):
+        lines = train(library, space, capture, kill_at)
+        went_on = re.fullmatch(r"going on at step (\d+)\n", lines[0])
+        # The step after the last one that was told may be saved as well.
+        assert (int(went_on[1]) >= before - 1) if before else not went_on, lines[:2]
+    assert lines[1:] == undisturbed[1 - len(lines) :]
+
+
+def test_frozen_weights_are_written_once(library, scratch):
+    train(library, scratch / "space", "incremental")
+    shown = subprocess.run([MAINSTAY, "show", scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert re.search(r"shares 16 KiB with revision", shown.stdout), shown.stdout
