@@ -65,7 +65,7 @@ pub(super) struct Control {
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
-    /// For the copies of which checkpoint programs wait, or waited last.
+    /// The number of the checkpoint for whose copies the programs wait, or waited last.
     pub(super) copying: AtomicU32,
     /// Woken when no program copies any more, and when somebody begins to wait for a chunk.
     pub(super) copied: Signal,
@@ -91,7 +91,7 @@ pub(super) struct MemberEntry {
     /// How many of the member's records are sealed: never more than there are, whenever the member dies.
     pub(super) sealed: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// The checkpoint whose copy the member's program does not wait for any more. A dead member may be behind for ever.
+    /// The number of the last checkpoint for whose copy the member's program waits no longer. A dead member stays behind.
     pub(super) copied: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,
