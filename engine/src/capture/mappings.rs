@@ -35,34 +35,48 @@ fn first_shared_in(maps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Op
     Ok(ranges.iter().enumerate().find_map(|(index, range)| Some((index, of(range)?))))
 }
 
-/// What lies in all of `pages`; an error says why changes of it cannot be seen.
-pub(super) fn kind_of(pages: &Range<usize>) -> Result<Kind, String> {
-    let maps = File::open("/proc/self/maps").map_err(|e| format!("/proc/self/maps: {e}"))?;
-    kind_in(BufReader::new(maps), pages)
+/// All that is mapped at one instant, in order: which pages, and what lies there; an error says why changes of it cannot be
+/// seen.
+pub(super) struct Mappings(Vec<(Range<usize>, Result<Kind, String>)>);
+
+impl Mappings {
+    pub(super) fn now() -> Result<Mappings, String> {
+        let maps = File::open("/proc/self/maps").map_err(|e| format!("/proc/self/maps: {e}"))?;
+        Mappings::read(BufReader::new(maps))
+    }
+
+    fn read(maps: impl BufRead) -> Result<Mappings, String> {
+        let read = |line: io::Result<Vec<u8>>| {
+            let line = line.map_err(|e| format!("/proc/self/maps: {e}"))?;
+            let line = String::from_utf8_lossy(&line);
+            let mapping = Mapping::read(&line).ok_or_else(|| format!("/proc/self/maps has {line:?}"))?;
+            Ok((mapping.pages.clone(), mapping.kind()))
+        };
+        maps.split(b'\n').map(read).collect::<Result<_, _>>().map(Mappings)
+    }
+
+    /// What lies in all of `pages`; an error says why changes of it cannot be seen.
+    pub(super) fn kind_of(&self, pages: &Range<usize>) -> Result<Kind, String> {
+        let (mut kind, mut at) = (Kind::Anonymous, pages.start);
+        for (mapped, found) in &self.0[self.0.partition_point(|(mapped, _)| mapped.end <= at)..] {
+            if mapped.start > at {
+                break;
+            }
+            if found.clone()? == Kind::OfFile {
+                kind = Kind::OfFile;
+            }
+            at = mapped.end;
+            if at >= pages.end {
+                return Ok(kind);
+            }
+        }
+        Err(format!("nothing is mapped at {at:#x}"))
+    }
 }
 
-fn kind_in(maps: impl BufRead, pages: &Range<usize>) -> Result<Kind, String> {
-    let mut kind = Kind::Anonymous;
-    let mut at = pages.start;
-    for line in maps.split(b'\n') {
-        let line = line.map_err(|e| format!("/proc/self/maps: {e}"))?;
-        let line = String::from_utf8_lossy(&line);
-        let mapping = Mapping::read(&line).ok_or_else(|| format!("/proc/self/maps has {line:?}"))?;
-        if mapping.pages.end <= at {
-            continue;
-        }
-        if mapping.pages.start > at {
-            break;
-        }
-        if mapping.kind()? == Kind::OfFile {
-            kind = Kind::OfFile;
-        }
-        at = mapping.pages.end;
-        if at >= pages.end {
-            return Ok(kind);
-        }
-    }
-    Err(format!("nothing is mapped at {at:#x}"))
+/// What lies in all of `pages` now.
+pub(super) fn kind_of(pages: &Range<usize>) -> Result<Kind, String> {
+    Mappings::now()?.kind_of(pages)
 }
 
 /// A line of `maps`: `start-end perms offset device inode   path`.
@@ -132,7 +146,7 @@ mod tests {
 
     #[track_caller]
     fn is(pages: Range<usize>, said: Result<Kind, &str>) {
-        let kind = kind_in(MAPS.as_bytes(), &pages);
+        let kind = Mappings::read(MAPS.as_bytes()).unwrap().kind_of(&pages);
         assert!(
             kind == said.map_err(str::to_owned) || kind.is_err_and(|why| said.is_err_and(|part| why.contains(part)))
         );

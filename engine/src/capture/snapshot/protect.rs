@@ -13,7 +13,7 @@ mod tests;
 use super::{NotTaken, Transfer, pages, span, united};
 use crate::{
     capture::{
-        mappings,
+        mappings::{Kind, Mappings},
         userfaultfd::{Event, Protection},
     },
     device::{HUGE_PAGE, forks},
@@ -55,12 +55,10 @@ impl Protected {
     pub(crate) fn take(transfers: &[Transfer]) -> Result<Protected, NotTaken> {
         let spans = || transfers.iter().map(|transfer| pages(&span(transfer.from, transfer.bytes)));
         let united = united(spans().collect());
-        // Each look reads all mappings: of many pieces one is looked at alone only where something is wrong.
-        if united.iter().any(|pages| unsuited(pages).is_some()) {
-            let mut each = spans().enumerate().filter(|(_, span)| !span.is_empty());
-            if let Some((index, why)) = each.find_map(|(index, span)| Some((index, unsuited(&span)?))) {
-                return Err(NotTaken::Unsuited { index, why });
-            }
+        let mappings = Mappings::now().map_err(io::Error::other)?;
+        let mut each = spans().enumerate().filter(|(_, span)| !span.is_empty());
+        if let Some((index, why)) = each.find_map(|(index, span)| Some((index, unsuited(&mappings, &span)?))) {
+            return Err(NotTaken::Unsuited { index, why });
         }
         let shield = Shield::new(united)?;
         let (course, pending) = (Arc::new(Course::default()), pending(transfers));
@@ -147,10 +145,10 @@ impl Drop for Shield {
 }
 
 /// Why these pages cannot be protected.
-fn unsuited(pages: &Range<usize>) -> Option<String> {
-    match mappings::kind_of(pages) {
-        Ok(mappings::Kind::Anonymous) => None,
-        Ok(mappings::Kind::OfFile) => Some("it is a file's".to_owned()),
+fn unsuited(mappings: &Mappings, pages: &Range<usize>) -> Option<String> {
+    match mappings.kind_of(pages) {
+        Ok(Kind::Anonymous) => None,
+        Ok(Kind::OfFile) => Some("it is a file's".to_owned()),
         Err(why) => Some(why),
     }
 }
