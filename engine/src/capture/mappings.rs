@@ -74,11 +74,6 @@ impl Mappings {
     }
 }
 
-/// What lies in all of `pages` now.
-pub(super) fn kind_of(pages: &Range<usize>) -> Result<Kind, String> {
-    Mappings::now()?.kind_of(pages)
-}
-
 /// A line of `maps`: `start-end perms offset device inode   path`.
 struct Mapping<'a> {
     pages: Range<usize>,

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::{
     capture::{
-        mappings::{Kind, kind_of},
+        mappings::{Kind, Mappings},
         userfaultfd::{Pagemap, Protection, ScannedPages, WantedPages, page_bytes},
     },
     device::{HUGE_PAGE, forks},
@@ -92,6 +92,18 @@ impl PageTracker {
     /// again begins anew. An error says why changes of it cannot be seen: it is shared, a device's, another
     /// userfaultfd's, not mapped, or overlaps with what is watched.
     pub(crate) fn watch(&mut self, range: Range<usize>) -> Result<(), String> {
+        self.watch_in(range, &Mappings::now()?)
+    }
+
+    /// Watches those of `ranges` that can be, and returns them.
+    pub(crate) fn watch_all(&mut self, mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        // The table has a line for each mapping, of which thousands of ranges may have one each.
+        let mappings = if ranges.is_empty() { Err(String::new()) } else { Mappings::now() };
+        ranges.retain(|range| mappings.as_ref().is_ok_and(|mappings| self.watch_in(range.clone(), mappings).is_ok()));
+        ranges
+    }
+
+    fn watch_in(&mut self, range: Range<usize>, mappings: &Mappings) -> Result<(), String> {
         self.check_process()?;
         if range.is_empty() {
             return Ok(());
@@ -100,7 +112,7 @@ impl PageTracker {
             return Err(format!("it overlaps with {:#x} to {:#x}, which is watched already", other.start, other.end));
         }
         self.watched.remove(&range.start);
-        let kind = self.register(&range)?;
+        let kind = self.register(&range, mappings)?;
         self.watched.insert(range.start, Watched { end: range.end, kind, is_known: false });
         Ok(())
     }
@@ -175,7 +187,7 @@ impl PageTracker {
         out: &mut Vec<Range<usize>>,
         begun: usize,
     ) -> Result<(), String> {
-        let kind = self.register(range)?;
+        let kind = self.register(range, &Mappings::now()?)?;
         self.watched_at(range).expect("watched, as the caller found").kind = kind;
         self.pagemap.protect(pages).map_err(|e| format!("protecting its pages: {e}"))?;
         out.truncate(begun);
@@ -205,12 +217,12 @@ impl PageTracker {
         Ok(())
     }
 
-    fn register(&self, range: &Range<usize>) -> Result<Kind, String> {
+    fn register(&self, range: &Range<usize>, mappings: &Mappings) -> Result<Kind, String> {
         let pages = self.inside(range);
         if pages.is_empty() {
             return Ok(Kind::Anonymous);
         }
-        let kind = kind_of(&pages)?;
+        let kind = mappings.kind_of(&pages)?;
         self.protection.register(&pages).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => "another userfaultfd of this process has it".to_owned(),
             Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),

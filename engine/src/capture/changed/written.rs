@@ -8,7 +8,10 @@ use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
 };
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -16,7 +19,7 @@ pub(crate) struct Written {
     hashes: ByHashes,
     /// Which region lay where when it was staged: by its first byte its name, and where it ended.
     lay: HashMap<usize, (usize, String)>,
-    watched: Vec<Range<usize>>,
+    watched: HashSet<Range<usize>>,
     /// What was found written between two checkpoints, by where what is watched begins; ascending.
     between: HashMap<usize, Vec<Range<usize>>>,
     /// What was found written and has not been told to whoever looks between checkpoints.
@@ -39,18 +42,20 @@ impl Written {
         is_told.then_some(written)
     }
 
+    /// Watches those of `ranges` from here on that can be.
+    fn watch(&mut self, ranges: impl Iterator<Item = Range<usize>>) {
+        let new: Vec<Range<usize>> = ranges.filter(|range| !self.watched.contains(range)).collect();
+        self.watched.extend(self.tracker.watch_all(new));
+    }
+
     /// Finds what of `range` was written since anybody last looked; `false` if nobody can tell.
     fn look_at(&mut self, range: &Range<usize>) -> bool {
         let mut written = Vec::new();
-        let is_watched = self.watched.contains(range) || self.tracker.watch(range.clone()).is_ok();
-        if is_watched && !self.watched.contains(range) {
-            self.watched.push(range.clone());
-        }
-        let is_told = is_watched && self.tracker.written(range.clone(), &mut written).is_ok();
+        let is_told = self.watched.contains(range) && self.tracker.written(range.clone(), &mut written).is_ok();
         if is_told {
             unite(self.between.entry(range.start).or_default(), &written);
         } else {
-            self.watched.retain(|watched| watched != range);
+            self.watched.remove(range);
             self.between.remove(&range.start);
             written = vec![range.clone()];
         }
@@ -62,8 +67,8 @@ impl Written {
 
     /// Watches nothing any more where no region lies. All of that counts as written: nobody is asked again.
     fn leave(&mut self, regions: &[Region]) {
-        let lie: Vec<Range<usize>> = regions.iter().filter_map(range_of).collect();
-        let (stay, left): (Vec<_>, Vec<_>) = self.watched.drain(..).partition(|watched| lie.contains(watched));
+        let lie: HashSet<Range<usize>> = regions.iter().filter_map(range_of).collect();
+        let (stay, left): (HashSet<_>, HashSet<_>) = self.watched.drain().partition(|watched| lie.contains(watched));
         for range in left {
             self.between.remove(&range.start);
             self.told.push(WrittenOf { watched: range.clone(), written: vec![range.clone()] });
@@ -76,6 +81,7 @@ impl Written {
 impl Changes for Written {
     fn clean(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Vec<Lies>> {
         self.leave(regions);
+        self.watch(regions.iter().filter_map(range_of));
         // Several names of one memory are told once.
         let mut told = HashMap::new();
         let clean = |region: &Region| {
@@ -100,16 +106,18 @@ impl Changes for Written {
 
     fn look(&mut self, regions: &[Region]) {
         self.leave(regions);
+        self.watch(regions.iter().filter_map(range_of));
         regions.iter().for_each(|region| drop(self.written(region)));
     }
 
     fn tick(&mut self, regions: Option<&[Region]>) {
-        let mut ranges = match regions {
+        let mut ranges: Vec<Range<usize>> = match regions {
             Some(regions) => {
                 self.leave(regions);
+                self.watch(regions.iter().filter_map(range_of));
                 regions.iter().filter_map(range_of).collect()
             }
-            None => self.watched.clone(),
+            None => self.watched.iter().cloned().collect(),
         };
         // Several names of one memory are looked at once.
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
@@ -121,6 +129,7 @@ impl Changes for Written {
 
     fn tick_at(&mut self, region: &Region) {
         if let Some(range) = range_of(region) {
+            self.watch(std::iter::once(range.clone()));
             self.look_at(&range);
         }
     }
