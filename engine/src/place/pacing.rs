@@ -28,7 +28,7 @@ pub(super) struct Pace {
     copying: AtomicBool,
     /// When `copying` changed, since t1.
     copied_at: AtomicU64,
-    /// When all of the shard was staged.
+    /// When all of the shard was staged, but for what a snapshot copies.
     staged_at: OnceLock<Instant>,
 }
 
@@ -42,7 +42,8 @@ impl Pace {
         self.copying.store(copying, Ordering::Release);
     }
 
-    pub(super) fn note_staged(&self) {
+    /// The program has nothing to copy any more: all is staged, or a snapshot copies the rest.
+    pub(super) fn note_gone_on(&self) {
         let _ = self.staged_at.set(Instant::now());
         self.set_copying(false);
     }
@@ -87,5 +88,20 @@ impl Pace {
                 None => break,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a snapshot copies was held back as between two pieces, and written and hashed up to 20 ms late.
+    #[test]
+    fn a_program_that_has_gone_on_before_the_copy_copies_no_more() {
+        let pace = Pace::new(Instant::now());
+        pace.set_copying(true);
+        assert!(pace.is_copying());
+        pace.note_gone_on();
+        assert!(!pace.is_copying());
     }
 }

@@ -273,6 +273,11 @@ impl Shard {
         self.pace.set_copying(copying);
     }
 
+    /// The program has nothing to copy any more: all is staged, or a snapshot copies the rest.
+    pub(crate) fn note_gone_on(&self) {
+        self.pace.note_gone_on();
+    }
+
     /// Notes what was staged, and what that took but for t2; before the stager says that it has ended.
     pub(crate) fn note_staged(&self, staged: StagingTime, contents: Contents) {
         {
@@ -280,7 +285,7 @@ impl Shard {
             *phases = staged.noted_in(*phases);
         }
         let _ = self.contents.set(contents);
-        self.pace.note_staged();
+        self.note_gone_on();
     }
 
     /// Notes t2, and how much time went by after the last byte was staged (phase 3).

@@ -125,9 +125,10 @@ impl Means {
     /// Fits the pool after t1, when all ranks have said what they save in revision number `number`. Local.
     pub(super) fn fit_pool(&mut self, facts: [u64; 2], number: u64) -> Result<()> {
         let all = self.needs_all();
+        // Also where nothing is copied into the pool: ranks that copy elsewhere are waited for in the same way.
+        self.pool.iter().for_each(|pool| pool.pool().begin_copying(number));
         match self.own_pool() {
             Some((pool, _)) => {
-                pool.pool().begin_copying(number);
                 pool.pool().set_chunk(facts);
                 pool.fit(all)
             }
@@ -136,10 +137,8 @@ impl Means {
     }
 
     /// The program has nothing to copy, as the checkpoint has failed here.
-    pub(super) fn end_copying(&mut self) {
-        if let Some((pool, _)) = self.own_pool() {
-            pool.pool().end_copying();
-        }
+    pub(super) fn end_copying(&self) {
+        self.pool.iter().for_each(|pool| pool.pool().end_copying());
     }
 
     /// Whether a checkpoint waits for all of its pool: what a snapshot copies later has its chunks before t2.
@@ -191,5 +190,41 @@ impl Means {
         };
         let mut here = Here { threads: &self.io, publisher: self.policy.publisher };
         work(&mut Hands { pool, reclaim: &reclaim, outlet: &mut here })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::Config,
+        pool::{Pool, Shape},
+        space::draw_id,
+    };
+
+    /// What was staged in memory was hashed up to 20 ms late: the last rank that had copied woke nobody.
+    #[test]
+    fn ranks_that_copy_into_their_portions_wait_for_each_other_as_those_that_copy_into_the_pool() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool = Pool::create(directory.path(), draw_id().unwrap(), &Shape::of_tables(2)).unwrap();
+        let other = Pool::join(directory.path(), pool.id(), 1).unwrap();
+        let policy = Policy::new(&Config::default(), || Ok(0)).unwrap().in_portion();
+        let mut means = Means {
+            feeders: Vec::new(),
+            io: IoThreads::start(1, None).unwrap(),
+            pool: Some(PoolInMaking::new(pool)),
+            pool_is_foreseen: false,
+            shards: 0,
+            record: None,
+            policy,
+            touching: Touching::default(),
+            changing: None,
+            snapshots: None,
+            touched: Vec::new(),
+        };
+        means.fit_pool([0, 0], 7).unwrap();
+        assert!(other.others_copy(), "a rank that has t1 behind it is about to copy");
+        means.end_copying();
+        assert!(!other.others_copy());
     }
 }

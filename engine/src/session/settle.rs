@@ -36,7 +36,13 @@ impl Inner {
 
     /// Waits like `wait_in`, and tells which revisions the farther levels did not get. Collective.
     pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
-        let entry = self.wait_in(call)?;
+        let ready = self.program.ready();
+        let (entry, told) = self.enter_told(call, ready)?;
+        if told.is_err() {
+            // One error is told at a time, and what the nearest level did not get, no farther one fed from there has either.
+            self.remark_unsaved(&entry);
+        }
+        told?;
         self.copy_passed_over(&entry, call)?;
         self.unsaved(&entry)
     }

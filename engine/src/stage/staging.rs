@@ -161,7 +161,7 @@ impl Staging {
                 let staged_at = Instant::now();
                 let Staging { shard, staged, .. } = &self;
                 let (shard, staged, awaited) = (shard.clone(), *staged, later.into_awaited());
-                shard.set_copying(false);
+                shard.note_gone_on();
                 shard.note_resumed(staged_at.elapsed());
                 threads.follow(Following { shard, snapshot, awaited, contents, staged });
             }

@@ -237,6 +237,29 @@ fn a_level_that_fails_harms_no_other() {
     }
 }
 
+/// That the nearest level did not get a revision is told once: the wait after it, and the close, told the same of the farther
+/// ones, which had been fed from there.
+#[test]
+fn what_the_nearest_level_did_not_get_is_told_once() {
+    for ranks in [1, 3] {
+        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1)], ranks };
+        let views = levels.views();
+        levels
+            .job_by(&views, |rank, mut program, mut session| {
+                save(&mut program, &mut session, 1, 1, true)?;
+                if rank == ranks - 1 {
+                    views[rank][0].fails_in(3, Failure::Full);
+                }
+                program.fill(&mut session, Mark { run: 1, step: 2 }, BYTES)?;
+                session.checkpoint()?;
+                assert_eq!(session.wait().unwrap_err().kind(), ErrorKind::DiskFull);
+                session.wait()?;
+                Ok(session.close()?)
+            })
+            .unwrap();
+    }
+}
+
 /// A level that a wait does not name stands still meanwhile, and the wait returns; a wait for that one does not.
 #[test]
 fn a_wait_for_one_level_waits_for_that_alone() {
