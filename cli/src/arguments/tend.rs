@@ -156,6 +156,9 @@ pub struct Rollback {
     /// The number of the revision, which is complete, or `newest`: only what is newer and incomplete goes
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Revision,
+    /// Goes on where a killed job may have staged a revision in the memory of other nodes: that goes, too
+    #[arg(long)]
+    pub give_up_staged: bool,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,
