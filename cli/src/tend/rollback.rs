@@ -72,13 +72,16 @@ fn carry_out(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result
 }
 
 fn would_go(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
-    let (mut done, mut held) = (Vec::new(), Vec::new());
+    let (mut done, mut held, mut is_refused) = (Vec::new(), Vec::new(), false);
     for (place, unseen) in places.iter().zip(unseen) {
         let survey = SpaceSurvey::open(&place.directory)?;
-        if !survey.is_at_work()
+        // One place is enough to refuse all.
+        if !is_refused
+            && !survey.is_at_work()
             && let Err(error) = unseen.check(&survey)
         {
             say(&error.to_string());
+            is_refused = true;
         }
         held.extend(tend::held_after(&survey, to));
         done.push(Pruned { fates: tend::after(&survey, to), layouts_removed: Vec::new() });
