@@ -156,6 +156,22 @@ def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
         assert done.returncode == 0 or "grow" in done.stderr, (words, done)
 
 
+def test_what_cannot_write_to_a_read_only_file_system_says_so(faults, home):
+    """It said that permission was denied, and to give the user the right, which root had; nor did a view name the way without."""
+    space, mine = home / "space", of_the_other(home)
+    made = run(1, [faults, space, "open", "save:1", "wait", "close"], home)
+    assert made[0] == 0, made
+    read_only = f"mount --bind {space} {space} && mount -o remount,bind,ro {space}"
+    private = ["unshare", "--mount", "sh", "-c", f'{read_only} && exec "$@"', "sh"]
+    if subprocess.run([*private, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine mounts nothing")
+    for words in [*HOLDS, "prune {} --keep-last 1", "rollback {} --revision 1"]:
+        words = [*private, MAINSTAY, *words.format(space, mine=mine).split()]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 4 and "Read-only file system" in done.stderr, done
+        assert ("--no-hold" in done.stderr) == ("view" in words), done
+
+
 def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(faults, home, pools):
     """Also while a job is at work, which it cannot ask to hold anything."""
     space, mine = home / "space", of_the_other(home)

@@ -41,10 +41,10 @@ pub struct Advise {
 #[derive(Debug, Args)]
 pub struct Failures {
     /// Mean time between failures of the job ("6h")
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub mtbf: Option<Duration>,
     /// Mean time between failures of one node; 1y is 365.25 days
-    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub node_mtbf: Option<Duration>,
     /// Nodes of the job
     #[arg(long, value_name = "N", requires = "node_mtbf", value_parser = clap::value_parser!(u64).range(1..=RANKS_MAX as u64))]
@@ -54,13 +54,13 @@ pub struct Failures {
     #[arg(long, value_name = "NAME:cost=TIME,restart=TIME,survives=N%", requires = "rate", value_parser = level)]
     pub level: Vec<Level>,
     /// How likely the job fails that takes so long without checkpoints and failures
-    #[arg(long, value_name = "TIME", requires = "node_mtbf", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "node_mtbf", value_parser = super::time)]
     pub run: Option<Duration>,
     /// How long it takes with checkpoints; left out: as the levels say
-    #[arg(long, value_name = "TIME", requires = "run", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "run", value_parser = super::time)]
     pub run_with: Option<Duration>,
     /// From one checkpoint to the next; left out: as the levels say
-    #[arg(long, value_name = "TIME", requires = "run", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "run", value_parser = super::time)]
     pub interval: Option<Duration>,
     /// The memory that a level in memory takes, if each rank saves so much
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -97,8 +97,8 @@ fn level(text: &str) -> Result<Level, String> {
     for part in rest.split(',').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is no key=value"))?;
         let is_new = match key {
-            "cost" => cost.replace(time(value)?).is_none(),
-            "restart" => restart.replace(time(value)?).is_none(),
+            "cost" => cost.replace(super::time(value)?).is_none(),
+            "restart" => restart.replace(super::time(value)?).is_none(),
             "survives" => survives.replace(share(value)?).is_none(),
             _ => return Err(format!("{key:?} is none of cost, restart, survives")),
         };
@@ -107,10 +107,6 @@ fn level(text: &str) -> Result<Level, String> {
         }
     }
     Ok(Level { name, cost, restart: restart.unwrap_or_default(), survives: survives.unwrap_or(1.0) })
-}
-
-pub fn time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| format!("{text:?} is no time, such as 300ms, 6min or 175200h"))
 }
 
 fn share(text: &str) -> Result<f64, String> {

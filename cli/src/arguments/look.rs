@@ -96,7 +96,7 @@ pub struct Status {
 
 fn pause(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
-    let pause = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    let pause = super::time(text)?;
     if pause < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(pause) }
 }
 

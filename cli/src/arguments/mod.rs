@@ -21,7 +21,7 @@ pub use tend::*;
 pub use trace::*;
 
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -138,4 +138,25 @@ pub struct Space {
     /// One JSON document instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+/// A length of time. Batch systems write theirs as 2:00:00, and people as a number: the units that are meant are asked for.
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| format!("{text:?} is no time with its unit, such as 300ms, 90s, 30min, 2h or \"1h 30m\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_with_times_that_are_taken() {
+        for text in ["2:00:00", "120", "soon"] {
+            for words in [&["run", "--time-limit", text, "--", "true"][..], &["prune", "space", "--older-than", text]] {
+                let told = Arguments::try_parse_from([&["mainstay"], words].concat()).unwrap_err().to_string();
+                assert!(told.contains(text) && told.contains("90s, 30min, 2h"), "{told}");
+            }
+        }
+    }
 }

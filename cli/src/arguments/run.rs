@@ -56,11 +56,11 @@ pub struct Run {
     #[arg(long)]
     pub fresh: bool,
     /// The job is asked to end before it has run for so long in all, after a last checkpoint ("90 min")
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub time_limit: Option<Duration>,
     /// How long before the time limit that is, and how long a last checkpoint may take; 1 min, but half of
     /// the time limit at most
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub margin: Option<Duration>,
     /// The nodes, each with the number of ranks that it is meant for (1 unless given): n1:2,n2:2
     #[arg(long, value_name = "NODES", group = "nodes")]
@@ -88,11 +88,11 @@ pub struct Run {
     #[arg(long, value_name = "COMMAND", requires = "nodes", value_parser = with_host)]
     pub reach: Option<String>,
     /// How long a node may take to answer; 10 s unless given
-    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub reach_limit: Option<Duration>,
     /// How often the nodes are asked while the job runs; one that does not answer twice ends the run, as launchers may
     /// hang then. 1 min unless given, but never with Slurm, which looks itself; 0s: never
-    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub look_every: Option<Duration>,
     /// Has the job go on by itself when ranks fail
     #[arg(long)]
@@ -130,7 +130,7 @@ pub enum Recovery {
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
-    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    let time = super::time(text)?;
     if time < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(time) }
 }
 

@@ -91,7 +91,7 @@ pub struct View {
     #[arg(long, conflicts_with = "time")]
     pub no_hold: bool,
     /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = super::time)]
     pub time: Option<Duration>,
     /// Replaces a file that is there already
     #[arg(long)]

@@ -13,7 +13,7 @@ pub struct Checkpoint {
     #[command(flatten)]
     pub space: Space,
     /// How long to wait ("90 s", "5 min")
-    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = super::time)]
     pub timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ pub struct Evacuate {
     #[arg(value_name = "NODE")]
     pub node: String,
     /// How long to wait ("90 s", "5 min")
-    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = super::time)]
     pub timeout: Duration,
 }
 
@@ -62,10 +62,10 @@ pub struct Hold {
     #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
     pub note: String,
     /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = super::time)]
     pub time: Option<Duration>,
     /// How long to wait for a job at work to take it on
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::time)]
     pub wait: Duration,
     /// Only says what would be done; changes nothing
     #[arg(long)]
@@ -124,7 +124,7 @@ pub struct Prune {
     #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep_every: Option<u64>,
     /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
-    #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "AGE", group = "rule", value_parser = super::time)]
     pub older_than: Option<Duration>,
     /// In place of rules: the revision of this number goes; may be given several times
     #[arg(long = "revision", value_name = "N", value_parser = revision, group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
@@ -156,6 +156,9 @@ pub struct Rollback {
     /// The number of the revision, which is complete, or `newest`: only what is newer and incomplete goes
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Revision,
+    /// Goes on where a killed job may have staged a revision in the memory of other nodes: that goes, too
+    #[arg(long)]
+    pub give_up_staged: bool,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,

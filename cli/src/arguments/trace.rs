@@ -27,7 +27,7 @@ pub struct Trace {
     #[arg(long, value_name = "DIR", default_value = "trace")]
     pub out: PathBuf,
     /// Also records what was written in each such time ("10 ms"), besides where the program says so
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub every: Option<Duration>,
     /// The program, with its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]

@@ -35,11 +35,12 @@ pub fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
         true => String::new(),
         false => format!("release another (held: {}), ", held.join(", ")),
     };
+    let path = &survey.path;
     format!(
-        "with revision {} held there would be no room for the job's next checkpoint in {}; {way_out}copy it out with \
-         `mainstay export`, or, with no job at work, `mainstay grow` the space (what was released counts until the job's \
-         next checkpoint: try again then)",
-        key.number, survey.path
+        "with revision {} held there would be no room for the job's next checkpoint in {path}; {way_out}copy it out with \
+         `mainstay export`, or, with no job at work, make room with `mainstay grow {path} --like {path} --keep K`, a K above \
+         the job's `keep` (what was released counts until the job's next checkpoint: try again then)",
+        key.number
     )
 }
 

@@ -34,7 +34,11 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
         )));
     }
     let to = complete(&survey, wanted.revision)?.key;
-    let done = if wanted.dry_run { would_go(&places, to)? } else { carry_out(&places, &gone_over, to)? };
+    let unseen: Vec<Unseen<'_>> = match wanted.give_up_staged {
+        true => vec![Unseen::GivenUp; places.len()],
+        false => gone_over.iter().map(Unseen::Waits).collect(),
+    };
+    let done = if wanted.dry_run { would_go(&places, &unseen, to)? } else { carry_out(&places, &unseen, to)? };
     tell(wanted, to, &survey.path, &places, &done)?;
     Ok(Exit::Good)
 }
@@ -53,10 +57,9 @@ fn of(wanted: &arguments::Rollback) -> Result<Vec<Place>, Failure> {
     Ok(all.into_iter().rev().filter(is_one).collect())
 }
 
-fn carry_out(places: &[Place], gone_over: &[tend::GoneOver], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
-    let directories = places.iter().zip(gone_over);
+fn carry_out(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
     let directories: Vec<_> =
-        directories.map(|(place, gone_over)| (place.directory.as_path(), Unseen::Waits(gone_over))).collect();
+        places.iter().zip(unseen).map(|(place, unseen)| (place.directory.as_path(), *unseen)).collect();
     let portions = places.iter().filter_map(|place| SpaceSurvey::open(&place.directory).ok());
     let bar = progress::of_count(portions.map(|survey| survey.portions.len() as u64).sum());
     bar.set_message("portions");
@@ -68,10 +71,18 @@ fn carry_out(places: &[Place], gone_over: &[tend::GoneOver], to: RevisionKey) ->
     }
 }
 
-fn would_go(places: &[Place], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
-    let (mut done, mut held) = (Vec::new(), Vec::new());
-    for place in places {
+fn would_go(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result<Vec<Pruned>, Failure> {
+    let (mut done, mut held, mut is_refused) = (Vec::new(), Vec::new(), false);
+    for (place, unseen) in places.iter().zip(unseen) {
         let survey = SpaceSurvey::open(&place.directory)?;
+        // One place is enough to refuse all.
+        if !is_refused
+            && !survey.is_at_work()
+            && let Err(error) = unseen.check(&survey)
+        {
+            say(&error.to_string());
+            is_refused = true;
+        }
         held.extend(tend::held_after(&survey, to));
         done.push(Pruned { fates: tend::after(&survey, to), layouts_removed: Vec::new() });
     }

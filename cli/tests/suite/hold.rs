@@ -191,7 +191,12 @@ fn what_cannot_be_held_is_refused() {
     assert_eq!(space.mainstay(&["hold"]).code, 0);
     // Room for keep+2, so that one can stay besides.
     let before = fs::read(space.layout()).unwrap();
-    space.mainstay(&["hold", "--revision", "3"]).refused(4, &["no room", "release another (held: 4)", "export"]);
+    let path = space.path();
+    let path = path.to_str().unwrap();
+    let way_out = format!("mainstay grow {path} --like {path} --keep K");
+    space
+        .mainstay(&["hold", "--revision", "3"])
+        .refused(4, &["no room", "release another (held: 4)", "export", &way_out]);
     assert!(fs::read(space.layout()).unwrap() == before, "a hold that was refused left something");
     for arguments in [&["--for", "3"][..], &["--note", "a\nb"], &["--revision", "x"], &["--wait", "soon"]] {
         space.mainstay(&[&["hold"], arguments].concat()).refused_usage();
@@ -201,6 +206,9 @@ fn what_cannot_be_held_is_refused() {
         mainstay(command, &nowhere).refused(3, &["no such directory"]);
     }
     assert!(!nowhere.exists());
+    // What the refusal names makes room; the job's `keep` is 1.
+    assert_eq!(space.mainstay(&["grow", "--like", path, "--keep", "2"]).code, 0);
+    assert_eq!(space.mainstay(&["hold", "--revision", "3"]).code, 0);
 }
 
 /// Text that would move a terminal's cursor is no note, whoever wrote it.

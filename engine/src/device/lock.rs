@@ -24,6 +24,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct ByteLocks {
     file: fs::File,
+    /// Why it was opened without the right to write, if it was.
+    denied: Option<Errno>,
 }
 
 impl ByteLocks {
@@ -31,19 +33,23 @@ impl ByteLocks {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         // A reader without the right to write can still ask who holds a lock.
-        let file = options.clone().write(true).create(true).truncate(false).mode(0o600).open(path);
-        let file = file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?;
+        let (file, denied) = match options.clone().write(true).create(true).truncate(false).mode(0o600).open(path) {
+            Err(e) if is_denied(&e) => (options.open(path)?, e.raw_os_error().map(Errno::from_raw)),
+            file => (file?, None),
+        };
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        Ok(Self::of(file))
+        let mut locks = Self::of(file);
+        locks.denied = denied;
+        Ok(locks)
     }
 
     /// The locks of a file that is open. They last as long as this opening of it: while the memory of this
     /// handle is mapped, it lasts in a forked child too, so that a mapping wants a handle of its own.
     pub(crate) fn of(file: fs::File) -> ByteLocks {
         close_in_children(file.as_raw_fd());
-        ByteLocks { file }
+        ByteLocks { file, denied: None }
     }
 
     pub(crate) fn file(&self) -> &fs::File {
@@ -81,7 +87,7 @@ impl LockFile for ByteLocks {
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
             Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
             // A file that was opened without the right to write can only be asked who holds its locks.
-            Err(Errno::EBADF) => Err(Errno::EACCES.into()),
+            Err(Errno::EBADF) => Err(self.denied.unwrap_or(Errno::EACCES).into()),
             Err(errno) => Err(errno.into()),
         }
     }

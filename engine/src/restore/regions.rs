@@ -24,7 +24,9 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
             continue;
         }
         let Some(region) = region else {
-            let why = format!("is in revision {number} and not protected; protect it before the restore");
+            let why = format!(
+                "is in revision {number} and not protected; protect it before the restore, or open another space"
+            );
             return Err(Error::RegionMissing { name: item.name.clone(), why });
         };
         if !is_same(item, region) {

@@ -107,7 +107,7 @@ pub(super) struct Tending<'a> {
     stay: Vec<RevisionKey>,
     /// Layouts that hold nothing but what goes.
     empty: Vec<LayoutFile>,
-    /// `None`: nothing goes.
+    /// `None`: no root is written.
     ledgers: Option<(Vec<Ledger>, Lineage)>,
 }
 
@@ -118,6 +118,16 @@ impl<'a> Tending<'a> {
         fates: impl FnOnce(&SpaceSurvey) -> Vec<Fate>,
         unseen: Unseen<'_>,
     ) -> Result<Tending<'a>> {
+        Self::begin_where(device, fates, unseen, |_| false)
+    }
+
+    /// The same. Where `ends` says so of the survey, roots are written though nothing goes.
+    pub(super) fn begin_where(
+        device: &'a dyn Device,
+        fates: impl FnOnce(&SpaceSurvey) -> Vec<Fate>,
+        unseen: Unseen<'_>,
+        ends: impl FnOnce(&SpaceSurvey) -> bool,
+    ) -> Result<Tending<'a>> {
         let locks = lock(device)?;
         // The survey comes after the lock, as in a job: no hold is missed.
         let survey = SpaceSurvey::open_on(device)?;
@@ -127,7 +137,7 @@ impl<'a> Tending<'a> {
         let is_empty = |file: &LayoutFile| empty.contains(&file.header.layout_id);
         let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
         let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
-        if empty.is_empty() && !fates.iter().any(Fate::goes) {
+        if empty.is_empty() && !fates.iter().any(Fate::goes) && !ends(&survey) {
             return Ok(Tending { device, _locks: locks, fates, stay, empty, ledgers: None });
         }
         unseen.check(&survey)?;

@@ -70,7 +70,7 @@ fn go_back<'a>(
             can_write = unseen.check(survey);
             after(survey, to)
         };
-        let begun = Tending::begin(*device, fates, *unseen)?;
+        let begun = Tending::begin_where(*device, fates, *unseen, |survey| unseen.ends_a_claim(survey))?;
         can_write.map(|()| begun)
     };
     let begun = places.iter().map(&mut begin).collect::<Result<Vec<_>>>()?;

@@ -48,6 +48,11 @@ impl Unseen<'_> {
         }
         Err(Error::StagedOutOfSight { path: printable(&survey.path).into_owned(), ranks: ranges(&ranks) })
     }
+
+    /// Whether what is given up would come back all the same, unless a root of another lineage is written.
+    pub(super) fn ends_a_claim(self, survey: &SpaceSurvey) -> bool {
+        matches!(self, Unseen::GivenUp) && Unseen::Waits(&GoneOver::default()).check(survey).is_err()
+    }
 }
 
 /// Whether the job of `lineage` staged nothing in memory that outlives it, as the newest revision of the job tells.

@@ -98,7 +98,9 @@ fn a_restore_that_failed_is_none() {
     let folder = TempDir::new().unwrap();
     saved(folder.path(), 3, 1);
     in_sessions(folder.path(), RANKS, &config(1), |_, session| {
-        assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::RegionMissing);
+        let error = session.restore().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::RegionMissing);
+        assert!(error.to_string().contains("protect it before the restore, or open another space"), "{error}");
         is_refused(&session.due(0).unwrap_err());
     });
 }

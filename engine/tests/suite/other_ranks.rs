@@ -289,11 +289,11 @@ fn what_is_no_box_and_in_doubt_is_refused_with_its_name_and_both_numbers() {
     says(&refused(alone(1), 3, both), ErrorKind::RankCount, &with("by rank 1 alone"));
     // Forgotten, or never saved.
     let errors = refused(both, 3, plain("w", |_| vec![1; 8]));
-    says(&errors, ErrorKind::RegionMissing, &["region \"v\"", "not protected"]);
+    says(&errors, ErrorKind::RegionMissing, &["region \"v\"", "not protected", "or open another space"]);
     let errors = refused(plain("w", |_| vec![1; 8]), 3, both);
     says(&errors, ErrorKind::RegionMissing, &["region \"v\"", "protect it only after"]);
     let errors = refused(slab("u", &[6, 8], 2), 3, |_, _| ());
-    says(&errors, ErrorKind::RegionMissing, &["region \"u\"", "not protected"]);
+    says(&errors, ErrorKind::RegionMissing, &["region \"u\"", "not protected", "or open another space"]);
 }
 
 /// Rank 0's table of a job of four is cut back by one of two; so is rank 3's, whoever names it.

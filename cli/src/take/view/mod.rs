@@ -78,7 +78,7 @@ fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure>
     // A copy is held while it is made, by whoever reads it.
     let holds = !wanted.copy && !wanted.no_hold;
     if holds {
-        completing::first(&wanted.space.path)?;
+        completing::first(&wanted.space.path).map_err(or_without_hold)?;
     }
     revision::read_in(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let hold = match holds {
@@ -144,7 +144,10 @@ fn take(
     revision: &RevisionSurvey,
 ) -> Result<Option<(Hold, bool)>, Failure> {
     let (note, expires) = (target.note(), wanted.time.map_or(0, expiry));
-    let hold = || tend::hold(&wanted.space.path, revision.key, &note, expires, WAIT);
+    let hold = || {
+        let held = tend::hold(&wanted.space.path, revision.key, &note, expires, WAIT);
+        held.map_err(|error| or_without_hold(error.into()))
+    };
     let mut holding = hold()?;
     // What takes the room may be held for the very file that this one replaces.
     if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {

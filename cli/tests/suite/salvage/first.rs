@@ -66,6 +66,36 @@ fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
     }
 }
 
+/// It was refused on every node, as each sees its own memory alone, and named an option that it did not have.
+#[test]
+fn a_rollback_gives_up_what_may_wait_where_it_does_not_see() {
+    let (pools, elsewhere) = (memory(), memory());
+    let space = Space { config: Config { keep: 3, ..config(pools.path()) }, ..Space::new(3) };
+    space.run(|_, session, _| {
+        for _ in 0..2 {
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+    });
+    kill_job(&space, &pools, "staged");
+    let (before, path) = (complete(&space), space.path());
+    let newest = before[0].to_string();
+    let rollback = |more: &[&str]| {
+        beside(&elsewhere, &[&["rollback", path.to_str().unwrap(), "--revision", &newest], more].concat())
+    };
+    let says = ["did not end in order", "ranks 0 to 2 staged", "--give-up-staged"];
+    let dry = rollback(&["--dry-run"]);
+    assert!(dry.code == 0 && says.iter().all(|says| dry.err.contains(says)), "{dry:?}");
+    rollback(&[]).refused(4, &says);
+    let ran = rollback(&["--give-up-staged"]);
+    assert_eq!((ran.code, complete(&space)), (0, before.clone()), "{ran:?}");
+    // What was staged is newer, and does not come back.
+    let ran = beside(&pools, &["salvage", path.to_str().unwrap()]);
+    assert!(ran.code == 1 && ran.out.contains("lost"), "{ran:?}");
+    assert_eq!(complete(&space), before);
+    assert_eq!(rollback(&[]).code, 0);
+}
+
 #[test]
 fn a_hold_completes_first_what_was_staged() {
     let pools = memory();

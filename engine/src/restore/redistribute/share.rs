@@ -62,7 +62,10 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
     match missing.iter().find(needed) {
         None => Ok(share),
         Some(name) => {
-            let why = format!("is in revision {} and not protected; protect it before the restore", sharing.revision);
+            let why = format!(
+                "is in revision {} and not protected; protect it before the restore, or open another space",
+                sharing.revision
+            );
             Err(Error::RegionMissing { name: (*name).to_owned(), why })
         }
     }
