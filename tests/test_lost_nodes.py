@@ -18,7 +18,8 @@ from ways import in_turn
 
 CELLS = {"--nx": 40, "--ny": 36, "--nz": 20}
 EVERY = 5  # odd: the field is in one array or the other
-FURTHER = 200  # steps after the last that a killed job told of
+# Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on is lost with it.
+FURTHER = 3000
 KILLS = {"c": 6, "python": 4}  # ten in test_copies.py with each MPI
 SEATS = {"c": ["011", "011", "001", "0101"], "python": ["01", "01", "001"]}
 CAMPAIGN_KILLS = 63  # for each language and MPI: half of five hundred

@@ -265,10 +265,18 @@ def test_progress_on_a_nearer_level_is_progress(tmp_path):
     assert show(space)["revision"]["revision"] == 6
 
 
-def test_a_misspelt_variable_is_refused_before_the_job_is_started(monkeypatch):
-    monkeypatch.setenv("MAINSTAY_EVERY_SECOND", "10")
+@pytest.mark.parametrize(
+    "variable, value, says",
+    [
+        ("MAINSTAY_EVERY_SECOND", "10", "did you mean MAINSTAY_EVERY_SECONDS?"),
+        ("MAINSTAY_CAPTURE", "everything", "MAINSTAY_CAPTURE: "),
+        ("MAINSTAY_CONFIG", "missing.toml", "missing.toml"),
+    ],
+)
+def test_a_setting_that_no_program_would_take_is_refused_before_the_job_is_started(variable, value, says, monkeypatch):
+    monkeypatch.setenv(variable, value)
     status, output = run(*shell("echo started"))
-    assert status == 2 and "did you mean MAINSTAY_EVERY_SECONDS?" in output and "started" not in output, output
+    assert status == 2 and says in output and "started" not in output, output
 
 
 def test_a_program_that_cannot_be_started_is_not_tried_again(tmp_path):

@@ -82,7 +82,7 @@ enum { MAINSTAY_MPI_NOT_YET = -1 };
  * own waiting would take the processors away from them: after an instant this sleeps, for a sixteenth of what has been waited
  * so far, `pause_s_max` at most. */
 MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
-  const double instant_s = 1e-3, since = MPI_Wtime();
+  const double instant_s = 200e-6, since = MPI_Wtime();
   unsigned looks = 0;
   int code, done = 0;
   while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {

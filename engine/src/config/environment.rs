@@ -1,7 +1,7 @@
 //! What surrounds the program: its environment and its working directory.
 
 use super::{
-    Choice, KEYS, Key, Value,
+    Choice, KEYS, Key, Value, file,
     key::{is_meant, likeness},
 };
 use crate::error::{Error, Result};
@@ -70,9 +70,16 @@ impl Surroundings {
         names.filter(|name| !is_known(name) && self.variable(name).is_some()).map(unknown).collect()
     }
 
+    /// Refuses what every program with these surroundings would refuse, whatever it sets itself.
+    pub fn check(&self) -> Result<()> {
+        self.choice()?;
+        let (path, must_exist) = self.file();
+        file::read(&path, must_exist).map(drop)
+    }
+
     /// Refuses a variable that must have been meant to be a setting: without it the program would run on with another
     /// value.
-    pub fn check(&self) -> Result<()> {
+    fn check_names(&self) -> Result<()> {
         let misspelt = self.unknown().into_iter().find(|unknown| unknown.is_misspelt);
         misspelt.map_or(Ok(()), |UnknownVariable { name, nearest, .. }| {
             let meant = nearest.unwrap_or_default();
@@ -88,7 +95,7 @@ impl Surroundings {
     }
 
     pub(super) fn choice(&self) -> Result<Choice> {
-        self.check()?;
+        self.check_names()?;
         let mut choice = Choice::default();
         for key in KEYS {
             let variable = key.variable();
