@@ -18,8 +18,9 @@ from ways import in_turn
 
 CELLS = {"--nx": 40, "--ny": 36, "--nz": 20}
 EVERY = 5  # odd: the field is in one array or the other
-# Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on is lost with it.
-FURTHER = 3000
+# Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on, as much as a pipe holds, is
+# lost with it.
+FURTHER = {"c": 20_000, "python": 3000}
 KILLS = {"c": 6, "python": 4}  # ten in test_copies.py with each MPI
 SEATS = {"c": ["011", "011", "001", "0101"], "python": ["01", "01", "001"]}
 CAMPAIGN_KILLS = 63  # for each language and MPI: half of five hundred
@@ -85,7 +86,7 @@ def kills(nodes, language, seed, count):
         story[-1] += f"came from {came}, told of {reached}; "
         if reached is not None:
             told = "\n".join([*story, output])
-            assert floor <= came <= latest + FURTHER and "going on" not in output, told
+            assert floor <= came <= latest + FURTHER[language] and "going on" not in output, told
             latest = max(latest, reached)
             sure = sure_of(came, reached)
             # What a job came from may be newer, of one that died before all of its copies were made: without the spare it is lost.
@@ -97,7 +98,7 @@ def kills(nodes, language, seed, count):
             if (nodes.pools / spare).exists():
                 nodes.lose(spare)
                 story[-1] += f"{spare} is lost"
-    ends_well(nodes, SEATS[language][0], floor, latest + FURTHER, "\n".join(story))
+    ends_well(nodes, SEATS[language][0], floor, latest + FURTHER[language], "\n".join(story))
 
 
 def ends_well(nodes, seats, floor, steps, story):
