@@ -16,11 +16,11 @@ from programs import place
 from staged import pool_directory
 from ways import in_turn
 
-CELLS = {"--nx": 40, "--ny": 36, "--nz": 20}
+CELLS = {"--nx": 80, "--ny": 72, "--nz": 40}  # so many that a job does not outrun who reads what it tells
 EVERY = 5  # odd: the field is in one array or the other
 # Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on, as much as a pipe holds, is
 # lost with it.
-FURTHER = {"c": 20_000, "python": 3000}
+FURTHER = {"c": 3000, "python": 1000}
 KILLS = {"c": 6, "python": 4}  # ten in test_copies.py with each MPI
 SEATS = {"c": ["011", "011", "001", "0101"], "python": ["01", "01", "001"]}
 CAMPAIGN_KILLS = 63  # for each language and MPI: half of five hundred

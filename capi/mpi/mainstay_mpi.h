@@ -9,7 +9,6 @@
 
 #include <limits.h>
 #include <mpi.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
@@ -77,23 +76,18 @@ MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
 /* No code of MPI's. */
 enum { MAINSTAY_MPI_NOT_YET = -1 };
 
-/* Waits for the other ranks, for `limit_s` at most if that is not negative. At first this gives the processor to whoever else
- * wants it now and then: where all come at the same time, sleeping would take longer. They may still be writing, and MPI's
- * own waiting would take the processors away from them: after an instant this sleeps, for a sixteenth of what has been waited
- * so far, `pause_s_max` at most. */
+/* Waits for the other ranks, for `limit_s` at most if that is not negative. They may still be writing, and MPI's own waiting
+ * would take the processors away from them: after an instant this sleeps between looks, for a sixteenth of what has been
+ * waited so far, `pause_s_max` at most. */
 MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
-  const double instant_s = 200e-6, since = MPI_Wtime();
-  unsigned looks = 0;
+  const double instant_s = 50e-6, since = MPI_Wtime();
   int code, done = 0;
   while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {
     const double waited_s = MPI_Wtime() - since, pause_s = waited_s / 16 < pause_s_max ? waited_s / 16 : pause_s_max;
     struct timeval pause = {0, 0};
     pause.tv_usec = (long)(pause_s * 1e6);
     if (limit_s >= 0 && waited_s > limit_s) return MAINSTAY_MPI_NOT_YET;
-    if (waited_s > instant_s)
-      select(0, NULL, NULL, NULL, &pause);
-    else if (++looks % 16 == 0)
-      sched_yield();
+    if (waited_s > instant_s) select(0, NULL, NULL, NULL, &pause);
   }
   return code;
 }
