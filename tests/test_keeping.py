@@ -4,7 +4,7 @@ import numpy
 from command import arrays, mainstay
 from job import Job
 from jobs import run
-from limits import LIMIT_S
+from limits import LIMIT_S, until
 
 RANKS = 3
 EVERY = 50  # steps: long enough for an export beside them that nothing holds
@@ -12,12 +12,6 @@ EVERY = 50  # steps: long enough for an export beside them that nothing holds
 
 def complete(space):
     return [r["revision"] for r in mainstay("ls", space)["revisions"] if r["state"] != "incomplete"]
-
-
-def further(lines, checkpoints):
-    """Follows the job until it has saved so many more times."""
-    for _ in range(checkpoints):
-        assert any(line.startswith("step ") for line in lines)
 
 
 def same(one, other):
@@ -32,14 +26,15 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     space = scratch / "space"
     with Job(RANKS, jacobi3d(space, 10**9, EVERY), scratch, LIMIT_S) as job:
         lines = job.lines()
-        further(lines, 3)
+        for _ in range(3):
+            assert any(line.startswith("step ") for line in lines)
         held = mainstay("hold", space, "--note", "a test", "--wait", "60s")
         assert held["counts"], held
         revision = held["hold"]["revision"]
         beside = mainstay("export", space, scratch / "beside", "--revision", revision)
         newest = mainstay("export", space, scratch / "newest")
         assert newest["revision"] >= revision
-        further(lines, 10)
+        until(lambda: complete(space)[0] > revision + 5 or job.process.poll() is not None)
         listed = mainstay("ls", space)
         assert [hold["revision"] for hold in listed["holds"]] == [revision], "an export left its hold"
         assert listed["in_use"] and listed["revisions"][0]["revision"] > revision + 5

@@ -9,8 +9,10 @@ use std::{collections::BTreeMap, fs};
 /// Ends `root`, a child that was not waited for yet, and all below it: a launcher that hangs, its remote shells, its ranks
 /// on this machine.
 pub fn end(root: Pid) {
-    // They can start others meanwhile, but not once their parent is gone. Of what is below the root a number could be used
-    // anew only within this loop.
+    // Stopped, the root starts no others meanwhile, nor does it end by itself, as a script does whose command is killed, with a
+    // status that tells nothing. The others can start more, but not once their parent is gone. Of what is below the root a
+    // number could be used anew only within this loop.
+    let _ = kill(root, Signal::SIGSTOP);
     for pid in below(root).into_iter().chain([root]) {
         let _ = kill(pid, Signal::SIGKILL);
     }

@@ -83,10 +83,13 @@ impl Ledger {
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
         let maps = &mut self.free_maps();
         let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep)?;
-        // Held revisions do not move: many blocks may be left and no stretch long enough. What only passes goes meanwhile.
+        // Held revisions do not move: many blocks may be left and no stretch long enough. What only passes goes meanwhile. A
+        // smaller shard can fall into pieces where one as large as this goes on finding its place, and has it, too.
+        let lasts = |maps: &mut _, then| self.rehearse(maps, Some(&allocation), [need, then], complete, keep);
         if self.held.len() > self.passing.len()
             && smallest.blocks() < need.blocks()
-            && !self.rehearse(maps, Some(&allocation), [need, smallest], complete, keep)
+            && !lasts(maps, smallest)
+            && !lasts(maps, need)
         {
             return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep));
         }
@@ -249,11 +252,11 @@ impl Ledger {
 
 /// Blocks that have been counted, of revisions that may share them.
 #[derive(Default)]
-struct Counted(Vec<Blocks>);
+pub(crate) struct Counted(Vec<Blocks>);
 
 impl Counted {
     /// How many blocks of `kept` had not been counted.
-    fn add(&mut self, kept: &Kept) -> u64 {
+    pub(crate) fn add(&mut self, kept: &Kept) -> u64 {
         let before: u64 = self.0.iter().map(|blocks| blocks.count).sum();
         self.0 = united(self.0.drain(..).chain(kept.blocks.iter().copied()).collect());
         self.0.iter().map(|blocks| blocks.count).sum::<u64>() - before

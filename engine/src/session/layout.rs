@@ -315,6 +315,21 @@ impl Level {
         leaves && has_one && self.config.portion_bytes == 0
     }
 
+    /// Whether the portions have blocks enough for shards of these `sizes` and their like, but scattered: revisions that are
+    /// held, or were, do not move. No hold that was granted fails a checkpoint, which goes to a new layout then. Collective.
+    pub(super) fn is_scattered(&self, group: &dyn Group, sizes: ShardSizes<'_>) -> Result<bool> {
+        if self.current.is_none() || self.config.portion_bytes != 0 {
+            return Ok(false);
+        }
+        let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
+        let lacks = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
+            lock(ledger).check_lasting(Need::of(size, RUNS), &complete, self.keep()).is_err()
+        };
+        let mut lacking = [u64::from(self.current_ledgers().zip(sizes.written).any(lacks))];
+        group.all_max(&mut lacking)?;
+        Ok(lacking == [0])
+    }
+
     /// Removes the layout that was left if it was made for less than is saved now, and never used: there might be no room for
     /// both. Whether it did.
     pub(super) fn remove_unused(&mut self, epoch: &Epoch, left: [u8; 16]) -> bool {

@@ -128,7 +128,7 @@ impl Level {
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room && !self.leaves_layout(&self.complete) {
+        if no_room && !self.leaves_layout(&self.complete) && !self.is_scattered(group, sizes)? {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }

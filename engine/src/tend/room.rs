@@ -2,7 +2,7 @@
 
 use crate::{
     capture::Size,
-    commit::{Kept, Need, RUNS, RevisionKey, Stays, lacking},
+    commit::{Counted, Kept, Need, RUNS, RevisionKey, Stays, lacking},
     space::format::{ItemKind, Manifest},
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
@@ -17,25 +17,46 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let (keep, ends) = (keep(survey, newest), ends(newest));
     let complete: Vec<&RevisionSurvey> = survey.revisions.iter().filter(|revision| revision.complete).collect();
     let (kept, older) = complete.split_at(keep.min(complete.len()));
+    let is_held = |revision: &RevisionSurvey| held.contains(&revision.key);
     newest.shards.iter().all(|shard| {
-        // A revision in another layout takes nothing here.
-        let blocks = |revision: &RevisionSurvey| {
-            let mut shards = revision.shards.iter().filter(|_| revision.layout == newest.layout);
-            shards.find(|other| other.shard == shard.shard).map_or(0, taken)
+        // Blocks that revisions share are counted with the one that stays longest.
+        let mut counted = Counted::default();
+        let mut blocks = |revision| match in_portion(revision, newest, shard) {
+            Some(shard) => kept_of(shard).map_or_else(|| shard.blocks(), |kept| counted.add(&kept)),
+            None => 0,
         };
-        let is_held = |revision: &RevisionSurvey| held.contains(&revision.key);
-        let stays = |revision: &&RevisionSurvey| Stays { blocks: blocks(revision), held: is_held(revision) };
-        let kept: Vec<Stays> = kept.iter().map(stays).collect();
-        let besides: Vec<u64> = older.iter().filter(|revision| is_held(revision)).map(|other| blocks(other)).collect();
-        let largest = kept.iter().map(|stays| stays.blocks).max().unwrap_or(0).max(set_aside(shard)) + ends;
-        lacking(shard.portion_blocks(), &kept, &besides, &[], keep, [largest; 2]) == 0
+        let besides: Vec<u64> =
+            older.iter().filter(|revision| is_held(revision)).map(|revision| blocks(revision)).collect();
+        let mut stay: Vec<Stays> = kept.iter().map(|revision| Stays { blocks: 0, held: is_held(revision) }).collect();
+        for held in [true, false] {
+            for (revision, stays) in kept.iter().zip(&mut stay).filter(|(_, stays)| stays.held == held) {
+                stays.blocks = blocks(revision);
+            }
+        }
+        let whole = kept.iter().filter_map(|revision| in_portion(revision, newest, shard)).map(taken).max();
+        let largest = whole.unwrap_or(0).max(set_aside(shard)) + ends;
+        lacking(shard.portion_blocks(), &stay, &besides, &[], keep, [largest; 2]) == 0
     })
+}
+
+/// The shard of `revision` that lies where `shard` of the `newest` one does: none if that has another layout.
+fn in_portion<'a>(
+    revision: &'a RevisionSurvey,
+    newest: &RevisionSurvey,
+    shard: &ShardSurvey,
+) -> Option<&'a ShardSurvey> {
+    let mut shards = revision.shards.iter().filter(|_| revision.layout == newest.layout);
+    shards.find(|other| other.shard == shard.shard)
+}
+
+/// A shard with all blocks that stay with it; `None` if it was let go or cannot be read.
+fn kept_of(shard: &ShardSurvey) -> Option<Kept> {
+    shard.manifest().ok().flatten().map(|manifest| Kept::of(shard.entry().clone(), &manifest))
 }
 
 /// How many blocks stay with a shard: also those beside its own in what is compressed together.
 fn taken(shard: &ShardSurvey) -> u64 {
-    let kept = shard.manifest().ok().flatten().map(|manifest| Kept::of(shard.entry().clone(), &manifest).count());
-    kept.unwrap_or(0).max(shard.blocks())
+    kept_of(shard).map_or(0, |kept| kept.count()).max(shard.blocks())
 }
 
 /// How many blocks a job sets aside for a shard like this one, which is compressed: as many as it has when nothing of it

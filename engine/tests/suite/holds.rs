@@ -7,7 +7,7 @@ use crate::support::{
     filled, in_sessions_on,
 };
 use mainstay_engine::{
-    Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
+    Capture, Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
@@ -492,8 +492,8 @@ fn constant(seed: u64) -> [u64; 2] {
     let (ranks, keep, spare) = (random.usize(1..=2), random.u32(1..=4), random.u32(0..3));
     let per = if random.bool() { Per::App } else { Per::Rank };
     let sizes: Vec<usize> = (0..ranks).map(|_| random.usize(1..60_000)).collect();
-    // Some write in pieces.
-    let announced = random.bool();
+    // Some write in pieces, and some change little of what they save.
+    let (announced, incremental) = (random.bool(), random.bool());
     let medium = Medium::new(true);
     let shards: Vec<ShardSize> = sizes
         .iter()
@@ -503,14 +503,16 @@ fn constant(seed: u64) -> [u64; 2] {
     if spare > 0 {
         reserve_on(&device, &Reservation { per, ..Reservation::for_shards(&shards, keep + spare) }, &|_| ()).unwrap();
     }
-    let config = Config { per, stage: Stage::Direct, ..small(keep) };
+    let capture = if incremental { Capture::Incremental } else { Capture::Whole };
+    let config = Config { per, stage: Stage::Direct, capture, ..small(keep) };
     let device: Arc<dyn Device> = Arc::new(device);
     let counts = Mutex::new([0, 0]);
     for job in 0..3 {
         let job_seed = random.u64(..);
         in_sessions_on(&device, ranks, &config, |rank, session| {
             let mut random = fastrand::Rng::with_seed(job_seed);
-            for step in 0..12 {
+            let mut bytes = vec![0; sizes[rank]];
+            for step in 0..12_u8 {
                 // What the others do next needs rank 0.
                 if rank == 0 && random.u32(0..4) > 0 {
                     let survey = SpaceSurvey::open_on(&*device).unwrap();
@@ -525,7 +527,9 @@ fn constant(seed: u64) -> [u64; 2] {
                         counts[usize::from(holding == Holding::NoRoom)] += 1;
                     }
                 }
-                let bytes = vec![step as u8; sizes[rank]];
+                let changes = if incremental { random.usize(0..bytes.len()) / 8 } else { bytes.len() };
+                let from = random.usize(0..=bytes.len() - changes);
+                bytes[from..from + changes].fill(step + 1);
                 let saved = if announced {
                     session.begin(bytes.len() as u64).and_then(|_| {
                         session.write("state", 0, &bytes)?;
@@ -535,7 +539,11 @@ fn constant(seed: u64) -> [u64; 2] {
                 } else {
                     session.put("state", &bytes).map(drop)
                 };
-                let told = || format!("seed {seed}, keep {keep}, {ranks} ranks, spare {spare}, job {job}, step {step}");
+                let told = || {
+                    format!(
+                        "seed {seed}, {capture:?}, keep {keep}, {ranks} ranks, spare {spare}, job {job}, step {step}"
+                    )
+                };
                 saved.unwrap_or_else(|error| panic!("{}: {error}", told()));
             }
         });
