@@ -150,7 +150,8 @@ fn start_until_done(
         let limits = Limits { spaces: known, end, grace: margin, watch, recoveries, killed: killed.as_mut() };
         summary.starts();
         let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
-        summary.ended();
+        let told = report.told_since(outcome.mark());
+        summary.ended(&told.recovered);
         let Ended { status, asked, lost, first_was_here } = match ended {
             Ok(ended) => ended,
             Err(failure) => {
@@ -158,7 +159,6 @@ fn start_until_done(
                 return Ok(failure.code);
             }
         };
-        let told = report.told_since(outcome.mark());
         code = job::code(status);
         let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);
         // One that was lost in the midst of going on is open still, or has failed after it.

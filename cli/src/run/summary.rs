@@ -4,7 +4,7 @@ use super::{report::Reported, spaces::Newest};
 use crate::{exit::say, text};
 use mainstay_engine::{
     printable_path,
-    status::{Completion, Event, Journal},
+    status::{Completion, Event, Journal, Recovery},
     unix_ns,
 };
 use std::{
@@ -18,11 +18,11 @@ pub struct Summary {
     begun: Instant,
     begun_unix_ns: u64,
     starts: u32,
-    /// When the start that is under way began.
-    start_unix_ns: u64,
+    /// Since when the job goes on without a failure: since its last start, or since it last went on while it ran.
+    undisturbed_unix_ns: u64,
     /// When the last start ended, until the next begins.
     ended: Option<Instant>,
-    /// Of failed starts, from the newest revision that was complete when they ended.
+    /// From the newest revision that was complete when a start failed, or ranks did, to that failure.
     again_ns: u64,
     /// From the end of a failed start to the next.
     between_ns: u64,
@@ -46,7 +46,7 @@ impl Summary {
             begun: Instant::now(),
             begun_unix_ns: now,
             starts: 0,
-            start_unix_ns: now,
+            undisturbed_unix_ns: now,
             ended: None,
             again_ns: 0,
             between_ns: 0,
@@ -55,17 +55,25 @@ impl Summary {
 
     pub fn starts(&mut self) {
         self.starts += 1;
-        self.start_unix_ns = unix_ns();
+        self.undisturbed_unix_ns = unix_ns();
         self.between_ns += self.ended.take().map_or(0, |ended| ended.elapsed().as_nanos() as u64);
     }
 
-    pub fn ended(&mut self) {
+    /// The start that is under way ends, in which the job has gone on after these failures, one after another.
+    pub fn ended(&mut self, recovered: &[(PathBuf, Recovery)]) {
         self.ended = Some(Instant::now());
+        for (_, recovery) in recovered {
+            let saved = recovery.back_to.and_then(|back| back.saved_unix_ns);
+            let since = saved.unwrap_or(0).max(self.undisturbed_unix_ns);
+            self.again_ns += recovery.noticed_unix_ns.saturating_sub(since);
+            let went_on = recovery.noticed_unix_ns.saturating_add(recovery.total_ns);
+            self.undisturbed_unix_ns = self.undisturbed_unix_ns.max(went_on);
+        }
     }
 
     /// The start that ended did not end in order, and left `newest` to go on from.
     pub fn lost_after(&mut self, newest: &Newest) {
-        let since = newest.saved_unix_ns().unwrap_or(0).max(self.start_unix_ns);
+        let since = newest.saved_unix_ns().unwrap_or(0).max(self.undisturbed_unix_ns);
         self.again_ns += unix_ns().saturating_sub(since);
     }
 
@@ -160,7 +168,7 @@ mod tests {
     use mainstay_engine::{
         LevelKind,
         space::format::PhaseRecord,
-        status::{JournalEntry, Recovery},
+        status::{JournalEntry, Saved},
     };
 
     #[test]
@@ -219,5 +227,21 @@ mod tests {
         let told = Reported { recovered, ..Reported::default() };
         let wanted = Inside { recoveries: 2, recoveries_ns: 35, ..Inside::default() };
         assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, &told, Path::new("/a"), 10), wanted);
+    }
+
+    /// Work is lost from what the job goes back to; from where it went on, if it is the same revision again; and all of it where
+    /// the job begins anew. Who has two spaces open tells of one failure twice.
+    #[test]
+    fn work_that_is_lost_in_a_job_that_goes_on_counts() {
+        let recovery = |noticed_unix_ns, saved_unix_ns: Option<u64>| {
+            let back_to = saved_unix_ns.map(|at| Saved { saved_unix_ns: Some(at), ..Saved::default() });
+            (PathBuf::from("/a"), Recovery { noticed_unix_ns, total_ns: 10, back_to, ..Recovery::default() })
+        };
+        let mut summary = Summary { undisturbed_unix_ns: 1000, ..Summary::begin() };
+        summary.ended(&[recovery(1100, Some(1060)), recovery(1150, Some(1060)), recovery(1155, Some(1060))]);
+        assert_eq!((summary.again_ns, summary.undisturbed_unix_ns), (40 + 40, 1165));
+        let mut summary = Summary { undisturbed_unix_ns: 1000, ..Summary::begin() };
+        summary.ended(&[recovery(1100, None), recovery(1300, Some(900))]);
+        assert_eq!(summary.again_ns, 100 + 190);
     }
 }
