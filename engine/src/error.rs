@@ -45,7 +45,7 @@ pub enum Error {
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
          beside the {kept} kept revision(s){}; keep + 1 = {revisions} revisions like it need a portion of {room} bytes; with no \
-         job at work `mainstay grow {} --per-rank {needed}` gives each rank room for one more than that (with --keep as the \
+         job at work `mainstay grow {} --per-rank {largest}` gives each rank room for one more than that (with --keep as the \
          job has it); or lower keep",
         and_held(*.held), directory_of(.path)
     )]
@@ -53,6 +53,8 @@ pub enum Error {
         path: String,
         rank: u32,
         needed: u64,
+        /// What the largest shard needs of those that find no room, of all ranks.
+        largest: u64,
         available: u64,
         kept: usize,
         held: usize,

@@ -237,10 +237,12 @@ impl Ledger {
             kept.iter().filter(|kept| self.held.contains(&kept.key())).map(|kept| kept.count()).collect();
         // A portion of no blocks lacks all blocks that such shards need.
         let room = lacking(0, &[], &held, &[], keep, [need.blocks(); 2]);
+        let needed = need.blocks().saturating_mul(BLOCK_BYTES);
         Error::PortionTooSmall {
             path: self.portion.path().to_owned(),
             rank: self.portion.rank(),
-            needed: need.blocks().saturating_mul(BLOCK_BYTES),
+            needed,
+            largest: needed,
             available: available * BLOCK_BYTES,
             kept: kept.len(),
             held: held.len(),

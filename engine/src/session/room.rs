@@ -18,7 +18,7 @@ use crate::{
     commit::{Allocation, RevisionKey},
     error::{Error, Result},
     ground::lock,
-    group::agree,
+    group::{Group, agree},
     remark::remark,
     space::Portion,
 };
@@ -95,6 +95,20 @@ impl Room {
     }
 }
 
+/// What was `found`; an error that there is too little room tells what the largest shard lacks, of all ranks: whoever makes
+/// room does so for them all. Collective.
+fn told_of_all(group: &dyn Group, mut found: Result<()>) -> Result<Result<()>> {
+    let mut most = [0];
+    if let Err(Error::PortionTooSmall { needed, .. }) = &found {
+        most = [*needed];
+    }
+    group.all_max(&mut most)?;
+    if let Err(Error::PortionTooSmall { largest, .. }) = &mut found {
+        [*largest] = most;
+    }
+    Ok(found)
+}
+
 impl Level {
     /// Room for shards of these `sizes`, if nothing is under way here any more. Local.
     pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: ShardSizes<'_>, epoch: &Epoch) -> RoomSought {
@@ -129,7 +143,7 @@ impl Level {
             self.acknowledge(epoch);
         }
         if no_room && !self.leaves_layout(&self.complete) && !self.is_scattered(group, sizes)? {
-            agree(group, found.map(drop))?;
+            agree(group, told_of_all(group, found.map(drop))?)?;
             return Err(lost_layout());
         }
         let mut left = self.current.clone().filter(|_| no_room && self.mends.is_none());

@@ -14,9 +14,15 @@ use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Allocate, Device, NewFile},
     group::Solo,
-    tend::{Rules, Unseen, hold_on, prune, prune_on, release_on},
+    tend::{Reservation, Rules, ShardSize, Unseen, grow, hold_on, prune, prune_on, release_on},
 };
-use std::{ops::Range, path::Path, process::Command, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
@@ -83,6 +89,27 @@ fn what_is_available_can_be_taken() {
         // Fewer blocks have fewer hashes: at least so much fits.
         put(&mut session, (1 << 20) - (needed - available) as usize).unwrap();
     }
+}
+
+/// It was what the first rank lacked, and once that was made the next one had too little.
+#[test]
+fn the_room_that_is_advised_is_enough_for_all_ranks() {
+    let folder = TempDir::new().unwrap();
+    let sizes = [1, 300_000, 2_000_000, 1 << 20];
+    let advised = Mutex::new(0);
+    in_sessions(folder.path(), sizes.len(), &config(1), |rank, session| {
+        put(session, 1000).unwrap();
+        let error = put(session, sizes[rank]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
+        let told = error.to_string();
+        let (_, advice) = told.split_once("--per-rank ").unwrap_or_else(|| panic!("{told}"));
+        *advised.lock().unwrap() = advice.split_once('`').unwrap().0.parse().unwrap();
+    });
+    let each = ShardSize::of(advised.into_inner().unwrap(), 0).unwrap();
+    grow(folder.path(), &Reservation::alike(&each, sizes.len(), 1), &|_| ()).unwrap();
+    in_sessions(folder.path(), sizes.len(), &config(1), |rank, session| {
+        put(session, sizes[rank]).unwrap();
+    });
 }
 
 /// The space of a job of two ranks by a build that let shard 1 of revision 2 take the last block. Nothing could be saved
