@@ -35,6 +35,24 @@ fn first_shared_in(maps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Op
     Ok(ranges.iter().enumerate().find_map(|(index, range)| Some((index, of(range)?))))
 }
 
+/// Which parts of `ranges` lie in private memory that is no file's, each with the number of its range.
+pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<(usize, Range<usize>)>> {
+    let mut anonymous = Vec::new();
+    for line in BufReader::new(File::open("/proc/self/maps")?).split(b'\n') {
+        let line = line?;
+        let mapping =
+            Mapping::read(&String::from_utf8_lossy(&line)).filter(Mapping::is_anonymous).map(|found| found.pages);
+        anonymous.extend(mapping);
+    }
+    let parts = |(index, range): (usize, &Range<usize>)| {
+        let first = anonymous.partition_point(|pages| pages.end <= range.start);
+        let within = anonymous[first..].iter().take_while(|pages| pages.start < range.end);
+        let parts = within.map(|pages| (index, pages.start.max(range.start)..pages.end.min(range.end)));
+        parts.collect::<Vec<_>>()
+    };
+    Ok(ranges.iter().enumerate().filter(|(_, range)| !range.is_empty()).flat_map(parts).collect())
+}
+
 /// All that is mapped at one instant, in order: which pages, and what lies there; an error says why changes of it cannot be
 /// seen.
 pub(super) struct Mappings(Vec<(Range<usize>, Result<Kind, String>)>);
@@ -95,6 +113,10 @@ impl Mapping<'_> {
 
     fn is_shared(&self) -> bool {
         self.permissions.ends_with('s')
+    }
+
+    fn is_anonymous(&self) -> bool {
+        !self.is_shared() && self.inode == "0"
     }
 
     fn shared_by_others(&self) -> String {

@@ -117,6 +117,8 @@ const SCAN_CHECK_WPASYNC: u64 = 1 << 1;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
+/// The page of zeros that all memory has where it was only read.
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 /// Which pages a scan finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,6 +233,22 @@ impl Pagemap {
         let mut scan = ScanArguments { flags: SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC, ..arguments(pages) };
         call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
         Ok(())
+    }
+
+    /// The first of `pages` that has memory of its own, which is not in swap. An error where the kernel does not tell.
+    pub(super) fn first_present(&self, pages: &Range<usize>) -> io::Result<Option<usize>> {
+        let mut found = ScannedPages::default();
+        let mut scan = ScanArguments {
+            found: (&raw mut found) as u64,
+            found_max: 1,
+            pages_max: 1,
+            category_inverted: PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+            return_mask: PAGE_IS_PRESENT,
+            ..arguments(pages)
+        };
+        let count = call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
+        Ok((count > 0).then_some(found.start as usize))
     }
 
     /// Finds what is `wanted` in the front of `pages`, protects that, and says how many stretches `found` now has, and

@@ -18,6 +18,7 @@ use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 const MADE: u64 = 1;
 /// There was no room. Members that waited are told; the next one tries again.
 const FULL: u64 = 2;
+/// For a reason that may be that member's alone, as a limit on its files: whoever waited tries it, and says what it finds.
 const FAILED: u64 = 3;
 const MAKERS: u64 = 1 << 32;
 /// How many waits time out before another member makes the memory too: making it twice changes no contents, and the
@@ -111,9 +112,6 @@ impl Shared {
                     let [needed, available] =
                         [&control.full_needed, &control.full_available].map(|n| n.load(Ordering::Acquire));
                     return Err(file::full(self.path(), needed, available));
-                }
-                FAILED if waited && made < aim.least => {
-                    return Err(file::refused(self.path(), "another rank could not make it"));
                 }
                 _ if !patience.is_over() && self.maker(found).is_some_and(|maker| self.goes_on(maker)) => {
                     waited = true;

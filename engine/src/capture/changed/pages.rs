@@ -39,6 +39,7 @@ pub(crate) struct PageTracker {
 struct Watched {
     end: usize,
     kind: Kind,
+    registered: Range<usize>,
     /// Whether all pages of the range were protected, and stayed so until they were told of.
     is_known: bool,
 }
@@ -112,17 +113,17 @@ impl PageTracker {
             return Err(format!("it overlaps with {:#x} to {:#x}, which is watched already", other.start, other.end));
         }
         self.watched.remove(&range.start);
-        let kind = self.register(&range, mappings)?;
-        self.watched.insert(range.start, Watched { end: range.end, kind, is_known: false });
+        let (kind, registered) = self.register(&range, mappings)?;
+        self.watched.insert(range.start, Watched { end: range.end, kind, registered, is_known: false });
         Ok(())
     }
 
     /// Stops watching `range`, which was watched; nothing, if it was not.
     pub(crate) fn unwatch(&mut self, range: Range<usize>) {
         if self.forks == forks() && self.watched_at(&range).is_some() {
-            self.watched.remove(&range.start);
+            let watched = self.watched.remove(&range.start).expect("found above");
             // What is no longer mapped, or somebody else's by now, stays as it is.
-            let _ = self.protection.unregister(&self.inside(&range));
+            let _ = self.protection.unregister(&watched.registered);
         }
     }
 
@@ -187,8 +188,9 @@ impl PageTracker {
         out: &mut Vec<Range<usize>>,
         begun: usize,
     ) -> Result<(), String> {
-        let kind = self.register(range, &Mappings::now()?)?;
-        self.watched_at(range).expect("watched, as the caller found").kind = kind;
+        let (kind, registered) = self.register(range, &Mappings::now()?)?;
+        let watched = self.watched_at(range).expect("watched, as the caller found");
+        (watched.kind, watched.registered) = (kind, registered);
         self.pagemap.protect(pages).map_err(|e| format!("protecting its pages: {e}"))?;
         out.truncate(begun);
         add(out, begun, range.clone());
@@ -217,13 +219,18 @@ impl PageTracker {
         Ok(())
     }
 
-    fn register(&self, range: &Range<usize>, mappings: &Mappings) -> Result<Kind, String> {
+    /// What lies there, and which pages the kernel has registered for it.
+    fn register(&self, range: &Range<usize>, mappings: &Mappings) -> Result<(Kind, Range<usize>), String> {
         let pages = self.inside(range);
         if pages.is_empty() {
-            return Ok(Kind::Anonymous);
+            return Ok((Kind::Anonymous, pages));
         }
         let kind = mappings.kind_of(&pages)?;
-        self.protection.register(&pages).map_err(|e| match e.raw_os_error() {
+        // Registering splits a mapping, and what is in two parts cannot be moved (mremap): those pages at its ends that the
+        // range has a part of stay with the others. They are never protected.
+        let around = self.around(range);
+        let registered = if mappings.kind_of(&around).is_ok() { around } else { pages.clone() };
+        self.protection.register(&registered).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => "another userfaultfd of this process has it".to_owned(),
             Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),
             _ => format!("userfaultfd cannot have it: {e}"),
@@ -231,7 +238,13 @@ impl PageTracker {
         // Where the kernel dropped a registration of its own accord, as it does when a moved mapping becomes one with its
         // neighbour, pages look protected that are not, and no scan would protect them.
         self.protection.lift(&pages).map_err(|e| format!("lifting the protection of its pages: {e}"))?;
-        Ok(kind)
+        Ok((kind, registered))
+    }
+
+    /// The pages of which `range` has bytes.
+    fn around(&self, range: &Range<usize>) -> Range<usize> {
+        let start = range.start / self.page_bytes * self.page_bytes;
+        start..range.end.checked_next_multiple_of(self.page_bytes).unwrap_or(range.end)
     }
 
     /// The pages that lie wholly in `range`; none at its start, if there is no such page.

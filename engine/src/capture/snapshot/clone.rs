@@ -15,9 +15,15 @@ mod tests;
 mod words;
 
 use super::{NotTaken, Transfer, pages, span, united};
-use crate::{capture::mappings, ground::Instant};
+use crate::{
+    capture::{
+        mappings,
+        userfaultfd::{Pagemap, page_bytes},
+    },
+    ground::Instant,
+};
 use process::{Ended, Process};
-use std::{io, time::Duration};
+use std::{io, ops::Range, time::Duration};
 use words::{State, Words};
 
 /// For how long the program waits for the child to begin, which takes a fraction of a millisecond where a processor is
@@ -40,14 +46,16 @@ impl Cloned {
         if let Some((index, why)) = mappings::first_shared(&read)? {
             return Err(NotTaken::Unsuited { index, why });
         }
+        let witnesses = witnesses(&read)?;
         let words = Words::new()?;
         let written = transfers.iter().map(|transfer| pages(&span(transfer.to, transfer.bytes)));
-        let process = Process::clone_now(&united(written.collect()), |parent| child::run(transfers, &words, parent))?;
+        let process =
+            Process::clone_now(&united(written.collect()), |parent| child::run(transfers, &witnesses, &words, parent))?;
         let mut cloned = Cloned { words, process };
         let index = cloned.await_begun()?;
         match cloned.words.state() {
             State::NoSource => {
-                let why = "it is not passed on to children (MADV_DONTFORK), or not mapped".to_owned();
+                let why = "it is not passed on to children (MADV_DONTFORK, MADV_WIPEONFORK), or not mapped".to_owned();
                 Err(NotTaken::Unsuited { index, why })
             }
             State::NoDestination => {
@@ -103,4 +111,14 @@ impl Cloned {
             _ => Err(io::Error::other("the process that copies ended before it was through")),
         }
     }
+}
+
+/// Of each mapping that is read a page that it has, with the number of the transfer: memory that is not passed on
+/// (MADV_WIPEONFORK) is there in a child as well, but has none. None where the kernel does not tell (before Linux 6.7).
+fn witnesses(read: &[Range<usize>]) -> io::Result<Vec<(usize, usize)>> {
+    let Ok(pagemap) = Pagemap::open() else { return Ok(Vec::new()) };
+    let page = page_bytes();
+    let around = |part: Range<usize>| part.start / page * page..part.end.next_multiple_of(page);
+    let witness = |(index, part)| Some((index, pagemap.first_present(&around(part)).ok()??));
+    Ok(mappings::anonymous_parts(read)?.into_iter().filter_map(witness).collect())
 }

@@ -435,6 +435,35 @@ fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     assert_eq!(first.bytes(), 8 * CHUNK);
 }
 
+/// It was told that another rank could not make it, in a job of one rank, too, where its own thread had failed.
+#[test]
+fn who_waited_for_one_that_failed_makes_what_it_needs_or_says_why_not() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    let _second = joined(&directory, &first, 1);
+    let control = first.shared.control();
+    first.want(8 * CHUNK, 0);
+    let made_after_failure = || {
+        control.making.store((1 << 32) + 1, Ordering::SeqCst);
+        thread::scope(|scope| {
+            let preparing = scope.spawn(|| first.make_memory());
+            while control.made.waiters() == 0 {
+                thread::yield_now();
+            }
+            control.making.store(3, Ordering::SeqCst);
+            control.made.wake_all();
+            preparing.join().unwrap()
+        })
+    };
+    let limited = |_: &Shared| crate::Error::io("making", "the pool", std::io::ErrorKind::FileTooLarge.into());
+    *first.shared.sizes.fails.lock().unwrap() = Some(limited);
+    let error = made_after_failure().unwrap_err();
+    assert!(error.to_string().contains("file too large"), "{error}");
+    *first.shared.sizes.fails.lock().unwrap() = None;
+    made_after_failure().unwrap();
+    assert_eq!(first.bytes(), 8 * CHUNK);
+}
+
 /// The lack of room was told to a program that only had to wait.
 #[test]
 fn a_full_file_system_has_room_again_once_a_chunk_is_written() {

@@ -50,19 +50,24 @@ impl Parent {
 }
 
 /// Copies, and tells what became of it.
-pub(super) fn run(transfers: &[Transfer], words: &Words, parent: Parent) {
+pub(super) fn run(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &Words, parent: Parent) {
     leave_the_program(parent);
-    let (state, index) = copy_all(transfers, words, parent);
+    let (state, index) = copy_all(transfers, witnesses, words, parent);
     words.tell(state, index);
 }
 
-fn copy_all(transfers: &[Transfer], words: &Words, parent: Parent) -> (State, usize) {
+fn copy_all(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &Words, parent: Parent) -> (State, usize) {
     for (index, transfer) in transfers.iter().enumerate() {
         if !is_mapped(transfer.from, transfer.bytes) {
             return (State::NoSource, index);
         }
         if !is_mapped(transfer.to, transfer.bytes) {
             return (State::NoDestination, index);
+        }
+    }
+    for (index, page) in witnesses {
+        if !has_memory(*page) {
+            return (State::NoSource, *index);
         }
     }
     words.tell(State::Copying, 0);
@@ -108,6 +113,15 @@ fn is_mapped<T>(at: *const T, bytes: usize) -> bool {
     let start = at as usize / page_bytes() * page_bytes();
     // SAFETY: without anything to write this only looks whether something is mapped.
     unsafe { libc::msync(start as *mut libc::c_void, at as usize - start + bytes, libc::MS_ASYNC) == 0 }
+}
+
+/// Whether the page was passed on with what is in it.
+#[allow(unsafe_code)]
+fn has_memory(page: usize) -> bool {
+    let mut is_there = 0;
+    // SAFETY: one byte for one page.
+    let told = unsafe { libc::mincore(page as *mut libc::c_void, page_bytes(), &raw mut is_there) };
+    told == 0 && is_there & 1 == 1
 }
 
 /// Whether there was memory for it.

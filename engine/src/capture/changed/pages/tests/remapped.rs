@@ -90,6 +90,26 @@ fn what_grew_in_place_is_watched_with_what_came() {
     });
 }
 
+/// Also beside others: of neighbours the kernel makes one mapping.
+#[test]
+fn a_mapping_moves_of_whose_first_and_last_page_a_part_alone_is_watched() {
+    in_child(|| {
+        let (all, there) = (TestPages::new(90), TestPages::new(30));
+        let parts = [0, 30, 60].map(|page| TestPages::mapped(all.at(page), 30, PRIVATE, -1));
+        let mut tracker = tracker();
+        for part in &parts {
+            let range = part.range().start + 16..part.range().end - 16;
+            tracker.watch(range.clone()).unwrap();
+            tracker.written(range, &mut Vec::new()).unwrap();
+        }
+        parts[1].write(29);
+        parts[1].move_to(there.at(0), 0);
+        assert_eq!(there.read(29), 1);
+        forget(parts);
+        forget(all);
+    });
+}
+
 #[test]
 fn a_file_that_was_mapped_over_it_is_watched_as_a_file() {
     let memory = TestPages::new(8);

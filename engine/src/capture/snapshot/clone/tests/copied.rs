@@ -92,6 +92,17 @@ fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
         let (index, why) = unsuited(Cloned::take(&[good(), good(), at(pinned.at(0), to.at(0))]));
         assert!(index == 2 && why.contains("MADV_DONTFORK"), "{why}");
         Cloned::take(&[at(pinned.at(4), to.at(0))]).unwrap().wait().unwrap();
+        // As libraries for cryptography have it, for their keys.
+        let wiped = TestPages::new(8);
+        wiped.write(6);
+        wiped.advise(4..8, libc::MADV_WIPEONFORK);
+        let (index, why) = unsuited(Cloned::take(&[good(), at(wiped.at(4), to.at(0))]));
+        assert!(index == 1 && why.contains("MADV_WIPEONFORK"), "{why}");
+        Cloned::take(&[at(wiped.at(0), to.at(0))]).unwrap().wait().unwrap();
+        // Zeros that were read, and never written.
+        let zeros = TestPages::new(8);
+        assert_eq!(zeros.read(1), 0);
+        Cloned::take(&[at(zeros.at(0), to.at(0))]).unwrap().wait().unwrap();
         let gone = TestPages::new(8);
         gone.unmap(0..8);
         let (index, why) = unsuited(Cloned::take(&[good(), at(gone.at(0), to.at(0))]));
