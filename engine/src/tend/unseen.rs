@@ -36,6 +36,10 @@ impl Unseen<'_> {
         let Unseen::Waits(gone_over) = self else { return Ok(()) };
         let left = || survey.portions.iter().filter(|portion| !portion.clean);
         let Some(lineage) = left().map(|portion| portion.lineage).max() else { return Ok(()) };
+        // A newer job has gone on without it, in other layouts, and may have left the roots in this one as they were.
+        if survey.newest().is_some_and(|newest| newest.key.lineage.number > lineage.number) {
+            return Ok(());
+        }
         let of_job = || left().filter(|portion| portion.lineage == lineage);
         // Layouts come oldest first. A job that made a layout has put its lineage into the layout before, too.
         let layout = of_job().next_back().map(|portion| portion.layout);

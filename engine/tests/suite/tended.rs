@@ -236,6 +236,22 @@ fn a_crash_at_any_point_of_the_removal_of_a_layout_loses_nothing_that_stays() {
     }
 }
 
+/// The roots of a killed job stay in a layout that is older than the one before the last. A prune, and a rollback, were refused for
+/// good after a job that closed the space in order.
+#[test]
+fn nothing_waits_that_a_newer_job_has_gone_on_without() {
+    let medium = Medium::new(true);
+    saves(&medium, shape(3, 1), 1, 1..=3, false);
+    let (_, medium) = ended(&medium);
+    let held = key(&device(&medium), 3);
+    assert!(matches!(hold_on(&device(&medium), held, "", 0, Duration::ZERO).unwrap(), Holding::Counts(_)));
+    grow_on(&device(&medium), &Reservation::alike(&ShardSize::of(1 << 20, 0).unwrap(), 2, 1), &|_| ()).unwrap();
+    saves(&medium, shape(1, 1), 2, 4..=5, true);
+    let survey = SpaceSurvey::open_on(&device(&medium)).unwrap();
+    assert!(survey.portions.iter().any(|portion| !portion.clean), "the test wants roots of the killed job");
+    Unseen::Waits(&GoneOver::default()).check(&survey).unwrap();
+}
+
 /// What counts as held is there wherever the jobs after it crash, also where it stood in the older slots.
 #[test]
 fn a_crash_at_any_point_loses_nothing_that_is_held() {
