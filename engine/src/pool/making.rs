@@ -32,13 +32,11 @@ impl Pool {
         self.make_for(self.shared.aim(LOOK_AGAIN))
     }
 
-    /// Has as much memory made, or waits for it, as lets all members go on; the rest may come while they copy. Of a pool of a
-    /// set size there has to be room for all.
+    /// Has as much memory made, or waits for it, as lets all members go on; the rest may come while they copy.
     pub(crate) fn make_least(&self) -> Result<()> {
         let aim = self.shared.aim(LOOK_AGAIN);
-        let target = aim.target.min(self.shared.least());
         // What has memory only while it is in use is made at once.
-        self.make_for(if self.shared.keeps_memory() { Aim { target, ..aim } } else { aim })
+        self.make_for(if self.shared.keeps_memory() { Aim { target: aim.least, ..aim } } else { aim })
     }
 
     fn make_for(&self, aim: Aim) -> Result<()> {
@@ -193,9 +191,8 @@ impl Shared {
             let beyond = missing(to).saturating_sub(available).next_multiple_of(HUGE_PAGE as u64);
             to = to.saturating_sub(beyond).max(aim.least).max(from);
         }
-        let least = to.max(aim.least);
-        if missing(least) > available {
-            return Err(file::full(self.path(), missing(least), available));
+        if missing(to) > available {
+            return Err(file::full(self.path(), missing(to), available));
         }
         let (mut pages, mut at) = (HugePages::of(to - from), from);
         while at < to {

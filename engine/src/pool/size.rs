@@ -201,7 +201,7 @@ impl Shared {
     }
 
     /// With fewer bytes than this, members could wait for each other for ever.
-    pub(super) fn least(&self) -> u64 {
+    fn least(&self) -> u64 {
         self.rounded((u64::from(self.constants.members) + 1).saturating_mul(self.chunk_bytes()))
     }
 
