@@ -112,15 +112,21 @@ fn would_go(
     surveys: &[SpaceSurvey],
     unseen: &[Unseen<'_>],
 ) -> Result<Vec<Pruned>, Failure> {
-    for (survey, unseen) in surveys.iter().zip(unseen).filter(|(survey, _)| !survey.is_at_work()) {
-        if let Err(error) = unseen.check(survey) {
-            say(&error.to_string());
-        }
+    for (survey, unseen) in surveys.iter().zip(unseen) {
+        refused_because(survey, unseen).iter().for_each(|why| say(why));
     }
     if numbers.is_empty() {
         return Ok(surveys.iter().map(|survey| tend::prunable(survey, &rules(wanted))).collect());
     }
     done_or_refused(tend::removable(surveys, numbers))
+}
+
+/// Why what is only told of now would be refused.
+pub(super) fn refused_because(survey: &SpaceSurvey, unseen: &Unseen<'_>) -> Option<String> {
+    if survey.is_at_work() {
+        return Some(format!("{} is in use: as long as a job has it open, this is refused", printable(&survey.path)));
+    }
+    unseen.check(survey).err().map(|error| error.to_string())
 }
 
 fn done_or_refused(removed: Removed) -> Result<Vec<Pruned>, Failure> {

@@ -1,6 +1,6 @@
 //! `mainstay rollback`: back to a revision for good, on all levels.
 
-use super::prune::{page, revisions};
+use super::prune::{page, refused_because, revisions};
 use crate::{
     arguments, document,
     exit::{Exit, Failure, say},
@@ -76,11 +76,8 @@ fn would_go(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result<
     for (place, unseen) in places.iter().zip(unseen) {
         let survey = SpaceSurvey::open(&place.directory)?;
         // One place is enough to refuse all.
-        if !is_refused
-            && !survey.is_at_work()
-            && let Err(error) = unseen.check(&survey)
-        {
-            say(&error.to_string());
+        if !is_refused && let Some(why) = refused_because(&survey, unseen) {
+            say(&why);
             is_refused = true;
         }
         held.extend(tend::held_after(&survey, to));
