@@ -9,6 +9,7 @@ import dem
 import demo
 import pytest
 from build import build
+from limits import started
 from mpi import MPICH, OPENMPI
 from nodes import nodes as made_nodes
 from programs import PYTHON, build_c, place
@@ -176,10 +177,14 @@ def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remot
     if remote:
         (nodes.folder / "remote").touch()
     space = scratch / "space"
-    with Run("--restarts", 0, "--space", space, "--hosts", "n1:2,n2:2", *job.command(15)) as running:
-        running.until("^waiting at step 15$")
-        nodes.lose("n2")
-        status, output = running.end()
+
+    def lose():
+        with Run("--restarts", 0, "--space", space, "--hosts", "n1:2,n2:2", *job.command(15)) as running:
+            running.until("^waiting at step 15$")
+            nodes.lose("n2")
+            return running.end()
+
+    status, output = started(lose)
     assert status == 1, output
     # Open MPI ends with 0 then, but for a launcher that was itself killed on a busy machine.
     assert re.search("^mainstay: start 1 failed: exit status [0-9]+", output, re.M), output
