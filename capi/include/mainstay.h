@@ -244,9 +244,9 @@ typedef enum {
 typedef enum {
   // What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
   MAINSTAY_TRACK_DEFAULT = 0,
-  // By pages where the system can tell which were written, else by hashes.
+  // By pages where the system can tell which were written and no device is open that could write past them, else by hashes.
   MAINSTAY_TRACK_AUTO,
-  // By the pages that were written.
+  // By the pages that were written, also where such a device is open: the user says that it writes to none that is tracked.
   MAINSTAY_TRACK_PAGES,
   // By hashes of all that is protected.
   MAINSTAY_TRACK_HASHES,

@@ -174,9 +174,9 @@ pub enum CompressCode {
 pub enum TrackCode {
     /// What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
     Default = 0,
-    /// By pages where the system can tell which were written, else by hashes.
+    /// By pages where the system can tell which were written and no device is open that could write past them, else by hashes.
     Auto,
-    /// By the pages that were written.
+    /// By the pages that were written, also where such a device is open: the user says that it writes to none that is tracked.
     Pages,
     /// By hashes of all that is protected.
     Hashes,

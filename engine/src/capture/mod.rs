@@ -23,6 +23,7 @@ mod size;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod unseen;
 mod userfaultfd;
 
 pub(crate) use changed::{
@@ -43,4 +44,5 @@ pub(crate) use regions::Regions;
 pub(crate) use size::Size;
 pub use snapshot::{Allocated, OwnMemory};
 pub(crate) use snapshot::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer};
+pub(crate) use unseen::unseen_writer;
 pub(crate) use userfaultfd::page_bytes;

@@ -132,7 +132,8 @@ settings! {
         alike: true,
     }
     /// with incremental capture: how it is found out what changed, by the pages that were written or by hashes of all that
-    /// is protected; auto: by pages where the system can tell them
+    /// is protected; auto: by pages where the system can tell them, and no device is open that could write past them; pages: also
+    /// where one is
     track: Track {
         default: Track::default(),
         given_as: word,

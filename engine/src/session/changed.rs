@@ -10,7 +10,7 @@ use super::{
     level::{Level, LevelKind},
 };
 use crate::{
-    capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit},
+    capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit, unseen_writer},
     commit::{Allocation, Complete, Need, RUNS, RevisionKey},
     config::{Config, Predictor, Track},
     error::Result,
@@ -45,6 +45,9 @@ pub(super) struct Compared {
 #[derive(Debug)]
 pub(super) struct Changing {
     way: Way,
+    rank: usize,
+    /// Whether the user says that nothing writes past the pages.
+    trusts_pages: bool,
     /// What is saved before a checkpoint asks for it.
     pub(super) early: Option<Early>,
     /// What that came to in the interval before the last checkpoint.
@@ -81,8 +84,9 @@ impl Changing {
         if !config.capture.is_incremental() {
             return None;
         }
-        let way: Box<dyn Changes> = match config.track {
-            Track::Hashes => Box::<ByHashes>::default(),
+        let by_hashes: Box<dyn Changes> = Box::<ByHashes>::default();
+        let way = match config.track {
+            Track::Hashes => by_hashes,
             Track::Pages | Track::Auto => match written(config) {
                 Ok(written) => Box::new(written),
                 Err(why) => {
@@ -90,12 +94,14 @@ impl Changing {
                         rank,
                         &format!("what changed is found by hashes, as written pages are not told here: {why}"),
                     );
-                    Box::<ByHashes>::default()
+                    by_hashes
                 }
             },
         };
-        Some(Changing {
+        let mut changing = Changing {
             way: Arc::new(Mutex::new(way)),
+            rank,
+            trusts_pages: config.track == Track::Pages,
             early: None,
             saved_early: None,
             stopped: None,
@@ -104,7 +110,28 @@ impl Changing {
             audit: config.audit.into(),
             last: None,
             read: None,
-        })
+        };
+        changing.distrust_pages();
+        Some(changing)
+    }
+
+    /// Finds by hashes what changed, from here on, where something may write to memory unseen, unless the user says that
+    /// nothing does. To be called before pages are asked: what was opened since may have written already.
+    fn distrust_pages(&mut self) {
+        if self.trusts_pages || self.found_by() != FoundBy::Pages {
+            return;
+        }
+        let Some(writer) = unseen_writer() else { return };
+        self.forget_early();
+        self.early = None;
+        *lock(&self.way) = Box::<ByHashes>::default();
+        remark(
+            self.rank,
+            &format!(
+                "what changed is found by hashes, as this process has {writer} open, which can write to its memory past the \
+                 pages; if it does not write to what is protected, set track = pages"
+            ),
+        );
     }
 
     /// Has what will not be written again saved early, as the settings say, where `nearest` is the nearest level. Why that
@@ -166,6 +193,7 @@ impl Changing {
         whole: &Size,
         small_below: u64,
     ) -> Result<Option<PlannedShard>> {
+        self.distrust_pages();
         let (since, stopped) = (self.since.take(), self.stopped.take());
         self.whole = Need::of(whole, RUNS);
         let before = level.saving.as_ref().and_then(Attempt::key);
@@ -235,6 +263,7 @@ impl Changing {
         whole: &Size,
         small_below: u64,
     ) -> Result<Option<Plan>> {
+        self.distrust_pages();
         let Compared { key, base } = compared;
         let is_audited = self.is_audited(number);
         let mut way = lock(&self.way);

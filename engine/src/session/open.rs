@@ -31,7 +31,7 @@ use super::{
 use crate::{
     capture::{Globals, Notes, Outputs, Regions},
     commit::RevisionKey,
-    config::{self, Config, DiskLost, Stage, Start, Surroundings, check_alike, passed_over},
+    config::{self, Config, DiskLost, Stage, Start, Surroundings, Track, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
     feed::Feeder,
@@ -226,8 +226,9 @@ impl Inner {
             policy,
             changing,
             snapshots: program.config.capture.is_snapshot().then(|| {
-                let Config { snapshot_bytes, capture, .. } = &program.config;
-                Arc::new(Mutex::new(Snapshots::new(*snapshot_bytes, capture.is_incremental(), group.rank())))
+                let Config { snapshot_bytes, capture, track, .. } = &program.config;
+                let (is_tracked, trusts) = (capture.is_incremental(), *track == Track::Pages);
+                Arc::new(Mutex::new(Snapshots::new(*snapshot_bytes, is_tracked, trusts, group.rank())))
             }),
             touching: Touching::default(),
             touched: Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::{buffer::Buffer, source::Source};
 use crate::{
-    capture::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer},
+    capture::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer, unseen_writer},
     error::Result,
     ground::Instant,
     place::{Awaited, Load, Shard},
@@ -18,6 +18,7 @@ const BYTES_MIN: usize = 4096;
 
 static NOT_TAKEN: Remark = Remark::new();
 static UNSUITED: Remark = Remark::new();
+static UNPROTECTED: Remark = Remark::new();
 
 /// What is known of snapshots in a session.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Snapshots {
     /// Whether memory that Mainstay allocated may be protected: not while its written pages are tracked, as a page has
     /// one protector.
     protects: bool,
+    /// Whether the user says that nothing writes to memory past its protection.
+    trusts_protection: bool,
     rank: usize,
 }
 
@@ -125,16 +128,17 @@ impl Later {
 
 impl Snapshots {
     /// `from`: from how many bytes on snapshots are taken, if the user says so. `is_tracked`: whether pages that the program
-    /// writes are tracked.
-    pub(crate) fn new(from: Option<u64>, is_tracked: bool, rank: usize) -> Snapshots {
-        Snapshots { choice: SnapshotChoice::new(from), protects: !is_tracked, rank }
+    /// writes are tracked. `trusts_protection`: whether the user says that nothing writes past it.
+    pub(crate) fn new(from: Option<u64>, is_tracked: bool, trusts_protection: bool, rank: usize) -> Snapshots {
+        Snapshots { choice: SnapshotChoice::new(from), protects: !is_tracked, trusts_protection, rank }
     }
 
     /// Takes a snapshot of what is not copied; `None` if there is none, and what is left is to be copied at once. `name_of`:
     /// the names of regions.
     pub(super) fn take(&mut self, later: &mut Later, name_of: impl Fn(usize) -> String) -> Option<Snapshot> {
         let memory = Protectable::now();
-        let own = if self.protects { later.take_protectable(&memory) } else { Vec::new() };
+        let may_protect = self.protects && !memory.is_empty() && self.is_protection_kept();
+        let own = if may_protect { later.take_protectable(&memory) } else { Vec::new() };
         let cloned = self.clone(later, name_of);
         let protected = self.protect(&own);
         if protected.is_none() {
@@ -145,6 +149,20 @@ impl Snapshots {
             mem::take(&mut later.transfers).iter().for_each(Transfer::copy_now);
         }
         Some(snapshot)
+    }
+
+    /// Whether nothing can write to memory that is protected from writes.
+    fn is_protection_kept(&self) -> bool {
+        let writer = if self.trusts_protection { None } else { unseen_writer() };
+        if let Some(writer) = &writer {
+            UNPROTECTED.make(self.rank, || {
+                Some(format!(
+                    "no memory is protected from writes for a snapshot, as this process has {writer} open, which can write \
+                     to it all the same; if it does not write to what is protected, set track = pages"
+                ))
+            });
+        }
+        writer.is_none()
     }
 
     fn protect(&self, own: &[Transfer]) -> Option<Protected> {

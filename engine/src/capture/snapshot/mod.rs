@@ -92,6 +92,10 @@ impl Protectable {
         Protectable(protectable())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether all that `transfer` reads is such memory.
     pub(crate) fn has(&self, transfer: &Transfer) -> bool {
         let read = span(transfer.from, transfer.bytes);
