@@ -333,10 +333,12 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Export, bool), String> {
         };
         if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
             let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-            return Err(format!(
-                "an object of type {class} has no buffer to save from and restore into; protect a numpy array, an array.array, a \
-                 bytearray or the like"
-            ));
+            let instead = if class == "Tensor" {
+                "protect tensor.numpy(), which has the same memory, of a tensor on a GPU that of a copy in memory of the host"
+            } else {
+                "protect a numpy array, an array.array, a bytearray or the like"
+            };
+            return Err(format!("an object of type {class} has no buffer to save from and restore into; {instead}"));
         }
         told = format!("its memory cannot be had: {}", error.value(py));
     }

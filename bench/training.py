@@ -1,0 +1,170 @@
+"""What a checkpoint costs a training with PyTorch, beside what PyTorch has itself: torch.save and torch.distributed.checkpoint.
+
+    pip install target/python/*.whl && python3 bench/training.py    with a Python that has PyTorch; on a GPU, if there is one
+
+Writes bench/out/training.json; QUICK=1: small, within a minute.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import rows
+
+try:
+    import mainstay
+    import torch
+except ImportError as error:
+    sys.exit(f"{error}: take a Python that has PyTorch, and `pip install target/python/*.whl` (made by `make python`)")
+
+HERE = Path(__file__).resolve().parent
+TENSORS = 16
+
+
+def options():
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mib", type=int, default=16 if quick else 1024, help="of weights")
+    parser.add_argument("--rounds", type=int, default=2 if quick else 7)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where training.json goes")
+    parser.add_argument("--scratch", type=Path, help="where the checkpoints go while it runs; default: --out")
+    chosen = parser.parse_args()
+    chosen.scratch = chosen.scratch or chosen.out
+    return chosen
+
+
+class Training:
+    """Weights that change, and their twins in memory of the host, where Mainstay finds them."""
+
+    def __init__(self, o, folder):
+        on_gpu = o.device != "cpu"
+        shape = (o.mib << 20) // 4 // TENSORS
+        self._synchronize = torch.cuda.synchronize if on_gpu else lambda: None
+        self._folder = folder
+        self._weights = {f"w{index}": torch.randn(shape, device=o.device) for index in range(TENSORS)}
+        twin = (lambda one: torch.empty_like(one, device="cpu", pin_memory=True)) if on_gpu else (lambda one: one)
+        self._host = {name: twin(one) for name, one in self._weights.items()}
+        self._plain = {name: torch.zeros(shape) for name in self._host}
+        self._session = mainstay.open(folder / "space")
+        for name, one in self._host.items():
+            self._session.protect(name, one.numpy())
+
+    def close(self):
+        self._session.close()
+
+    def change(self):
+        """Nothing of the checkpoint before is left to be written."""
+        for one in self._weights.values():
+            one.add_(1e-3)
+        self._synchronize()
+        os.sync()
+
+    def bring(self):
+        for name, one in self._host.items():
+            if one is not self._weights[name]:
+                one.copy_(self._weights[name], non_blocking=True)
+        self._synchronize()
+
+    def copy(self):
+        self.bring()
+        for name, one in self._plain.items():
+            one.copy_(self._host[name])
+
+    def write(self):
+        """The bytes to a new file, from memory of the host."""
+        with open(self._folder / "raw", "wb") as file:
+            for one in self._host.values():
+                file.write(one.numpy())
+            yield
+            file.flush()
+            os.fsync(file.fileno())
+
+    def mainstay(self):
+        self.bring()
+        self._session.checkpoint()
+        yield
+        self._session.wait()
+
+    def save(self):
+        torch.save(self._weights, self._folder / "save.pt")
+        yield
+        os.sync()
+
+    def dcp(self, dcp):
+        dcp.save(self._weights, checkpoint_id=self._folder / "dcp")
+        yield
+        os.sync()
+
+    def dcp_async(self, dcp):
+        saving = dcp.async_save(self._weights, checkpoint_id=self._folder / "dcp")
+        yield
+        saving.result()
+        os.sync()
+
+    def clear(self):
+        """Removes what others have saved."""
+        for path in self._folder.iterdir():
+            if path.name != "space":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def peer():
+    """torch.distributed.checkpoint, where this PyTorch has all of it."""
+    import torch.distributed as distributed
+
+    if not distributed.is_available():
+        return None
+    try:
+        from torch.distributed import checkpoint
+    except ImportError:
+        return None
+    if not hasattr(checkpoint, "async_save"):
+        return None
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+    return checkpoint
+
+
+def main():
+    o = options()
+    o.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="training-", dir=o.scratch) as folder:
+        training, dcp = Training(o, Path(folder)), peer()
+        sides = {"raw_write": training.write, "mainstay": training.mainstay, "torch_save": training.save}
+        if dcp:
+            sides |= {"dcp": lambda: training.dcp(dcp), "dcp_async": lambda: training.dcp_async(dcp)}
+        copies, waits, durable = [], {side: [] for side in sides}, {side: [] for side in sides}
+        for number in range(o.rounds + 1):  # the first one warms up
+            training.change()
+            begun = time.perf_counter()
+            training.copy()
+            copies.append(time.perf_counter() - begun)
+            at = number % len(sides)
+            for side in [*sides][at:] + [*sides][:at]:
+                training.change()
+                begun = time.perf_counter()
+                steps = sides[side]()
+                next(steps)
+                waits[side].append(time.perf_counter() - begun)
+                next(steps, None)
+                durable[side].append(time.perf_counter() - begun)
+                training.clear()
+        training.close()
+    case = f"{o.mib} MiB on {torch.cuda.get_device_name() if o.device != 'cpu' else 'cpu'}"
+    made = [rows.floor(case, "copy", copies[1:], "s")]
+    raw = durable["raw_write"][1:]
+    made.append(rows.floor(case, "raw_write", raw, "s"))
+    for side in [*sides][1:]:
+        made.append(rows.row(case, f"{side}_waits", waits[side][1:], "s", "copy", copies[1:]))
+        made.append(rows.row(case, f"{side}_durable", durable[side][1:], "s", "raw_write", raw))
+    print(rows.table(made))
+    rows.write(o.out / "training.json", made)
+
+
+if __name__ == "__main__":
+    main()
