@@ -58,7 +58,7 @@ impl Protected {
         let mappings = Mappings::now().map_err(io::Error::other)?;
         let mut each = spans().enumerate().filter(|(_, span)| !span.is_empty());
         if let Some((index, why)) = each.find_map(|(index, span)| Some((index, unsuited(&mappings, &span)?))) {
-            return Err(NotTaken::Unsuited { index, why });
+            return Err(NotTaken::Unsuited { indices: vec![index], why });
         }
         let shield = Shield::new(united)?;
         let (course, pending) = (Arc::new(Course::default()), pending(transfers));

@@ -118,7 +118,7 @@ fn memory_that_is_given_back_is_saved_as_it_was_or_not_at_all() {
 fn memory_that_cannot_be_protected_is_refused() {
     let (memory, to) = (TestPages::new(8), shared(8));
     let refused = |transfers: &[Transfer]| match Protected::take(transfers) {
-        Err(NotTaken::Unsuited { index, why }) => format!("{index}: {why}"),
+        Err(NotTaken::Unsuited { indices, why }) => format!("{}: {why}", indices[0]),
         other => panic!("{other:?}"),
     };
     let good = || transfer(memory.at(0), to.at(0), PAGE);
