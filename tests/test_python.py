@@ -196,6 +196,22 @@ def test_memory_that_ctypes_moved_is_neither_saved_nor_filled(scratch):
         assert session.restore().revision == 2 and text[0] == b"b"
 
 
+def test_an_array_that_was_given_other_memory_is_neither_saved_nor_filled(scratch):
+    """numpy's __setstate__ frees the memory that others have a view of: the checkpoint read it, and the program crashed."""
+    with mainstay.open(scratch / "space") as session:
+        array, day = np.zeros(200_000), np.zeros(9, "datetime64[s]")
+        session.protect("array", array)
+        session.protect("day", day)
+        assert session.checkpoint() == 1
+        array.__setstate__((1, array.shape, array.dtype, False, bytes(array.nbytes)))
+        for call in (session.checkpoint, session.restore):
+            with pytest.raises(mainstay.InvalidArgument, match='"array".*was moved'):
+                call()
+        session.unprotect("array")
+        session.protect("array", array)
+        assert session.checkpoint() == 2
+
+
 def test_memory_is_let_go_by_unprotect_and_by_the_end(scratch):
     class Watched(np.ndarray):
         pass

@@ -50,7 +50,7 @@ pub(crate) struct Buffer {
     element: ElementType,
     /// What the memory belongs to: a numpy array on a bytearray or a mapping does not hold it itself.
     owners: Vec<Export>,
-    /// Whether one of these is an object of ctypes: `ctypes.resize` asks nobody.
+    /// Whether one of these is an object of ctypes or of numpy, which may be given other memory all the same.
     can_move: bool,
     /// With a weak reference to it, numpy refuses to move an array's memory, even with `refcheck=False`.
     _pins: Vec<Py<PyWeakrefReference>>,
@@ -100,7 +100,9 @@ impl Buffer {
         // What takes no weak references (bytearray, array.array) looks after itself.
         buffer._pins =
             owners.iter().filter_map(|owner| PyWeakrefReference::new(owner).ok()).map(Bound::unbind).collect();
-        buffer.can_move = owners.iter().any(|owner| owner.hasattr("_b_needsfree_").unwrap_or(false));
+        // ctypes.resize asks nobody, nor does __setstate__ of numpy.
+        let asks_nobody = |name| owners.iter().any(|owner| owner.hasattr(name).unwrap_or(false));
+        buffer.can_move = ["_b_needsfree_", "__array_interface__"].into_iter().any(asks_nobody);
         buffer.owners = owners.iter().skip(1).filter_map(|owner| Export::of(owner, ANY_LAYOUT).ok()).collect();
         Ok(buffer)
     }

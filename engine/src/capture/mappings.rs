@@ -1,9 +1,10 @@
 //! What lies in a stretch of memory, as `/proc/self/maps` tells it, and whether all that writes to it can be seen.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader},
     ops::Range,
+    path::Path,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,43 +15,73 @@ pub(super) enum Kind {
     OfFile,
 }
 
-/// The first of `ranges` that has bytes in a shared mapping, and which mapping that is.
-pub(super) fn first_shared(ranges: &[Range<usize>]) -> io::Result<Option<(usize, String)>> {
-    first_shared_in(BufReader::new(File::open("/proc/self/maps")?), ranges)
+/// Those of `ranges` that have bytes which a clone does not have, or not as they are now, and why.
+pub(super) fn uncloned(ranges: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
+    uncloned_in(maps()?, &fs::read_link("/proc/self/exe").unwrap_or_default(), ranges)
 }
 
-fn first_shared_in(maps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Option<(usize, String)>> {
-    let mut shared = Vec::new();
+fn uncloned_in(maps: impl BufRead, program: &Path, ranges: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
+    let mut uncloned = Vec::new();
     for line in maps.split(b'\n') {
         let line = line?;
-        if let Some(mapping) = Mapping::read(&String::from_utf8_lossy(&line)).filter(Mapping::is_shared) {
-            shared.push((mapping.pages.clone(), mapping.shared_by_others()));
-        }
+        let mapping = Mapping::read(&String::from_utf8_lossy(&line)).and_then(|found| found.uncloned(program));
+        uncloned.extend(mapping);
     }
     // The kernel lists mappings in order, and none overlap.
     let of = |range: &Range<usize>| {
-        let (pages, why) = shared.get(shared.partition_point(|(pages, _)| pages.end <= range.start))?;
+        let (pages, why) = uncloned.get(uncloned.partition_point(|(pages, _)| pages.end <= range.start))?;
         (!range.is_empty() && pages.start < range.end).then(|| why.clone())
     };
-    Ok(ranges.iter().enumerate().find_map(|(index, range)| Some((index, of(range)?))))
+    Ok(ranges.iter().enumerate().filter_map(|(index, range)| Some((index, of(range)?))).collect())
 }
 
 /// Which parts of `ranges` lie in private memory that is no file's, each with the number of its range.
-pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<(usize, Range<usize>)>> {
+pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
     let mut anonymous = Vec::new();
-    for line in BufReader::new(File::open("/proc/self/maps")?).split(b'\n') {
+    for line in maps()?.split(b'\n') {
         let line = line?;
         let mapping =
             Mapping::read(&String::from_utf8_lossy(&line)).filter(Mapping::is_anonymous).map(|found| found.pages);
         anonymous.extend(mapping);
     }
+    Ok(within(ranges, &anonymous))
+}
+
+/// Memory whose missing pages a userfaultfd of the program's fills. To find it costs as much as memory is in use.
+pub(super) fn filled_when_missing(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
+    filled_when_missing_in(BufReader::new(File::open("/proc/self/smaps")?), ranges)
+}
+
+fn filled_when_missing_in(smaps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
+    let (mut filled, mut pages) = (Vec::new(), 0..0);
+    for line in smaps.split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            filled.extend(flags.split_whitespace().any(|flag| flag == "um").then(|| pages.clone()));
+        } else if let Some(found) = Mapping::read(&line) {
+            pages = found.pages;
+        }
+    }
+    Ok(within(ranges, &filled))
+}
+
+/// Of range number `.0` these addresses.
+type Part = (usize, Range<usize>);
+
+/// What of `ranges` lies in `mappings`, which ascend.
+fn within(ranges: &[Range<usize>], mappings: &[Range<usize>]) -> Vec<Part> {
     let parts = |(index, range): (usize, &Range<usize>)| {
-        let first = anonymous.partition_point(|pages| pages.end <= range.start);
-        let within = anonymous[first..].iter().take_while(|pages| pages.start < range.end);
+        let first = mappings.partition_point(|pages| pages.end <= range.start);
+        let within = mappings[first..].iter().take_while(|pages| pages.start < range.end);
         let parts = within.map(|pages| (index, pages.start.max(range.start)..pages.end.min(range.end)));
         parts.collect::<Vec<_>>()
     };
-    Ok(ranges.iter().enumerate().filter(|(_, range)| !range.is_empty()).flat_map(parts).collect())
+    ranges.iter().enumerate().filter(|(_, range)| !range.is_empty()).flat_map(parts).collect()
+}
+
+fn maps() -> io::Result<impl BufRead> {
+    File::open("/proc/self/maps").map(BufReader::new)
 }
 
 /// All that is mapped at one instant, in order: which pages, and what lies there; an error says why changes of it cannot be
@@ -59,8 +90,7 @@ pub(super) struct Mappings(Vec<(Range<usize>, Result<Kind, String>)>);
 
 impl Mappings {
     pub(super) fn now() -> Result<Mappings, String> {
-        let maps = File::open("/proc/self/maps").map_err(|e| format!("/proc/self/maps: {e}"))?;
-        Mappings::read(BufReader::new(maps))
+        Mappings::read(maps().map_err(|e| format!("/proc/self/maps: {e}"))?)
     }
 
     fn read(maps: impl BufRead) -> Result<Mappings, String> {
@@ -119,6 +149,22 @@ impl Mapping<'_> {
         !self.is_shared() && self.inode == "0"
     }
 
+    /// Why a clone does not have what is in it, or not as it is now. `program`: the file that runs, which nobody can write
+    /// meanwhile.
+    fn uncloned(&self, program: &Path) -> Option<(Range<usize>, String)> {
+        let why = if self.is_shared() {
+            self.shared_by_others()
+        } else if !self.is_anonymous() && Path::new(self.path) != program {
+            // Until they are written its pages are the file's, and when that is cut off they go.
+            format!("it is a view of a file, {}, and may change with that", self.path)
+        } else if !self.permissions.starts_with('r') {
+            "it may not be read (mprotect), and no handler of the program's runs in a clone".to_owned()
+        } else {
+            return None;
+        };
+        Some((self.pages.clone(), why))
+    }
+
     fn shared_by_others(&self) -> String {
         let named = if self.path.is_empty() { String::new() } else { format!(" of {}", self.path) };
         format!("it is a shared mapping{named}, which others may write to unseen")
@@ -158,6 +204,7 @@ mod tests {
 7f0000003000-7f0000004000 rw-p 00000000 00:06 7    /dev/nvidia0
 7f0000004000-7f0000204000 rw-p 00000000 00:0f 8    /anon_hugepage (deleted)
 7f0000204000-7f0000205000 rw-p 00000000 00:00 0    [anon:glibc: malloc]
+7f0000400000-7f0000500000 ---p 00000000 00:00 0 
 7ffffffde000-7ffffffdf000 r--p 00000000 00:00 0    [vvar]
 ";
 
@@ -186,16 +233,36 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_byte_in_a_shared_mapping_is_found() {
-        let first = |ranges: &[Range<usize>]| {
-            let found = first_shared_in(MAPS.as_bytes(), ranges).unwrap();
-            found.map(|(index, why)| (index, why.contains("/dev/shm/one object"), why.contains("/dev/zero")))
-        };
-        let own = 0x405000..0x40a000;
-        assert_eq!(first(&[own.clone(), 0x7f0000003000..0x7f0000004000, 0x600000..0x700000]), None);
-        assert_eq!(first(&[own.clone(), 0x7f0000001fff..0x7f0000002000]), Some((1, true, false)));
-        assert_eq!(first(&[0x7f0000002fff..0x7f0000003001, own.clone()]), Some((0, false, true)));
-        assert_eq!(first(std::slice::from_ref(&(0x600000..0x7f0000000001))), Some((0, true, false)));
-        assert_eq!(first(&[0x7f0000001000..0x7f0000001000, own]), None);
+    fn what_has_a_byte_that_a_clone_lacks_is_found() {
+        let program = Path::new("/usr/bin/program with a space");
+        let found = |ranges: &[Range<usize>]| uncloned_in(MAPS.as_bytes(), program, ranges).unwrap();
+        #[track_caller]
+        fn is(found: &[(usize, String)], number: usize, why: &str) {
+            assert!(found.len() == 1 && found[0].0 == number && found[0].1.contains(why), "{found:?}");
+        }
+        let own = 0x402000..0x40a000;
+        assert_eq!(found(&[own.clone(), 0x7f0000204000..0x7f0000205000, 0x600000..0x700000]), []);
+        is(&found(&[own.clone(), 0x7f0000001fff..0x7f0000002000]), 1, "a shared mapping of /dev/shm/one object");
+        is(&found(&[0x7f0000002fff..0x7f0000003001, own.clone()]), 0, "a shared mapping of /dev/zero");
+        is(&found(std::slice::from_ref(&(0x600000..0x7f0000000001))), 0, "/dev/shm/one object");
+        assert_eq!(found(&[0x7f0000001000..0x7f0000001000, own.clone()]), []);
+        is(&found(&[own.clone(), 0x7f0000003000..0x7f0000004000]), 1, "a view of a file, /dev/nvidia0,");
+        is(&found(&[own.clone(), 0x7f0000400000..0x7f0000400001]), 1, "may not be read");
+        let two = found(&[0x7f0000400000..0x7f0000400001, own, 0x7f0000000000..0x7f0000000001]);
+        assert_eq!(two.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn memory_that_somebody_fills_is_found() {
+        let smaps = "\
+7f0000000000-7f0000002000 rw-p 00000000 00:00 0 
+Size:                  8 kB
+VmFlags: rd wr mr mw me uw ac 
+7f0000002000-7f0000005000 rw-p 00000000 00:00 0 
+Size:                 12 kB
+VmFlags: rd wr mr mw me um ac 
+";
+        let found = filled_when_missing_in(smaps.as_bytes(), &[0..10, 0x7f0000001000..0x7f0000003000]).unwrap();
+        assert_eq!(found, [(1, 0x7f0000002000..0x7f0000003000)]);
     }
 }

@@ -1,6 +1,6 @@
 //! What can write to this process's memory past its page tables, so that neither written pages nor write protection tell of
-//! it: devices into memory that was pinned for them (GPUs, network cards), and the kernel into buffers that were registered
-//! with it (io_uring).
+//! it: devices into memory that was pinned for them (GPUs, network cards), and the kernel for an io_uring, into buffers that
+//! are registered or with reads that end later.
 
 use std::{
     fs,
@@ -15,10 +15,7 @@ pub(crate) fn unseen_writer() -> Option<String> {
     fs::read_dir(DESCRIPTORS).ok()?.flatten().find_map(|entry| {
         // What this very loop has open is gone by now, or harmless.
         let to = fs::read_link(entry.path()).ok()?;
-        let is_one = match to.to_str() {
-            Some("anon_inode:[io_uring]") => has_registered_buffers(&entry.file_name().to_string_lossy()),
-            _ => to.is_absolute() && is_pinning_device(&entry.path()),
-        };
+        let is_one = to.as_os_str() == "anon_inode:[io_uring]" || (to.is_absolute() && is_pinning_device(&entry.path()));
         is_one.then(|| to.to_string_lossy().into_owned())
     })
 }
@@ -43,9 +40,4 @@ fn is_plain(major: u32, minor: u32) -> bool {
         (4 | 5 | 136..=143 | 202 | 203, _) => true,
         _ => false,
     }
-}
-
-fn has_registered_buffers(descriptor: &str) -> bool {
-    let told = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
-    told.lines().filter_map(|line| line.strip_prefix("UserBufs:")).any(|count| count.trim() != "0")
 }

@@ -7,10 +7,11 @@
 //! the program's, or not there, is an error.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     ops::Range,
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// No faults of the kernel's own accesses are to be handled by us: this is what needs no privilege. With WP_ASYNC the
@@ -24,6 +25,8 @@ const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
 const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 /// The first write to a protected page lifts its protection, without a signal or a message.
 const FEATURE_WP_ASYNC: u64 = 1 << 15;
+#[cfg(test)]
+const REGISTER_MODE_MISSING: u64 = 1 << 0;
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
 
@@ -134,6 +137,22 @@ pub(super) enum WantedPages {
 #[derive(Debug)]
 pub(super) struct Protection(OwnedFd);
 
+/// How many of them there are in this process.
+static OURS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process has a userfaultfd that is none of ours; also where that cannot be told.
+pub(super) fn are_others_open() -> bool {
+    let is_one = |entry: io::Result<fs::DirEntry>| {
+        let target = entry.and_then(|entry| fs::read_link(entry.path()));
+        target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
+    };
+    let before = OURS.load(Ordering::SeqCst);
+    let Ok(all) = fs::read_dir("/proc/self/fd") else { return true };
+    let open = all.map(is_one).filter(|is_one| *is_one).count();
+    // Other threads may have opened one meanwhile, or closed it.
+    open > before.min(OURS.load(Ordering::SeqCst))
+}
+
 impl Protection {
     /// The first write to a page lifts its protection. `InvalidInput`: needs Linux 6.7.
     pub(super) fn lifted_by_the_kernel() -> io::Result<Protection> {
@@ -155,9 +174,10 @@ impl Protection {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: a new descriptor, which nothing else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-        call(fd.as_raw_fd(), UFFDIO_API, &mut UffdioApi { api: UFFD_API, features, ioctls: 0 })?;
-        Ok(Protection(fd))
+        let protection = Protection(unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
+        OURS.fetch_add(1, Ordering::SeqCst);
+        call(protection.0.as_raw_fd(), UFFDIO_API, &mut UffdioApi { api: UFFD_API, features, ioctls: 0 })?;
+        Ok(protection)
     }
 
     /// Protects all of `pages`, which are registered.
@@ -168,6 +188,15 @@ impl Protection {
     /// Lifts the protection of `pages`: whoever waits for them goes on.
     pub(super) fn lift(&self, pages: &Range<usize>) -> io::Result<()> {
         self.set(pages, 0)
+    }
+
+    /// A descriptor as a program may have one, which is asked for what is missing of `pages`.
+    #[cfg(test)]
+    pub(super) fn that_fills(pages: &Range<usize>) -> OwnedFd {
+        let protection = Protection::new(0).unwrap();
+        let mut register = UffdioRegister { range: range(pages), mode: REGISTER_MODE_MISSING, ioctls: 0 };
+        call(protection.0.as_raw_fd(), UFFDIO_REGISTER, &mut register).unwrap();
+        protection.0.try_clone().unwrap()
     }
 
     fn set(&self, pages: &Range<usize>, mode: u64) -> io::Result<()> {
@@ -209,6 +238,12 @@ impl Protection {
     pub(super) fn unregister(&self, pages: &Range<usize>) -> io::Result<()> {
         call(self.0.as_raw_fd(), UFFDIO_UNREGISTER, &mut range(pages))?;
         Ok(())
+    }
+}
+
+impl Drop for Protection {
+    fn drop(&mut self) {
+        OURS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

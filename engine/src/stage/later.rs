@@ -11,7 +11,7 @@ use crate::{
     remark::Remark,
     space::format::CopiedBy,
 };
-use std::{mem, sync::Arc};
+use std::{collections::HashSet, mem, sync::Arc};
 
 /// Fewer bytes are copied at once: noting them takes as long.
 const BYTES_MIN: usize = 4096;
@@ -114,13 +114,14 @@ impl Later {
         taken
     }
 
-    /// Copies what is a part of the region of transfer number `index`, and forgets about it.
-    fn copy_region_of(&mut self, index: usize) {
-        let region = self.regions[index];
+    /// Copies what is a part of the regions of the transfers with these numbers, and forgets about it.
+    fn copy_regions_of(&mut self, indices: &[usize]) {
+        let regions: HashSet<usize> = indices.iter().map(|index| self.regions[*index]).collect();
+        let is_one = |of: Option<&usize>| of.is_some_and(|of| regions.contains(of));
         let (mut copied, mut kept) = (self.regions.iter(), self.regions.iter());
-        self.transfers.iter().filter(|_| copied.next() == Some(&region)).for_each(Transfer::copy_now);
-        self.transfers.retain(|_| kept.next() != Some(&region));
-        self.regions.retain(|of| *of != region);
+        self.transfers.iter().filter(|_| is_one(copied.next())).for_each(Transfer::copy_now);
+        self.transfers.retain(|_| !is_one(kept.next()));
+        self.regions.retain(|of| !regions.contains(of));
         // Their bytes are not counted as copied, so that nothing is known to be filled before the end.
         self.awaited.iter_mut().for_each(Awaited::await_end);
     }
@@ -187,14 +188,14 @@ impl Snapshots {
                     return Some(cloned);
                 }
                 Err(NotTaken::NoRoom(error)) => return self.not_taken(&error.to_string()),
-                Err(NotTaken::Unsuited { index, why }) => {
-                    let name = name_of(later.regions[index]);
+                Err(NotTaken::Unsuited { indices, why }) => {
+                    let name = name_of(later.regions[indices[0]]);
                     UNSUITED.make(self.rank, || {
                         Some(format!(
                             "region {name:?} is no part of snapshots, and copied before the program goes on: {why}"
                         ))
                     });
-                    later.copy_region_of(index);
+                    later.copy_regions_of(&indices);
                 }
             }
         }

@@ -18,7 +18,7 @@ use super::{NotTaken, Transfer, pages, span, united};
 use crate::{
     capture::{
         mappings,
-        userfaultfd::{Pagemap, page_bytes},
+        userfaultfd::{Pagemap, are_others_open},
     },
     ground::Instant,
 };
@@ -43,8 +43,10 @@ impl Cloned {
     pub(crate) fn take(transfers: &[Transfer]) -> Result<Cloned, NotTaken> {
         process::check_descriptors_close()?;
         let read: Vec<_> = transfers.iter().map(|transfer| span(transfer.from, transfer.bytes)).collect();
-        if let Some((index, why)) = mappings::first_shared(&read)? {
-            return Err(NotTaken::Unsuited { index, why });
+        let unsuited = unsuited(&read)?;
+        if let Some((_, why)) = unsuited.first() {
+            let (indices, why) = (unsuited.iter().map(|(index, _)| *index).collect(), why.clone());
+            return Err(NotTaken::Unsuited { indices, why });
         }
         let witnesses = witnesses(&read)?;
         let words = Words::new()?;
@@ -56,10 +58,10 @@ impl Cloned {
         match cloned.words.state() {
             State::NoSource => {
                 let why = "it is not passed on to children (MADV_DONTFORK, MADV_WIPEONFORK), or not mapped".to_owned();
-                Err(NotTaken::Unsuited { index, why })
+                Err(NotTaken::Unsuited { indices: vec![index], why })
             }
             State::NoDestination => {
-                Err(NotTaken::Unsuited { index, why: "a clone does not reach its copy".to_owned() })
+                Err(NotTaken::Unsuited { indices: vec![index], why: "a clone does not reach its copy".to_owned() })
             }
             _ => Ok(cloned),
         }
@@ -113,12 +115,21 @@ impl Cloned {
     }
 }
 
+/// What is read that a clone does not have as it is now, and why.
+fn unsuited(read: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
+    let mut unsuited = mappings::uncloned(read)?;
+    if are_others_open() {
+        // A clone has zeros there.
+        let why = || "a userfaultfd of the program fills its missing pages, and those of no clone".to_owned();
+        unsuited.extend(mappings::filled_when_missing(read)?.into_iter().map(|(index, _)| (index, why())));
+    }
+    Ok(unsuited)
+}
+
 /// Of each mapping that is read a page that it has, with the number of the transfer: memory that is not passed on
 /// (MADV_WIPEONFORK) is there in a child as well, but has none. None where the kernel does not tell (before Linux 6.7).
 fn witnesses(read: &[Range<usize>]) -> io::Result<Vec<(usize, usize)>> {
     let Ok(pagemap) = Pagemap::open() else { return Ok(Vec::new()) };
-    let page = page_bytes();
-    let around = |part: Range<usize>| part.start / page * page..part.end.next_multiple_of(page);
-    let witness = |(index, part)| Some((index, pagemap.first_present(&around(part)).ok()??));
+    let witness = |(index, part): (usize, Range<usize>)| Some((index, pagemap.first_present(&pages(&part)).ok()??));
     Ok(mappings::anonymous_parts(read)?.into_iter().filter_map(witness).collect())
 }

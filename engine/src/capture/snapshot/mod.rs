@@ -23,8 +23,8 @@ use std::{io, ops::Range, sync::Arc};
 pub(crate) enum NotTaken {
     /// The system has no memory or no process for it, or does not let us.
     NoRoom(io::Error),
-    /// The memory of this transfer cannot be part of one.
-    Unsuited { index: usize, why: String },
+    /// The memory of these transfers cannot be part of one; why that of the first cannot.
+    Unsuited { indices: Vec<usize>, why: String },
 }
 
 impl From<io::Error> for NotTaken {

@@ -58,7 +58,7 @@ impl Protected {
         let mappings = Mappings::now().map_err(io::Error::other)?;
         let mut each = spans().enumerate().filter(|(_, span)| !span.is_empty());
         if let Some((index, why)) = each.find_map(|(index, span)| Some((index, unsuited(&mappings, &span)?))) {
-            return Err(NotTaken::Unsuited { index, why });
+            return Err(NotTaken::Unsuited { indices: vec![index], why });
         }
         let shield = Shield::new(united)?;
         let (course, pending) = (Arc::new(Course::default()), pending(transfers));
@@ -110,6 +110,7 @@ struct Shield {
 impl Shield {
     fn new(ranges: Vec<Range<usize>>) -> io::Result<Shield> {
         let shield = Shield { protection: Protection::lifted_by_us()?, ranges };
+        shield.ranges.iter().try_for_each(keep_from_merging)?;
         shield.ranges.iter().try_for_each(|pages| shield.protection.register(pages))?;
         // What is given back before all is protected was so at the call.
         shield.ranges.iter().try_for_each(|pages| shield.set(Protection::protect, pages, &mut Vec::new()))?;
@@ -141,6 +142,18 @@ impl Drop for Shield {
         // A forked child may have the descriptor still: closing ours would let those wait who wait.
         self.ranges.iter().for_each(|pages| drop(self.protection.unregister(pages)));
         while let Ok(Some(_)) = self.protection.next_event() {}
+    }
+}
+
+/// Has the kernel make no page one with another that is alike (KSM): who writes to such a page waits for nobody.
+#[allow(unsafe_code)]
+fn keep_from_merging(pages: &Range<usize>) -> io::Result<()> {
+    // SAFETY: no byte changes.
+    let told = unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_UNMERGEABLE) };
+    match io::Error::last_os_error() {
+        // A system without KSM does not know the word.
+        error if told != 0 && error.raw_os_error() != Some(libc::EINVAL) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -34,7 +34,7 @@ fn process_id(cloned: &Cloned) -> i32 {
 
 fn unsuited(taken: Result<Cloned, NotTaken>) -> (usize, String) {
     match taken {
-        Err(NotTaken::Unsuited { index, why }) => (index, why),
+        Err(NotTaken::Unsuited { indices, why }) => (indices[0], why),
         other => panic!("{other:?}"),
     }
 }

@@ -23,12 +23,33 @@ fn take(from: &TestPages, to: &TestPages) -> Protected {
     Protected::take(&[transfer(from.at(0), to.at(0), from.range().len())]).unwrap()
 }
 
-fn huge_bytes(memory: &TestPages) -> usize {
+/// What the kernel says of the mapping at this memory.
+fn told(memory: &TestPages, what: &str) -> String {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let start = format!("{:x}-", memory.range().start);
     let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
-    let told = mapping.skip(1).find_map(|line| line.strip_prefix("AnonHugePages:")).unwrap();
-    told.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    mapping.skip(1).find_map(|line| line.strip_prefix(what)).unwrap().trim().to_owned()
+}
+
+fn huge_bytes(memory: &TestPages) -> usize {
+    told(memory, "AnonHugePages:").trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// A page that was made one with another while it was protected (KSM) was copied with what the program wrote meanwhile.
+#[test]
+fn pages_that_are_alike_are_not_made_one() {
+    if !fs::exists("/sys/kernel/mm/ksm").unwrap() {
+        return;
+    }
+    in_child(|| {
+        let (memory, to) = (TestPages::new(8), shared(8));
+        memory.advise(0..8, libc::MADV_MERGEABLE);
+        let is_mergeable = || told(&memory, "VmFlags:").split(' ').any(|flag| flag == "mg");
+        assert!(is_mergeable());
+        let mut taken = take(&memory, &to);
+        assert!(!is_mergeable());
+        taken.wait().unwrap();
+    });
 }
 
 #[test]
@@ -118,7 +139,7 @@ fn memory_that_is_given_back_is_saved_as_it_was_or_not_at_all() {
 fn memory_that_cannot_be_protected_is_refused() {
     let (memory, to) = (TestPages::new(8), shared(8));
     let refused = |transfers: &[Transfer]| match Protected::take(transfers) {
-        Err(NotTaken::Unsuited { index, why }) => format!("{index}: {why}"),
+        Err(NotTaken::Unsuited { indices, why }) => format!("{}: {why}", indices[0]),
         other => panic!("{other:?}"),
     };
     let good = || transfer(memory.at(0), to.at(0), PAGE);

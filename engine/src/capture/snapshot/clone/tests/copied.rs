@@ -4,6 +4,7 @@ use super::{Cloned, PAGE, TestPages, await_progress, destination, endless, no_ro
 use crate::capture::{
     changed::PageTracker,
     tests::{confined::confine, memory::in_child},
+    userfaultfd::Protection,
 };
 use std::{io, ops::Range, os::fd::FromRawFd, ptr, thread};
 
@@ -109,6 +110,56 @@ fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
         assert!(index == 1 && why.contains("not mapped"), "{why}");
         let (index, why) = unsuited(Cloned::take(&[at(memory.at(0), gone.at(0))]));
         assert!(index == 0 && why.contains("does not reach"), "{why}");
+    });
+}
+
+/// Its pages change with the file, and when that is cut off they are gone.
+#[test]
+#[allow(unsafe_code)]
+fn a_private_view_of_a_file_is_refused() {
+    // SAFETY: makes a descriptor, which nothing else owns.
+    let file = unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"viewed".as_ptr(), libc::MFD_CLOEXEC)) };
+    file.set_len(8 * PAGE as u64).unwrap();
+    let view = TestPages::mapped(ptr::null_mut(), 8, libc::MAP_PRIVATE, std::os::fd::AsRawFd::as_raw_fd(&file));
+    let (memory, to) = (TestPages::new(8), destination(8));
+    let at = |from: *const u8| transfer(from, to.at(0), 8 * PAGE);
+    let (index, why) = unsuited(Cloned::take(&[at(memory.at(0)), at(view.at(0))]));
+    assert!(index == 1 && why.contains("a view of a file, /memfd:viewed"), "{why}");
+}
+
+/// Nobody can write the program's file while it runs.
+#[test]
+fn variables_of_the_program_are_copied() {
+    static VARIABLES: std::sync::Mutex<[u8; 4 * PAGE]> = std::sync::Mutex::new([7; 4 * PAGE]);
+    let to = destination(4);
+    let variables = VARIABLES.lock().unwrap();
+    Cloned::take(&[transfer(variables.as_ptr(), to.at(0), 4 * PAGE)]).unwrap().wait().unwrap();
+    assert_eq!((to.read(0), to.read(3)), (7, 7));
+}
+
+/// The program's handlers of faults run in no clone, and a userfaultfd of its own is asked for none of the clone's pages.
+#[test]
+#[allow(unsafe_code)]
+fn memory_that_the_program_fills_when_it_is_asked_for_is_refused() {
+    in_child(|| {
+        let (memory, to) = (TestPages::new(8), destination(8));
+        memory.write_each(0..8);
+        let take =
+            |pages: Range<usize>| Cloned::take(&[transfer(memory.at(pages.start), to.at(0), pages.len() * PAGE)]);
+        // SAFETY: memory of this test's, which nobody touches meanwhile.
+        let protect = |access| unsafe { assert_eq!(0, libc::mprotect(memory.at(4).cast(), 2 * PAGE, access)) };
+        protect(libc::PROT_NONE);
+        let (index, why) = unsuited(take(0..8));
+        assert!(index == 0 && why.contains("may not be read"), "{why}");
+        take(0..4).unwrap().wait().unwrap();
+        protect(libc::PROT_READ | libc::PROT_WRITE);
+        take(0..8).unwrap().wait().unwrap();
+        let other = Protection::that_fills(&(memory.at(4) as usize..memory.at(6) as usize));
+        let (index, why) = unsuited(take(0..8));
+        assert!(index == 0 && why.contains("a userfaultfd of the program"), "{why}");
+        take(0..4).unwrap().wait().unwrap();
+        drop(other);
+        take(0..8).unwrap().wait().unwrap();
     });
 }
 
