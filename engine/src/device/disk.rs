@@ -5,7 +5,7 @@ use super::{
     disk_file::DiskFile,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
-    owner::check_own,
+    owner::{check_own, hand_over},
     stripes,
 };
 use crate::{
@@ -66,6 +66,7 @@ impl Disk {
             options.create_new(true).mode(0o600);
         }
         let file = DiskFile::open(&self.directory.join(name), &options)?;
+        hand_over(&file.cached, &self.directory);
         stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
         Ok(file)
     }

@@ -6,7 +6,11 @@ use crate::{
     printable::printable_path,
 };
 use nix::unistd::geteuid;
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, fchown},
+    path::Path,
+};
 
 /// The mode of a directory in which anybody may make files, and remove only their own, such as /tmp.
 const ANYBODYS: u32 = libc::S_ISVTX | libc::S_IWOTH;
@@ -27,4 +31,15 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives a file that root has made in the directory of another user to that user, whose jobs could not open it else. A file
+/// system that refuses that (root of another machine, on NFS) leaves it whose it is.
+pub(super) fn hand_over(file: &fs::File, directory: &Path) {
+    if geteuid().is_root()
+        && let Ok(found) = fs::metadata(directory)
+        && found.uid() != 0
+    {
+        let _ = fchown(file, Some(found.uid()), Some(found.gid()));
+    }
 }
