@@ -157,17 +157,23 @@ def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
 
 
 def test_what_root_makes_in_a_users_space_is_that_users(faults, home):
-    """Root gave a user's space more room, and shut him out: the new layout was root's alone, as the user's jobs and tools said."""
+    """Root gave a user's space more room, or went back in it, and shut him out: the files that were made anew were root's alone,
+    and the user's jobs and tools were refused."""
     space = home / "space"
-    made = as_user(NOBODY, faults, "--solo", space, "open", "save:1", "wait", "close")
-    assert "= 0 close OK" in made.stdout, made
-    done = command("grow {} --per-rank 4MiB", space, home, user=0, group=0)
-    assert done.returncode == 0, done
-    assert {path.stat().st_uid for path in space.iterdir()} == {NOBODY}
-    done = command("verify {}", space, home, user=NOBODY)
-    assert done.returncode == 0, done
-    made = as_user(NOBODY, faults, "--solo", space, "open", "restore", "save:2", "wait", "close")
-    assert "= 0 close OK" in made.stdout, made
+
+    def job(*calls):
+        words = [f"MAINSTAY_DISK={home}/disk", faults, "--solo", space, "open", *calls, "close"]
+        done = as_user(NOBODY, "env", *words)
+        assert "= 0 close OK" in done.stdout, done
+
+    job("save:1", "wait", "save:2", "wait")
+    for step, words in enumerate(["rollback {} --revision 1", "grow {} --per-rank 4MiB"], 2):
+        done = command(words, space, home, user=0, group=0)
+        assert done.returncode == 0, done
+        assert {path.stat().st_uid for path in space.iterdir()} == {NOBODY}, words
+        done = command("verify {}", space, home, user=NOBODY)
+        assert done.returncode == 0, done
+        job("restore", f"save:{step}", "wait")
 
 
 def where_it_is_read_only(folder):

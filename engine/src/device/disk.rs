@@ -3,9 +3,10 @@
 use super::{
     Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available,
     disk_file::DiskFile,
+    hand_over,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
-    owner::{check_own, hand_over},
+    owner::check_own,
     stripes,
 };
 use crate::{
