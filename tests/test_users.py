@@ -156,15 +156,67 @@ def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
         assert done.returncode == 0 or "grow" in done.stderr, (words, done)
 
 
+def test_what_root_makes_in_a_users_space_is_that_users(faults, home):
+    """Root gave a user's space more room, or went back in it, and shut him out: the files that were made anew were root's alone,
+    and the user's jobs and tools were refused."""
+    space = home / "space"
+
+    def job(*calls):
+        words = [f"MAINSTAY_DISK={home}/disk", faults, "--solo", space, "open", *calls, "close"]
+        done = as_user(NOBODY, "env", *words)
+        assert "= 0 close OK" in done.stdout, done
+
+    job("save:1", "wait", "save:2", "wait")
+    for step, words in enumerate(["rollback {} --revision 1", "grow {} --per-rank 4MiB"], 2):
+        done = command(words, space, home, user=0, group=0)
+        assert done.returncode == 0, done
+        assert {path.stat().st_uid for path in space.iterdir()} == {NOBODY}, words
+        done = command("verify {}", space, home, user=NOBODY)
+        assert done.returncode == 0, done
+        job("restore", f"save:{step}", "wait")
+
+
+def where_it_is_read_only(folder):
+    """Words before a command that finds the folder on a read-only file system."""
+    read_only = f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}"
+    private = ["unshare", "--mount", "sh", "-c", f'{read_only} && exec "$@"', "sh"]
+    if subprocess.run([*private, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine mounts nothing")
+    return private
+
+
+def test_where_a_level_is_read_only_the_others_hold_and_release(faults, home):
+    """The hold failed, and was there in the space all the same; a release left the space's hold for good."""
+    space, disk = home / "space", home / "disk"
+    made = run(1, ["env", f"MAINSTAY_DISK={disk}", faults, space, "open", "save:1", "wait", "close"], home)
+    assert made[0] == 0, made
+    private = where_it_is_read_only(disk)
+
+    def mainstay(*words, before=()):
+        words = [*before, MAINSTAY, words[0], space, *words[1:]]
+        return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S)
+
+    held = mainstay("hold", before=private)
+    assert held.returncode == 0 and held.stdout.endswith("on the levels pfs\n"), held
+    assert "the level disk does not hold it" in held.stderr and "Read-only file system" in held.stderr, held
+    held = mainstay("hold")
+    assert held.returncode == 0 and held.stdout.endswith("on the levels disk; pfs\n"), held
+
+    released = mainstay("release", "--all", before=private)
+    assert released.returncode == 4 and released.stdout == "revision 1 is released\n", released
+    assert "Read-only file system" in released.stderr, released
+    # The one on the disk is left, and goes once that can be written.
+    assert mainstay("ls").stdout.count(" yes") == 1
+    assert mainstay("release", "--all").returncode == 0
+    assert mainstay("ls").stdout.count(" yes") == 0
+
+
 def test_what_cannot_write_to_a_read_only_file_system_says_so(faults, home):
     """It said that permission was denied, and to give the user the right, which root had; nor did a view name the way without."""
     space, mine = home / "space", of_the_other(home)
     made = run(1, [faults, space, "open", "save:1", "wait", "close"], home)
     assert made[0] == 0, made
-    read_only = f"mount --bind {space} {space} && mount -o remount,bind,ro {space}"
-    private = ["unshare", "--mount", "sh", "-c", f'{read_only} && exec "$@"', "sh"]
-    if subprocess.run([*private, "true"], capture_output=True).returncode != 0:
-        pytest.skip("this machine mounts nothing")
+    private = where_it_is_read_only(space)
     for words in [*HOLDS, "prune {} --keep-last 1", "rollback {} --revision 1"]:
         words = [*private, MAINSTAY, *words.format(space, mine=mine).split()]
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S)

@@ -78,7 +78,7 @@ struct Held {
 }
 
 /// Holds the revision `key` in each place that has it whole; `None` if it was let go in all of them before. Where one has no
-/// room for that, it is held in the others.
+/// room for that, or cannot be written, it is held in the others.
 fn hold_on_all(
     wanted: &arguments::Hold,
     survey: &SpaceSurvey,
@@ -88,8 +88,8 @@ fn hold_on_all(
     let mut held: Option<Held> = None;
     let mut refused = None;
     for (place, directory) in places_of(survey, key, &wanted.space.path).into_iter().rev() {
-        let holding = tend::hold(&directory, key, &wanted.note, expires_unix_ns, wanted.wait)?;
-        match (taken(survey, key, holding), &mut held) {
+        let holding = tend::hold(&directory, key, &wanted.note, expires_unix_ns, wanted.wait).map_err(Failure::from);
+        match (holding.and_then(|holding| taken(survey, key, holding)), &mut held) {
             (Ok(None), _) => {}
             (Ok(Some((_, counts))), Some(held)) => {
                 held.counts &= counts;
@@ -214,13 +214,18 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
             survey.path
         )));
     }
-    let mut released = Vec::new();
+    let (mut released, mut kept) = (Vec::new(), None);
     for place in Places::of(&wanted.space.path).all {
         match release_in(wanted, &numbers, &place.directory) {
+            Ok(of_place) => released.extend(of_place),
             // It was opened, and nothing was saved there yet.
             Err(Error::NotASpace { .. }) if place.level != LevelKind::Pfs => {}
-            of_place => released.extend(of_place?),
+            // What is held in the others is released all the same.
+            Err(error) => kept = kept.or(Some(Failure::from(error))),
         }
+    }
+    if let Some(failure) = kept.take_if(|_| released.is_empty()) {
+        return Err(failure);
     }
     if wanted.space.json {
         let path = wanted.space.path.to_string_lossy().into_owned();
@@ -240,7 +245,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
         lines.retain(|line| told.insert(line.clone()));
         output::text(&lines.concat())?;
     }
-    Ok(Exit::Good)
+    kept.map_or(Ok(Exit::Good), Err)
 }
 
 /// Ends the holds on the revisions of these numbers, or all.

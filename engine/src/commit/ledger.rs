@@ -369,7 +369,11 @@ impl Ledger {
 
     /// Writes `root` over the slot with the lower sequence, and syncs.
     fn write_root(&mut self, root: Root, clean: bool) -> Result<()> {
-        self.put_root(root, clean).map_err(|error| self.stop(error))
+        self.put_root(root, clean).map_err(|error| match error {
+            // Nothing was written, so that nothing is in doubt: as with data that finds no room, only this root is lost.
+            Error::DiskFull { .. } if self.slots_are_known() => error,
+            _ => self.stop(error),
+        })
     }
 
     /// Like `write_root`, but leaves it to the caller to stop the ledger: after an error the slot is in doubt.
@@ -429,6 +433,15 @@ impl Ledger {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Whether both slots can be read as this ledger knows them.
+    fn slots_are_known(&self) -> bool {
+        self.slots.iter().enumerate().all(|(index, known)| match (self.portion.read_slot(index), known) {
+            (Ok(found), Some(known)) => found == known.slot,
+            (Err(Error::Damaged { .. }), None) => true,
+            _ => false,
+        })
     }
 
     pub(super) fn newest(&self) -> Option<&Root> {

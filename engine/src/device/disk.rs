@@ -3,6 +3,7 @@
 use super::{
     Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available,
     disk_file::DiskFile,
+    hand_over,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
     owner::check_own,
@@ -66,6 +67,7 @@ impl Disk {
             options.create_new(true).mode(0o600);
         }
         let file = DiskFile::open(&self.directory.join(name), &options)?;
+        hand_over(&file.cached, &self.directory);
         stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
         Ok(file)
     }

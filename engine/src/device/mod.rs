@@ -30,6 +30,7 @@ pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 
 pub use mapped::Mapped;
 pub use new_file::{Allocate, NewFile, Stripes};
+pub(crate) use owner::hand_over;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 

@@ -6,7 +6,11 @@ use crate::{
     printable::printable_path,
 };
 use nix::unistd::geteuid;
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, fchown},
+    path::Path,
+};
 
 /// The mode of a directory in which anybody may make files, and remove only their own, such as /tmp.
 const ANYBODYS: u32 = libc::S_ISVTX | libc::S_IWOTH;
@@ -27,4 +31,18 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives a file that root has made in the directory of another user to that user, whose jobs could not open it else. A file
+/// system that refuses that (root of another machine, on NFS) leaves it whose it is.
+pub(crate) fn hand_over(file: &fs::File, directory: &Path) {
+    // One that has another name may lie elsewhere, and be nobody's business here.
+    let is_made_here = || file.metadata().is_ok_and(|file| file.uid() == 0 && file.nlink() == 1);
+    if geteuid().is_root()
+        && let Ok(found) = fs::metadata(directory)
+        && found.uid() != 0
+        && is_made_here()
+    {
+        let _ = fchown(file, Some(found.uid()), Some(found.gid()));
+    }
 }

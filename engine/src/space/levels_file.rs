@@ -1,7 +1,10 @@
 //! The file `levels` of a space: read, written in one piece, and replaced so that a crash leaves the old or the new one.
 
 use super::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
-use crate::error::{Error, Result};
+use crate::{
+    device::hand_over,
+    error::{Error, Result},
+};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -39,6 +42,7 @@ impl LevelsNote {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW)
             .open(path)?;
+        hand_over(&file, directory_of(path));
         file.write_all(self.text().as_bytes())?;
         file.sync_all()
     }
@@ -54,6 +58,9 @@ impl LevelsNote {
 
 /// Makes the name of the file durable.
 pub(crate) fn sync_directory(of: &Path) -> io::Result<()> {
-    let directory = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    File::open(directory_of(of))?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -8,6 +8,7 @@ use super::{
     recovery::Recovery,
 };
 use crate::{
+    device::hand_over,
     error::{Error, Result},
     printable::{is_seen, printable_path},
     space::{
@@ -294,6 +295,7 @@ impl Pen {
         let _ = fs::remove_file(&unfinished);
         let write = || {
             let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&unfinished)?;
+            hand_over(&file, directory);
             file.write_all(&kept.iter().flatten().copied().collect::<Vec<u8>>())?;
             file.set_permissions(fs::Permissions::from_mode(0o600 | mode & 0o044))?;
             fs::rename(&unfinished, &path)?;
@@ -314,6 +316,7 @@ fn open(directory: &Path) -> io::Result<(File, usize)> {
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
+    hand_over(&file, directory);
     let (mut events, mut last, mut buffer) = (0, b'\n', vec![0; 64 << 10]);
     loop {
         let read = file.read(&mut buffer)?;

@@ -5,6 +5,7 @@ use super::{
     journal::{EVENTS_MAX, JournalEntry, Pen},
 };
 use crate::{
+    device::hand_over,
     error::Result,
     ground::{lock, spawn},
     space::{STATUS_FILE, STATUS_UNFINISHED},
@@ -138,6 +139,7 @@ pub(super) fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        hand_over(&file, directory);
         file.write_all(bytes)?;
         mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
         fs::rename(&unfinished, &path)

@@ -16,6 +16,8 @@ pub enum Fault {
     Write(i32),
     /// Only writes from this offset of a file on.
     WriteFrom(i32, u64),
+    /// Only writes at these two offsets of a file.
+    WriteAt(i32, [u64; 2]),
     Sync(i32),
     Read(i32),
     /// Only the next so many reads.
@@ -87,6 +89,7 @@ impl Between for Faults {
             Fault::Panic => panic!("on demand"),
             Fault::Write(number) => failed(number),
             Fault::WriteFrom(number, from) if offset >= from => failed(number),
+            Fault::WriteAt(number, at) if at.contains(&offset) => failed(number),
             Fault::Short(most) => file.write_at(&bytes[..bytes.len().min(most)], offset),
             _ => file.write_at(bytes, offset),
         }

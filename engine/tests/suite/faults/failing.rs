@@ -85,6 +85,15 @@ pub fn disk_full_at_write(scene: &Scene) {
     failed_save(scene, of(Stage::Pool), Fault::Write(libc::ENOSPC), by_wait);
 }
 
+/// What is written last: until then all found room.
+pub fn disk_full_at_root(scene: &Scene) {
+    let slots = || {
+        let layout = Layout::read(&scene.layout());
+        Fault::WriteAt(libc::ENOSPC, [0, 1].map(|index| layout.slot_at(1, index) as u64))
+    };
+    failed_save_at(scene, small(), 1, &slots, by_wait);
+}
+
 /// Rank 0 writes for both, and fails in the portion of rank 1.
 fn failed_for_a_member(scene: &Scene, number: i32) {
     let fault = || Fault::WriteFrom(number, Layout::read(&scene.layout()).place(1).at);

@@ -45,7 +45,7 @@ scenarios! {
     outputs: output_shorter output_is_no_file;
     settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
         settings_file_missing variable_out_of_range variable_misspelt levels_in_one_directory settings_differ;
-    failing: portion_too_small first_shard_too_large disk_full_at_layout disk_full_at_write io_error_at_write io_error_without_pool
+    failing: portion_too_small first_shard_too_large disk_full_at_layout disk_full_at_write disk_full_at_root io_error_at_write io_error_without_pool
         io_error_of_node io_error_of_rank disk_full_of_node disk_full_of_rank
         io_error_of_aggregator disk_full_of_aggregator
         io_error_not_asked_for io_error_told_at_close io_error_told_by_poll sync_fails sync_failed_before short_writes
