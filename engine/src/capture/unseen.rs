@@ -15,7 +15,8 @@ pub(crate) fn unseen_writer() -> Option<String> {
     fs::read_dir(DESCRIPTORS).ok()?.flatten().find_map(|entry| {
         // What this very loop has open is gone by now, or harmless.
         let to = fs::read_link(entry.path()).ok()?;
-        let is_one = to.as_os_str() == "anon_inode:[io_uring]" || (to.is_absolute() && is_pinning_device(&entry.path()));
+        let is_one =
+            to.as_os_str() == "anon_inode:[io_uring]" || (to.is_absolute() && is_pinning_device(&entry.path()));
         is_one.then(|| to.to_string_lossy().into_owned())
     })
 }
