@@ -33,15 +33,15 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file that root has made in the directory of another user to that user, whose jobs could not open it else. A file
+/// Gives a file that root has just made, still empty, in the directory of another user to that user, whose jobs could not open it else. A file
 /// system that refuses that (root of another machine, on NFS) leaves it whose it is.
 pub(crate) fn hand_over(file: &fs::File, directory: &Path) {
-    // One that has another name may lie elsewhere, and be nobody's business here.
-    let is_made_here = || file.metadata().is_ok_and(|file| file.uid() == 0 && file.nlink() == 1);
+    // Another file of root's, which that user has moved or linked to this name, is not given away.
+    let is_new = || file.metadata().is_ok_and(|file| file.uid() == 0 && file.nlink() == 1 && file.len() == 0);
     if geteuid().is_root()
         && let Ok(found) = fs::metadata(directory)
         && found.uid() != 0
-        && is_made_here()
+        && is_new()
     {
         let _ = fchown(file, Some(found.uid()), Some(found.gid()));
     }
