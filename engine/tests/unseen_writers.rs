@@ -7,7 +7,7 @@ mod support;
 
 use io_uring::{IoUring, opcode, types};
 use mainstay_engine::{
-    Allocated, Capture, Config, Region, Session, SpaceSurvey, Track,
+    Allocated, Capture, Config, Predictor, Region, Session, SpaceSurvey,
     group::Solo,
     space::format::{CopiedBy, FoundBy, Profile},
 };
@@ -16,7 +16,10 @@ use std::{
     io,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
+use support::bounded;
 use tempfile::TempDir;
 
 const BYTES: usize = 32 << 20;
@@ -86,44 +89,72 @@ fn profile(space: &Path) -> Profile {
     newest.shards[0].manifest().unwrap().unwrap().annex.profile.unwrap()
 }
 
-#[test]
-fn what_is_written_past_the_pages_is_saved_as_it_is_all_the_same() {
-    let folder = TempDir::new().unwrap();
-    let files = [1, 2].map(|seed| random_file(folder.path(), seed));
-    // By pages at first, where they are told.
-    let mut plain = vec![1; BYTES];
-    let mut memory = Memory::new(plain.as_mut_ptr());
-    let space = folder.path().join("pages");
-    let config = Config { capture: Capture::Incremental, track: Track::Auto, ..Config::default() };
-    let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
-    session.protect(memory.region()).unwrap();
-    session.checkpoint().unwrap();
+/// How a job finds out what changed, before it is known that something writes past the pages.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    capture: Capture,
+    predictor: Predictor,
+    in_pieces: bool,
+}
+
+fn checkpoint(session: &mut Session, in_pieces: bool) {
+    if in_pieces {
+        session.begin(4096).unwrap();
+        session.write("piece", 0, &[7; 4096]).unwrap();
+    }
     session.checkpoint().unwrap();
     session.wait().unwrap();
+}
+
+/// `false` if no buffer can be registered here.
+fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
+    let Case { capture, predictor, in_pieces } = case;
+    let space = folder.join(format!("{capture:?}-{predictor:?}-{in_pieces}"));
+    let mut plain = vec![1; BYTES];
+    let mut memory = Memory::new(plain.as_mut_ptr());
+    let tick_every = Duration::ZERO;
+    let config = Config { capture, predictor, tick_every, snapshot_bytes: Some(0), ..Config::default() };
+    let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
+    session.protect(memory.region()).unwrap();
+    for value in 2..4 {
+        plain[..4 << 20].fill(value);
+        checkpoint(&mut session, in_pieces);
+    }
     let before = profile(&space).found_by;
     if let Err(error) = memory.registered() {
         tell!("nothing tested: no buffer can be registered with io_uring here: {error}");
-        return;
+        return false;
+    }
+    if predictor == Predictor::Told {
+        plain[..8 << 20].fill(4);
+        session.settled("x", 0, 8 << 20).unwrap();
+        bounded("what is saved early", || {
+            while session.speculation().unwrap().waiting > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
     // All pages count as written when they are registered, and none when the second file comes.
     for (file, from) in files.iter().zip([100 << 10, 3 << 20]) {
         memory.read_from(file, from, 5 << 20);
-        session.checkpoint().unwrap();
-        session.wait().unwrap();
-        assert!(saved(&mut session) == memory.bytes(), "stale pages, which were found by {before:?} before");
+        checkpoint(&mut session, in_pieces);
+        assert!(saved(&mut session) == memory.bytes(), "{case:?}: stale pages, which were found by {before:?} before");
     }
-    assert_eq!(profile(&space).found_by, FoundBy::Hashes);
+    assert_eq!(profile(&space).found_by, FoundBy::Hashes, "{case:?}");
     session.close().unwrap();
+    true
+}
 
-    // Memory that is protected from writes until it is copied.
-    let space = folder.path().join("snapshot");
+/// Memory that is protected from writes until it is copied.
+fn snapshots_are_of_one_moment(folder: &Path, files: &[File]) {
+    let space = folder.join("snapshot");
     let config = Config { capture: Capture::Snapshot, snapshot_bytes: Some(0), ..Config::default() };
     let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
     let own = session.allocate("x", BYTES as u64, Allocated::default()).unwrap();
     let mut memory = Memory::new(own.address());
     session.protect(memory.region()).unwrap();
     memory.registered().unwrap();
-    for file in &files {
+    for file in files {
         let now = memory.bytes().to_vec();
         session.checkpoint().unwrap();
         memory.read_from(file, 0, BYTES);
@@ -132,4 +163,20 @@ fn what_is_written_past_the_pages_is_saved_as_it_is_all_the_same() {
     }
     assert_eq!(profile(&space).copied_by, CopiedBy::Clone);
     session.close().unwrap();
+}
+
+#[test]
+fn what_is_written_past_the_pages_is_saved_as_it_is_all_the_same() {
+    let folder = TempDir::new().unwrap();
+    let files = [1, 2].map(|seed| random_file(folder.path(), seed));
+    let by_pages = Case { capture: Capture::Incremental, predictor: Predictor::Off, in_pieces: false };
+    let cases = [
+        by_pages,
+        Case { in_pieces: true, ..by_pages },
+        Case { predictor: Predictor::Told, ..by_pages },
+        Case { capture: Capture::IncrementalSnapshot, ..by_pages },
+    ];
+    if cases.into_iter().all(|case| what_changed_is_found(case, folder.path(), &files)) {
+        snapshots_are_of_one_moment(folder.path(), &files);
+    }
 }
