@@ -2,30 +2,33 @@
 //! it: devices into memory that was pinned for them (GPUs, network cards), and the kernel for an io_uring, into buffers that
 //! are registered or with reads that end later.
 
-use std::{
-    fs,
-    os::unix::fs::{FileTypeExt, MetadataExt},
-    path::Path,
-};
+use rustix::fs::{FileType, fstat};
+use std::{fs, os::fd::BorrowedFd, path::PathBuf};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
+const IO_URING: &str = "anon_inode:[io_uring]";
 
 /// What of that kind this process has open; `None` if nothing. Where descriptors are not told nothing is.
 pub(crate) fn unseen_writer() -> Option<String> {
     fs::read_dir(DESCRIPTORS).ok()?.flatten().find_map(|entry| {
-        // What this very loop has open is gone by now, or harmless.
-        let to = fs::read_link(entry.path()).ok()?;
-        let is_one =
-            to.as_os_str() == "anon_inode:[io_uring]" || (to.is_absolute() && is_pinning_device(&entry.path()));
-        is_one.then(|| to.to_string_lossy().into_owned())
+        let writer = unseen_writer_at(entry.file_name().to_str()?.parse().ok()?)?;
+        Some(writer.to_string_lossy().into_owned())
     })
 }
 
-/// Any device of characters may be one, but for those that are known to read and write as files do.
-fn is_pinning_device(descriptor: &Path) -> bool {
-    let Ok(found) = fs::metadata(descriptor) else { return false };
-    let (major, minor) = (libc::major(found.rdev()), libc::minor(found.rdev()));
-    found.file_type().is_char_device() && !is_plain(major, minor)
+/// Any device of characters may be one, but for those that are known to read and write as files do. Few descriptors are asked
+/// for their name, which takes longest.
+#[allow(unsafe_code)]
+fn unseen_writer_at(descriptor: i32) -> Option<PathBuf> {
+    // SAFETY: it is looked at, and nothing else; one that was closed meanwhile, or is another by now, does no harm.
+    let found = fstat(unsafe { BorrowedFd::borrow_raw(descriptor) }).ok()?;
+    let name = || fs::read_link(format!("{DESCRIPTORS}/{descriptor}")).ok();
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::CharacterDevice if !is_plain(libc::major(found.st_rdev), libc::minor(found.st_rdev)) => name(),
+        // Those that have no file have no type.
+        FileType::Unknown => name().filter(|name| name.as_os_str() == IO_URING),
+        _ => None,
+    }
 }
 
 /// The numbers are those of the kernel's list (Documentation/admin-guide/devices.txt).
@@ -40,5 +43,29 @@ fn is_plain(major: u32, minor: u32) -> bool {
         // Terminals, and the registers of processors.
         (4 | 5 | 136..=143 | 202 | 203, _) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs::File, os::fd::AsRawFd};
+
+    #[test]
+    fn what_reads_and_writes_as_files_do_is_plain() {
+        for path in ["/dev/null", "/dev/zero", "/dev/urandom", "/proc/self/status", "/"] {
+            let file = File::open(path).unwrap();
+            assert_eq!(unseen_writer_at(file.as_raw_fd()), None, "{path}");
+        }
+        // A terminal, and the other end of one.
+        assert!(is_plain(4, 1) && is_plain(5, 2) && is_plain(136, 0));
+    }
+
+    #[test]
+    fn devices_that_pin_memory_are_not() {
+        // mem, nvidia0, nvidia-uvm as numbered on one machine, uverbs0, renderD128, kfd.
+        for (major, minor) in [(1, 1), (195, 0), (238, 0), (231, 192), (226, 128), (511, 0)] {
+            assert!(!is_plain(major, minor), "{major}:{minor}");
+        }
     }
 }
