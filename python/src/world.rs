@@ -61,8 +61,11 @@ pub(crate) struct World {
     pub(crate) has_launched: AtomicBool,
 }
 
+/// The communicator of a job, and who is in it by rank.
+type Everyone = (Py<PyAny>, Arc<Vec<Member>>);
+
 /// Who was in a job that has ended in this process, and after which MPI's own end may not return.
-static LAST: Mutex<Option<(Py<PyAny>, Arc<Vec<Member>>)>> = Mutex::new(None);
+static LAST: Mutex<Option<Everyone>> = Mutex::new(None);
 
 type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
 
