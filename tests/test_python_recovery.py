@@ -32,6 +32,12 @@ WATCHED = dataclasses.replace(
 )  # fmt: skip
 
 
+# Sooner than after what the end of a program waits for the others.
+SOON = dataclasses.replace(
+    WATCHED, oversubscribe=tuple({"2": "0.8", "20": "4"}.get(word, word) for word in WATCHED.oversubscribe)
+)
+
+
 # As between nodes.
 TCP = dataclasses.replace(SURVIVING, variables=(*SURVIVING.variables, ("OMPI_MCA_btl", "self,tcp")))
 
@@ -257,6 +263,19 @@ def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, momen
 
 def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
     started(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
+
+
+def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undisturbed):
+    """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
+
+    def stop_the_spare(_, line):
+        if line == "= step 3":
+            os.kill(int(Path(scratch / "space.victim").read_text()), signal.SIGSTOP)
+
+    # It tells its number in `space.victim`.
+    job = {"SPARES": 1, "mpi": SOON, "followed": stop_the_spare}
+    started(lambda: goes_on(run(scratch, 4, "0:3:replaces", **job), undisturbed, 3))
+
 
 
 def is_killed_again_and_again(scratch, undisturbed, seed, way, kills):

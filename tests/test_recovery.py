@@ -74,6 +74,12 @@ def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
     started(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
 
 
+def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(recovering):
+    """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
+    how = {"heartbeat": HEARTBEAT, "steps": 600, "cells": 100, **SPARE}
+    started(lambda: recovering.goes_on(f"stop:{RANKS}@start+300000", **how))
+
+
 # One death after another, each of the job's first rank at that time.
 MOMENTS = [
     ["start#3", "receive,3", "collective,5"],

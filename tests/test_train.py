@@ -80,6 +80,18 @@ def test_a_training_that_is_killed_ends_with_the_same_weights(library, program, 
     assert lines[1:] == undisturbed[1 - len(lines) :]
 
 
+def test_a_training_is_the_same_as_one_that_saves_nothing(library, program, undisturbed, scratch):
+    text = (EXAMPLE / f"{program}.py").read_text()
+    text = re.sub(r"# An optimizer makes its tensors.*?# ANCHOR_END: restore", "step = 0", text, flags=re.DOTALL)
+    text = re.sub(r"# ANCHOR: checkpoint.*?# ANCHOR_END: checkpoint", "", text, flags=re.DOTALL)
+    text = text.replace("session.close()\n", "").replace("import mainstay\n", "")
+    assert "session" not in text
+    (scratch / "plain.py").write_text(text)
+    command = [PYTHON, scratch / "plain.py", "no space", str(STEPS)]
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert plain.stdout.splitlines(keepends=True) == undisturbed
+
+
 def test_frozen_weights_are_written_once(library, scratch):
     train(library, scratch / "space", "incremental")
     shown = subprocess.run([MAINSTAY, "show", scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)

@@ -62,6 +62,7 @@ typedef struct mainstay_mpi_program {
   int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
+  mainstay_mpi_process *last_processes; /* of `last`, by their ranks in it; NULL: not known */
   double looks_at_s;       /* when MPI is next given time to learn of failures */
   double patience_s;       /* so long a rank waits before it asks whether it is heard, and for the answer; 0: as ever */
 } mainstay_mpi_program;
@@ -662,7 +663,6 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *ne
   return code;
 }
 
-/* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
 /* Whether mpiexec was asked for a heartbeat (--mca mpi_ft_detector true). On a busy machine MPI_Finalize of Open MPI 5.0.11 then
  * waits for ever in the end of the heartbeat, though no rank has failed. */
 MAINSTAY_SHIM int mainstay_mpi_has_heartbeat(void) {
@@ -670,6 +670,7 @@ MAINSTAY_SHIM int mainstay_mpi_has_heartbeat(void) {
   return asked && *asked && !strchr("0fFnNdD", *asked);
 }
 
+/* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
 MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
   const double limit_s = 10; /* for ranks that neither end nor regroup */
   if (--job->references > 0) return;
@@ -691,6 +692,9 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
         if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
         mainstay_mpi_here.has_ended = 1;
         mainstay_mpi_here.last = job->world;
+        free(mainstay_mpi_here.last_processes);
+        mainstay_mpi_here.last_processes = job->processes;
+        job->processes = NULL;
       }
     }
   }
@@ -960,6 +964,22 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
 #ifdef MAINSTAY_MPI_SURVIVES
 /* Of the library through which Open MPI speaks to mpiexec; not there: NULL. */
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
+
+/* Ends those of the last job on this machine that have failed in MPI's eyes, and hang, as a spare can that nobody needed: mpiexec
+ * would wait for them for ever. */
+MAINSTAY_SHIM void mainstay_mpi_end_failed(void) {
+  MPI_Group dead, all;
+  int count = 0, i, rank;
+  if (!mainstay_mpi_here.last_processes || MPIX_Comm_get_failed(mainstay_mpi_here.last, &dead) != MPI_SUCCESS) return;
+  if (MPI_Comm_group(mainstay_mpi_here.last, &all) == MPI_SUCCESS) {
+    MPI_Group_size(dead, &count);
+    for (i = 0; i < count; i++)
+      if (MPI_Group_translate_ranks(dead, 1, &i, all, &rank) == MPI_SUCCESS && rank != MPI_UNDEFINED)
+        mainstay_process_end(&mainstay_mpi_here.last_processes[rank].process);
+    MPI_Group_free(&all);
+  }
+  MPI_Group_free(&dead);
+}
 #endif
 
 /* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status`
@@ -974,6 +994,7 @@ MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
     fflush(NULL);
     if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
+    mainstay_mpi_end_failed();
     /* mpiexec takes one that ends without this for one that has failed. */
     if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
     _exit(status);

@@ -60,6 +60,11 @@ pub fn ranks(stretches: &[(u32, u32)]) -> String {
     format!("{} {}", if is_one { "rank" } else { "ranks" }, words.join(", "))
 }
 
+/// Where something lies: "on the level disk", "on the levels memory; pfs".
+pub fn on_levels(levels: &[String]) -> String {
+    format!("on the {} {}", if levels.len() == 1 { "level" } else { "levels" }, levels.join("; "))
+}
+
 /// Each on a line of its own.
 pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()

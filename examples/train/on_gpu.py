@@ -18,10 +18,16 @@ network = torch.nn.Sequential(
 ).cuda()
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
 
-# An optimizer makes its tensors in its first step: this one, on zeros, changes nothing else.
+# An optimizer makes its tensors in its first step. This one, on zeros, is undone: it is counted, and may shrink weights.
+before = [parameter.detach().clone() for parameter in network.parameters()]
 for parameter in network.parameters():
     parameter.grad = torch.zeros_like(parameter)
 optimizer.step()
+with torch.no_grad():
+    for parameter, value in zip(network.parameters(), before):
+        parameter.copy_(value)
+        for tensor in optimizer.state[parameter].values():
+            tensor.zero_()
 
 # ANCHOR: protect
 state = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}

@@ -164,8 +164,8 @@ def is_of_others(error: Any) -> bool:
     return error.Get_error_class() in (*of_others, MPI.ERR_IN_STATUS, MPI.ERR_PENDING)
 
 
-def finalize(status: int, last: Any) -> int:
-    """`last`: the ranks of a job that has lost some; `None`: there was none."""
+def finalize(status: int, last: Any, end_failed: Callable[[Any], None]) -> int:
+    """`last`: the ranks of a job that has lost some; `None`: there was none. `end_failed` ends those of them that hang."""
     MPI: Any = sys.modules.get("mpi4py.MPI")
     if MPI is None or not MPI.Is_initialized() or MPI.Is_finalized():
         return status
@@ -180,6 +180,8 @@ def finalize(status: int, last: Any) -> int:
         until = time.monotonic() + END_S
         while not everyone.Test() and time.monotonic() < until:
             time.sleep(NAP_S)
+    with suppress(MPI.Exception):
+        end_failed(last)
     # mpiexec takes one that ends without this for one that has failed.
     with suppress(OSError, AttributeError):
         ctypes.CDLL(MPI.__file__).PMIx_Finalize(None, ctypes.c_size_t(0))

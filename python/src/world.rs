@@ -61,8 +61,11 @@ pub(crate) struct World {
     pub(crate) has_launched: AtomicBool,
 }
 
+/// The communicator of a job, and who is in it by rank.
+type Everyone = (Py<PyAny>, Arc<Vec<Member>>);
+
 /// Who was in a job that has ended in this process, and after which MPI's own end may not return.
-static LAST: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
+static LAST: Mutex<Option<Everyone>> = Mutex::new(None);
 
 type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
 
@@ -228,10 +231,13 @@ impl World {
 
     /// Remembers for the end of the program that ranks were lost.
     fn end(&self, mpi: &Bound<'_, PyAny>) {
-        let all = self.lock().all.clone_ref(mpi.py());
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(mpi.py()), now.members.clone())
+        };
         let knows = || Ok::<_, PyErr>(survives(mpi)? && !failed(all.bind(mpi.py()))?.is_empty());
         if self.has_lost.load(Ordering::Relaxed) || has_heartbeat() || knows().unwrap_or(true) {
-            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
+            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((all, members));
         }
     }
 
@@ -341,5 +347,25 @@ fn has_heartbeat() -> bool {
 #[pyo3(signature = (status=0))]
 pub(crate) fn finalize(py: Python<'_>, status: i32) -> PyResult<i32> {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
-    py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), (status, last))?.extract()
+    let (all, members) = last.unzip();
+    let arguments = (
+        status,
+        all,
+        PyCFunction::new_closure(py, None, None, move |arguments, _| {
+            let (all, members) = (arguments.get_item(0)?, members.iter().flat_map(|members| members.iter()));
+            end_failed(&all, &members.collect::<Vec<_>>())
+        })?,
+    );
+    py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), arguments)?.extract()
+}
+
+/// Ends the processes of the last job on this machine that have failed in MPI's eyes, and hang, as a spare can that nobody needed:
+/// mpiexec would wait for them for ever.
+fn end_failed(all: &Bound<'_, PyAny>, members: &[&Member]) -> PyResult<()> {
+    for rank in failed(all)? {
+        if let Some(member) = members.get(rank) {
+            all.py().detach(|| member.end());
+        }
+    }
+    Ok(())
 }

@@ -103,11 +103,7 @@ fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>
         survey.damage.iter().for_each(|what| say(what));
         return Err(Failure::lost(format!("there is no complete revision in {}", survey.path)));
     };
-    Err(Failure::lost(format!(
-        "no complete revision in {} tells what a pool took: {newest}; \
-         save one with stage = \"pool\", and let the job close the space",
-        survey.path
-    )))
+    Err(Failure::lost(format!("no complete revision in {} tells what a pool took: {newest}", survey.path)))
 }
 
 /// What each shard tells, `None` for one without a profile; `None` if the revision was let go meanwhile.
@@ -121,19 +117,24 @@ fn parts(revision: &RevisionSurvey) -> Result<Option<Vec<Option<Part>>>, Failure
     Ok(Some(parts))
 }
 
-/// Why nothing can be told from these.
+/// Why nothing can be told from these, and what to do.
 fn unfit(parts: &[Option<Part>]) -> Option<String> {
     let Some(parts) = parts.iter().map(Option::as_ref).collect::<Option<Vec<&Part>>>() else {
-        return Some("keeps no profile".to_owned());
+        return Some("keeps no profile; save one with this version".to_owned());
     };
     if let Some(other) = parts.iter().find(|part| part.profile.stage_name() != "pool") {
-        return Some(format!("was saved with the stage {}", other.profile.stage_name()));
+        let stage = other.profile.stage_name();
+        return Some(format!(
+            "was saved with the stage {stage}; save one with stage = \"pool\", and let the job close the space"
+        ));
     }
     if parts.iter().any(|part| part.profile.pool_bytes == 0) {
-        return Some("was copied straight into memory that is its nearest level, and through no pool".to_owned());
+        let why = "was copied straight into memory that is its nearest level, and through no pool: pool_bytes has no effect \
+                   there, and only a job without the setting memory has a pool";
+        return Some(why.to_owned());
     }
     if parts.iter().any(|part| part.phases.durable_ns == 0) {
-        return Some("does not say when it was durable".to_owned());
+        return Some("does not say when it was durable; let the job close the space".to_owned());
     }
     let empty = parts.iter().all(|part| part.profile.pieces.total().bytes == 0);
     empty.then(|| "holds no data".to_owned())

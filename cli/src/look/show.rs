@@ -173,7 +173,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
     );
     if !r.levels.is_empty() {
         let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
-        page += &format!("on the levels {}\n\n", levels.join("; "));
+        page += &format!("{}\n\n", text::on_levels(&levels));
     }
     page += &changed(shown);
     page += &saved_early(shown);

@@ -6,17 +6,24 @@ use crate::{
     text::{self, Align},
     time,
 };
-use mainstay_engine::{HoldState, HoldSurvey, RevisionKey, SpaceSurvey, space::format::Hold, tend::Holding, unix_ns};
-use std::time::Duration;
+use mainstay_engine::{
+    HoldState, HoldSurvey, LevelKind, Place, RevisionKey, SpaceSurvey, space::format::Hold, tend::Holding, unix_ns,
+};
+use std::{collections::BTreeSet, time::Duration};
 
-/// The hold that was taken on the revision `key`, and whether it counts already; `None` if the revision was let go
+/// The hold that was taken on the revision `key` in `place`, of which `survey` tells, and whether it counts already; `None` if the revision was let go
 /// before.
-pub fn taken(survey: &SpaceSurvey, key: RevisionKey, holding: Holding) -> Result<Option<(Hold, bool)>, Failure> {
+pub fn taken(
+    survey: &SpaceSurvey,
+    place: Option<&Place>,
+    key: RevisionKey,
+    holding: Holding,
+) -> Result<Option<(Hold, bool)>, Failure> {
     match holding {
         Holding::Counts(hold) => Ok(Some((hold, true))),
         Holding::Pending(hold) => Ok(Some((hold, false))),
         Holding::Gone => Ok(None),
-        Holding::NoRoom => Err(Failure::refused(no_room(survey, key))),
+        Holding::NoRoom => Err(Failure::refused(no_room(survey, place, key))),
         Holding::NoPlace => Err(Failure::refused(format!(
             "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
             survey.path
@@ -29,19 +36,35 @@ pub fn expiry(time: Duration) -> u64 {
     unix_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-pub fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
-    let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
-    let way_out = match held.is_empty() {
-        true => String::new(),
-        false => format!("release another (held: {}), ", held.join(", ")),
-    };
-    let path = &survey.path;
+/// Why there is no room in `place`, of which `survey` tells, or in a space without other levels in sight.
+pub fn no_room(survey: &SpaceSurvey, place: Option<&Place>, key: RevisionKey) -> String {
+    let mut ways = Vec::new();
+    if !survey.holds.is_empty() {
+        ways.push(format!("release another (held: {})", held_numbers(survey)));
+    }
+    ways.push("copy it out with `mainstay export`".to_owned());
+    // A level in memory goes with its job, and is made anew without what it was grown by.
+    let level = place.map_or(LevelKind::Pfs, |place| place.level);
+    if level != LevelKind::Memory {
+        let path = &survey.path;
+        let keep = if level == LevelKind::Disk { "disk_keep" } else { "keep" };
+        ways.push(format!(
+            "make room, with no job at work, by `mainstay grow {path} --like {path} --keep K` with a K above the job's `{keep}`"
+        ));
+    }
     format!(
-        "with revision {} held there would be no room for the job's next checkpoint in {path}; {way_out}copy it out with \
-         `mainstay export`, or, with no job at work, make room with `mainstay grow {path} --like {path} --keep K`, a K above \
-         the job's `keep` (what was released counts until the job's next checkpoint: try again then)",
-        key.number
+        "with revision {} held there would be no room for the job's next checkpoint in {}; {} (what was released counts \
+         until the job's next checkpoint: try again then)",
+        key.number,
+        survey.path,
+        ways.join(", or ")
     )
+}
+
+/// The revisions that are held, each once, however often and on however many levels.
+pub fn held_numbers(survey: &SpaceSurvey) -> String {
+    let held: BTreeSet<u64> = survey.holds.iter().map(|held| held.hold.number).collect();
+    held.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// How long it is to last, in words.

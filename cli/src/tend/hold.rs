@@ -7,9 +7,10 @@ use crate::{
     output,
     space::{
         completing,
-        holds::{expiry, in_words, no_room, taken, until},
+        holds::{expiry, held_numbers, in_words, no_room, taken, until},
         revision::{missing, numbers},
     },
+    text::on_levels,
 };
 use mainstay_engine::{Error, LevelKind, Lying, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
 use std::{
@@ -86,27 +87,44 @@ fn hold_on_all(
     expires_unix_ns: u64,
 ) -> Result<Option<Held>, Failure> {
     let mut held: Option<Held> = None;
-    let mut refused = None;
+    let mut refused = Vec::new();
     for (place, directory) in places_of(survey, key, &wanted.space.path).into_iter().rev() {
-        let holding = tend::hold(&directory, key, &wanted.note, expires_unix_ns, wanted.wait).map_err(Failure::from);
-        match (holding.and_then(|holding| taken(survey, key, holding)), &mut held) {
+        match (hold_in(wanted, &directory, place.as_ref(), key, expires_unix_ns), &mut held) {
             (Ok(None), _) => {}
             (Ok(Some((_, counts))), Some(held)) => {
                 held.counts &= counts;
                 held.levels.splice(0..0, place);
             }
             (Ok(Some((hold, counts))), None) => held = Some(Held { hold, counts, levels: place.into_iter().collect() }),
-            (Err(failure), _) => {
-                if let Some(place) = place {
-                    say(&format!("the level {place} does not hold it: {}", failure.message));
-                }
-                refused = refused.or(Some(failure));
-            }
+            (Err(failure), _) => refused.push(of_level("does", place.as_ref(), failure)),
         }
     }
-    match (held, refused) {
-        (None, Some(failure)) => Err(failure),
-        (held, _) => Ok(held),
+    // The farthest one's is the answer where none holds it.
+    let answer = if held.is_none() && !refused.is_empty() { Some(refused.remove(0)) } else { None };
+    refused.iter().for_each(|failure| say(&failure.message));
+    answer.map_or(Ok(held), Err)
+}
+
+/// The hold on the revision `key` in one place, and whether it counts; `None` if it was let go there before.
+fn hold_in(
+    wanted: &arguments::Hold,
+    directory: &Path,
+    place: Option<&Place>,
+    key: RevisionKey,
+    expires_unix_ns: u64,
+) -> Result<Option<(Hold, bool)>, Failure> {
+    let holding = tend::hold(directory, key, &wanted.note, expires_unix_ns, wanted.wait)?;
+    taken(&SpaceSurvey::open(directory)?, place, key, holding)
+}
+
+/// What a level says that refuses a hold: `does` not, or `would` not, hold it.
+fn of_level(does: &str, place: Option<&Place>, failure: Failure) -> Failure {
+    match place {
+        Some(place) => {
+            let message = format!("the level {place} {does} not hold it: {}", failure.message);
+            Failure { message, ..failure }
+        }
+        None => failure,
     }
 }
 
@@ -126,6 +144,7 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let key = chosen(&survey, wanted.revision.number())?;
     let mut levels = Vec::new();
+    let mut refused = Vec::new();
     let mut has_room = false;
     let places = places_of(&survey, key, &wanted.space.path);
     if places.is_empty() {
@@ -135,10 +154,15 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
         if tend::has_room_for(&directory, key)? {
             has_room = true;
             levels.extend(place.map(|place| place.to_string()));
+        } else {
+            let failure = Failure::refused(no_room(&SpaceSurvey::open(&directory)?, place.as_ref(), key));
+            refused.push(of_level("would", place.as_ref(), failure));
         }
     }
-    if !has_room {
-        return Err(Failure::refused(no_room(&survey, key)));
+    let answer = if has_room { None } else { refused.pop() };
+    refused.iter().for_each(|failure| say(&failure.message));
+    if let Some(failure) = answer {
+        return Err(failure);
     }
     let counts = !survey.is_at_work();
     if wanted.space.json {
@@ -170,7 +194,7 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Fail
 }
 
 fn on(levels: &[String]) -> String {
-    if levels.is_empty() { String::new() } else { format!(", on the levels {}", levels.join("; ")) }
+    if levels.is_empty() { String::new() } else { format!(", {}", on_levels(levels)) }
 }
 
 fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure> {
@@ -207,8 +231,8 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let is_held = |number: &u64| survey.holds.iter().any(|held| held.hold.number == *number);
     if let Some(number) = numbers.iter().find(|number| !is_held(number)) {
-        let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
-        let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
+        let held = held_numbers(&survey);
+        let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {held}") };
         return Err(Failure::lost(format!(
             "nobody holds revision {number} in {}; {held}; nothing was released",
             survey.path

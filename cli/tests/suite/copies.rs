@@ -148,6 +148,8 @@ fn where_copies_have_no_room_for_what_is_held_that_is_told() {
     let held = space.mainstay(&["hold", "--json"]);
     assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["memory"])), "{held:?}");
     assert!(held.err.contains("the level memory, copy 1 does not hold it: "), "{held:?}");
+    // It goes with its job, however large it was made.
+    assert!(held.err.contains("mainstay export") && !held.err.contains("mainstay grow"), "{held:?}");
     let holds = |directory: &Path| mainstay(&["ls", "--json"], directory).json()["holds"].as_array().unwrap().len();
     assert_eq!(places(&space, 0).map(|place| holds(&place)), [1, 0]);
     // Two revisions are all that is kept; what is held stays beside them.

@@ -5,6 +5,7 @@ use mainstay_engine::{LevelPlace, MemoryAfter, Reader};
 use serde_json::{Value, json};
 use std::{
     fs,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -85,7 +86,7 @@ fn a_revision_is_listed_once_with_the_levels_that_have_it() {
     assert!(page.code == 0 && page.out.contains("memory; pfs\n"), "{page:?}");
     let shown = space.mainstay(&["show"]);
     assert!(shown.code == 0 && shown.out.contains("\nrevision 5 of lineage 1"), "{shown:?}");
-    assert!(shown.out.contains("\non the levels memory\n"), "{shown:?}");
+    assert!(shown.out.contains("\non the level memory\n"), "{shown:?}");
     // Whoever gives the level's directory sees that alone.
     let alone = mainstay(&["ls", "--json"], &memory(&space)).json();
     assert_eq!(levels(&alone)[0], (5, Vec::new()));
@@ -182,6 +183,58 @@ fn what_is_held_and_released_is_so_on_all_levels() {
     let space = space_of(3);
     let held = space.mainstay(&["hold"]);
     assert!(held.code == 0 && held.err.contains("it is held in memory alone"), "{held:?}");
+}
+
+/// It was advised to save with stage = "pool", which a job with a level in memory has, and makes no pool all the same.
+#[test]
+fn of_what_was_copied_into_memory_it_is_told_that_there_is_no_pool() {
+    let refused = space_of(4).mainstay(&["advise"]);
+    refused.refused(1, &["through no pool", "without the setting memory"]);
+    assert!(!refused.err.contains("stage ="), "{refused:?}");
+}
+
+/// It was advised to grow the space, which gives a level no room.
+#[test]
+fn a_level_without_room_for_a_hold_is_told_and_how_it_gets_room() {
+    let mut space = Space::new(2);
+    space.config.disk = LevelPlace::At(space.directory.path().join("disk"));
+    let save = |steps: RangeInclusive<u64>| {
+        space.run(|rank, session, state| {
+            session.restore().unwrap();
+            for step in steps.clone() {
+                state.copy_from_slice(&field(rank, step));
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            }
+        });
+    };
+    save(1..=4);
+    let disk = fs::read_dir(space.directory.path().join("disk")).unwrap().next().unwrap().unwrap().path();
+    // However often it is held, it is named once.
+    (0..2).for_each(|_| assert_eq!(space.mainstay(&["hold", "--revision=3"]).code, 0));
+    for words in [&["hold"][..], &["hold", "--dry-run"]] {
+        let refused = space.mainstay(words);
+        assert_eq!((refused.code, refused.out.as_str()), (4, ""), "{refused:?}");
+        let lines: Vec<&str> = refused.err.lines().collect();
+        let of = |level| lines.iter().find(|line| line.contains(&format!("the level {level} "))).unwrap();
+        assert_eq!(lines.len(), 2, "{refused:?}");
+        for (level, directory, keep) in [("disk", &disk, "disk_keep"), ("pfs", &space.path(), "keep")] {
+            let directory = directory.display();
+            let grow =
+                format!("`mainstay grow {directory} --like {directory} --keep K` with a K above the job's `{keep}`");
+            assert!(of(level).contains(&grow) && of(level).contains("(held: 3), or"), "{grow}: {refused:?}");
+        }
+    }
+    let grown = mainstay(&["grow", "--keep=4", &format!("--like={}", disk.display())], &disk);
+    assert_eq!(grown.code, 0, "{grown:?}");
+    save(5..=6);
+    let held = space.mainstay(&["hold"]);
+    assert!(held.code == 0 && held.out.ends_with(", on the level disk\n"), "{held:?}");
+    assert!(held.err.starts_with("mainstay: the level pfs does not hold it: "), "{held:?}");
+    save(7..=10);
+    let document = space.mainstay(&["ls", "--json"]).json();
+    let six = levels(&document).into_iter().find(|(number, _)| *number == 6);
+    assert_eq!(six, Some((6, vec!["disk".to_owned()])), "{document}");
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn largest(all: &[&ItemDiff], by_shard: bool) -> String {
                 text += &format!(" at {indices}");
             }
             if !by_shard && all.len() > 1 {
-                text += &format!(" of shard {}", item.shard);
+                let of = if indices.is_empty() { "in" } else { "of" };
+                text += &format!(" {of} shard {}", item.shard);
             }
             text
         }

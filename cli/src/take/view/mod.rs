@@ -108,7 +108,7 @@ fn would_view(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failu
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
         let holds = !wanted.copy && !wanted.no_hold;
         if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {
-            return Err(or_without_hold(Failure::refused(holds::no_room(survey, revision.key))));
+            return Err(or_without_hold(Failure::refused(holds::no_room(survey, None, revision.key))));
         }
         report::tell(wanted, &target.path(), survey, revision, &contents, None)?;
         Ok(Some(Exit::Good))
@@ -153,7 +153,7 @@ fn take(
     if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {
         holding = hold()?;
     }
-    holds::taken(survey, revision.key, holding).map_err(or_without_hold)
+    holds::taken(survey, None, revision.key, holding).map_err(or_without_hold)
 }
 
 fn or_without_hold(failure: Failure) -> Failure {
