@@ -42,6 +42,18 @@ impl Block {
     }
 }
 
+/// What of a block none of the `others` has, in blocks; `None` if that is too much to tell.
+pub fn left_by(block: &Block, others: &[Block]) -> Option<Vec<Block>> {
+    let mut left = if block.shape.contains(&0) { Vec::new() } else { vec![block.clone()] };
+    for other in others.iter().filter(|other| !other.shape.contains(&0) && other.meets(block)) {
+        left = left.into_iter().flat_map(|block| block.without(other)).collect();
+        if left.len() > BLOCKS_MAX {
+            return None;
+        }
+    }
+    Some(left)
+}
+
 /// What of each block none before it has, in blocks; `None` if that is too much to tell.
 pub fn blocks_of_their_own(blocks: &[Block]) -> Option<Vec<Vec<Block>>> {
     let (mut own, mut count) = (Vec::new(), 0);
