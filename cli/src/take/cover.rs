@@ -80,7 +80,11 @@ fn overlaps(blocks: &[Block]) -> Option<Vec<Vec<usize>>> {
     let mut before = vec![Vec::new(); blocks.len()];
     let dims = blocks.first().map_or(0, |block| block.shape.len());
     let cuts = |dim: &usize| blocks.iter().map(|block| block.offset[*dim]).collect::<BTreeSet<u64>>().len();
-    let Some(dim) = (0..dims).max_by_key(cuts) else { return Some(before) };
+    let Some(dim) = (0..dims).max_by_key(cuts) else {
+        // Of one cell, without sides: the first has it.
+        before.iter_mut().skip(1).for_each(|before| before.push(0));
+        return Some(before);
+    };
     let mut order: Vec<usize> = (0..blocks.len()).filter(|index| !blocks[*index].shape.contains(&0)).collect();
     order.sort_by_key(|index| blocks[*index].offset[dim]);
     let (mut beside, mut count): (Vec<usize>, usize) = (Vec::new(), 0);
@@ -131,6 +135,12 @@ mod tests {
                 assert_eq!(owners, first.into_iter().collect::<Vec<_>>(), "{at:?} of {blocks:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_single_cell_is_of_the_first() {
+        let cell = Block { offset: vec![], shape: vec![] };
+        assert_eq!(blocks_of_their_own(&vec![cell.clone(); 3]), Some(vec![vec![cell], vec![], vec![]]));
     }
 
     #[test]
