@@ -5,6 +5,21 @@ import numpy as np
 import pytest
 
 
+def test_a_box_of_elements_that_are_bytes_is_refused_with_what_to_do(scratch):
+    cells = np.zeros((4, 3), [("a", "f4"), ("b", "i8")])
+    cells["b"] = np.arange(12).reshape(4, 3)
+    with mainstay.open(scratch / "space") as session:
+        with pytest.raises(mainstay.InvalidArgument, match=r'view\("u1"\).reshape\(\*array.shape, 12\)'):
+            session.protect("cells", cells, global_shape=(6, 3), offset=(2, 0))
+        as_bytes = cells.view("u1").reshape(*cells.shape, 12)
+        session.protect("cells", as_bytes, global_shape=(6, 3, 12), offset=(2, 0, 0))
+        session.checkpoint()
+    with mainstay.read(scratch / "space") as reader:
+        row = np.empty((1, 3), cells.dtype)
+        reader.read_box("cells", (3, 0, 0), (1, 3, 12), row)
+    assert (row == cells[1:2]).all()
+
+
 def test_boxes_and_readers(scratch):
     whole = np.arange(6 * 8, dtype="f4").reshape(6, 8)
     part, step = whole[1:4, 2:7].copy(), np.array(7, "i8")

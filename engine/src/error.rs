@@ -354,8 +354,19 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
     }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
-        io::ErrorKind::ReadOnlyFilesystem => "choose a place that can be written",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a place that can be written; where it could be before, its device may have failed (the system's log may \
+             say more)"
+        }
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        // A file is made in a directory that was there.
+        io::ErrorKind::NotFound if doing == "making" => {
+            "its directory was removed or renamed meanwhile, or takes no files, as in /proc; bring it back and open the space \
+             again, or choose a place on a file system that keeps files"
+        }
+        io::ErrorKind::NotFound if doing == "syncing" => {
+            "leave the files of a space where they are as long as a job has it open"
+        }
         // What is made with all that leads to it is lacking only where its file system takes no files of others.
         io::ErrorKind::NotFound if doing.starts_with("making") => {
             "nothing can be made there, as in /proc; choose a place on a file system that keeps files"
@@ -377,6 +388,15 @@ mod tests {
         let told = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
         assert!(told("making the directory").ends_with("a file system that keeps files"));
         assert!(told("reading").ends_with("try again"));
+    }
+
+    /// A level whose directory was renamed while the job ran was called a place like /proc, and a file that was removed a failure
+    /// of the device.
+    #[test]
+    fn what_has_gone_meanwhile_is_called_so() {
+        let told = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
+        assert!(told("making").contains("its directory was removed or renamed meanwhile"));
+        assert!(told("syncing").ends_with("as long as a job has it open"));
     }
 
     /// The limit of the file system was called one of the process, which had none.

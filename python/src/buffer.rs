@@ -141,10 +141,28 @@ impl Buffer {
         // SAFETY: exported memory stays where it is; the session keeps this as long as the region.
         unsafe {
             let region = match place {
-                Some(place) => Region::placed(name, address, self.element, &shape, place),
+                Some(place) => {
+                    let placed = Region::placed(name, address, self.element, &shape, place);
+                    placed.map_err(|error| self.as_bytes(error))
+                }
                 None => Region::array(name, address, self.element, &shape),
             };
             if apart.is_some() { region?.spread(&strides) } else { region }
+        }
+    }
+
+    /// Why it cannot lie where it is said to, if its elements are of a type that is bytes here.
+    fn as_bytes(&self, error: Error) -> Error {
+        match error {
+            Error::InvalidArgument { what, why } if self.element == ElementType::Bytes && self.view.itemsize > 1 => {
+                let bytes = self.view.itemsize;
+                let hint = format!(
+                    "elements of its type are bytes to Mainstay, {bytes} each; protect them as a last side of their own, \
+                     array.view(\"u1\").reshape(*array.shape, {bytes}), of a global array with that side"
+                );
+                Error::argument(what, format!("{why}; {hint}"))
+            }
+            other => other,
         }
     }
 

@@ -42,6 +42,18 @@ impl Block {
     }
 }
 
+/// What of a block none of the `others` has, in blocks; `None` if that is too much to tell.
+pub fn left_by(block: &Block, others: &[Block]) -> Option<Vec<Block>> {
+    let mut left = if block.shape.contains(&0) { Vec::new() } else { vec![block.clone()] };
+    for other in others.iter().filter(|other| !other.shape.contains(&0) && other.meets(block)) {
+        left = left.into_iter().flat_map(|block| block.without(other)).collect();
+        if left.len() > BLOCKS_MAX {
+            return None;
+        }
+    }
+    Some(left)
+}
+
 /// What of each block none before it has, in blocks; `None` if that is too much to tell.
 pub fn blocks_of_their_own(blocks: &[Block]) -> Option<Vec<Vec<Block>>> {
     let (mut own, mut count) = (Vec::new(), 0);
@@ -68,7 +80,11 @@ fn overlaps(blocks: &[Block]) -> Option<Vec<Vec<usize>>> {
     let mut before = vec![Vec::new(); blocks.len()];
     let dims = blocks.first().map_or(0, |block| block.shape.len());
     let cuts = |dim: &usize| blocks.iter().map(|block| block.offset[*dim]).collect::<BTreeSet<u64>>().len();
-    let Some(dim) = (0..dims).max_by_key(cuts) else { return Some(before) };
+    let Some(dim) = (0..dims).max_by_key(cuts) else {
+        // Of one cell, without sides: the first has it.
+        before.iter_mut().skip(1).for_each(|before| before.push(0));
+        return Some(before);
+    };
     let mut order: Vec<usize> = (0..blocks.len()).filter(|index| !blocks[*index].shape.contains(&0)).collect();
     order.sort_by_key(|index| blocks[*index].offset[dim]);
     let (mut beside, mut count): (Vec<usize>, usize) = (Vec::new(), 0);
@@ -119,6 +135,12 @@ mod tests {
                 assert_eq!(owners, first.into_iter().collect::<Vec<_>>(), "{at:?} of {blocks:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_single_cell_is_of_the_first() {
+        let cell = Block { offset: vec![], shape: vec![] };
+        assert_eq!(blocks_of_their_own(&vec![cell.clone(); 3]), Some(vec![vec![cell], vec![], vec![]]));
     }
 
     #[test]

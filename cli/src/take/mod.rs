@@ -8,5 +8,6 @@ mod unfinished;
 mod view;
 
 pub use copy::copy;
+pub use cover::{Block, left_by};
 pub use export::export;
 pub use view::view;

@@ -192,3 +192,32 @@ fn global_arrays_are_compared_whatever_their_boxes() {
     let document = diff(&space, &["--json"], "2", "3").json();
     assert!(document["same"] == true && items(&document, "u").iter().all(|item| item["global"] == false), "{document}");
 }
+
+/// The whole command was refused where the second lacked a cell, and found nothing where the first did.
+#[test]
+fn cells_that_only_one_revision_has_are_told() {
+    let space = Space::new(5);
+    save_rows(&space, [4, 4, 4], 0.0);
+    save_rows(&space, [2, 6, 1], 0.25);
+    save_rows(&space, [2, 0, 0], 0.25);
+    let told = |first: &str, second: &str| {
+        let document = diff(&space, &["--json"], first, second).json();
+        assert_eq!(document["same"], false, "{document}");
+        let told = |item: &Value| {
+            let number = |of: &str| item[of].as_u64().unwrap();
+            let state = item["state"].as_str().unwrap().to_owned();
+            (number("shard"), state, number("blocks_changed"), number("elements_changed"))
+        };
+        items(&document, "u").iter().map(told).collect::<Vec<_>>()
+    };
+    let line = |shard: u64, state: &str, blocks: u64, elements: u64| (shard, state.to_owned(), blocks, elements);
+    // The second has no rows from 9 on, and another cell in row 7.
+    assert_eq!(told("1", "2"), [line(0, "same", 0, 0), line(1, "changed", 1, 1), line(2, "changed", 1, 0)]);
+    let all = [line(0, "same", 0, 0), line(1, "changed", 1, 1), line(2, "same", 0, 0), line(2, "only_in_second", 1, 0)];
+    assert_eq!(told("2", "1"), all);
+    // No rows from 2 on.
+    assert_eq!(
+        told("1", "3"),
+        [line(0, "changed", 1, 0), line(1, "only_in_first", 1, 0), line(2, "only_in_first", 1, 0)]
+    );
+}

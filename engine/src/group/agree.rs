@@ -1,27 +1,38 @@
 //! Agreement: a step has succeeded only if it did on every rank.
 
 use super::Group;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, ErrorKind, Failure, Result};
 use serde::{Deserialize, Serialize};
 
-/// Returns `mine` if every rank succeeded; otherwise the same named error on every rank. Collective.
+/// Returns `mine` if every rank succeeded; otherwise an error on every rank: its own where it has failed, unless another rank's
+/// is graver, else that of a rank that has. Collective.
 pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     let (rank, size) = (group.rank(), group.size());
-    // The lowest failed rank speaks for all.
-    let mut worst = [if mine.is_err() { (size - rank) as u64 } else { 0 }];
+    // The lowest rank speaks for all that has failed in the gravest way.
+    let mut worst = [mine.as_ref().err().map_or(0, |error| gravity(error.kind()) * size as u64 + (size - rank) as u64)];
     group.all_max(&mut worst)?;
     if worst[0] == 0 {
         return mine;
     }
-    let speaker = size - worst[0] as usize;
+    let speaker = size - 1 - (worst[0] - 1) as usize % size;
     let mut message = match &mine {
         Err(error) if rank == speaker => encode(&Failure::from(error))?,
         _ => Vec::new(),
     };
     group.broadcast(speaker, &mut message)?;
+    let told = decode::<Failure>(&message)?;
     match mine {
-        Err(own) => Err(own),
-        Ok(_) => Err(decode::<Failure>(&message)?.on(speaker)),
+        Err(own) if gravity(own.kind()) >= gravity(told.kind) => Err(own),
+        _ => Err(told.on(speaker)),
+    }
+}
+
+/// What ends the group, or the session, goes before what fails one call: all ranks do then what that error asks for.
+fn gravity(kind: ErrorKind) -> u64 {
+    match kind {
+        ErrorKind::GroupFailed => 2,
+        ErrorKind::SyncFailed | ErrorKind::Fenced => 1,
+        _ => 0,
     }
 }
 
@@ -36,4 +47,40 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
 
 pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|e| Error::GroupFailed { what: format!("a message that cannot be read: {e}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::ThreadGroup;
+
+    /// What each rank is told where each has failed with an error of its own, or not at all.
+    fn told(failed: &[Option<Error>]) -> Vec<(ErrorKind, String)> {
+        let ranks = ThreadGroup::new(failed.len()).into_iter().zip(failed);
+        std::thread::scope(|scope| {
+            let running: Vec<_> = ranks
+                .map(|(group, failed)| {
+                    scope.spawn(move || agree(&group, failed.clone().map_or(Ok(()), Err)).unwrap_err())
+                })
+                .collect();
+            running
+                .into_iter()
+                .map(|rank| rank.join().unwrap())
+                .map(|error| (error.kind(), error.to_string()))
+                .collect()
+        })
+    }
+
+    #[test]
+    fn what_ends_the_session_is_told_to_all_ranks() {
+        let full = |of: &str| Some(Error::Internal { what: of.to_owned() });
+        let sync = |of: &str| Some(Error::SyncFailed { path: of.to_owned(), cause: "EIO".to_owned() });
+        let all = told(&[full("a"), None, sync("b"), sync("c")]);
+        assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::SyncFailed), "{all:?}");
+        // Who has failed as gravely has its own to tell.
+        let said = |rank: usize, text: &str| all[rank].1.contains(text);
+        assert!(said(0, "on rank 2: ") && said(1, "on rank 2: ") && said(3, "sync of c"), "{all:?}");
+        let all = told(&[None, full("a"), full("b")]);
+        assert!(all[0].1.contains("on rank 1: ") && all[2].1.contains('b') && !all[2].1.contains("on rank"), "{all:?}");
+    }
 }

@@ -1,10 +1,13 @@
 //! Two items compared by their bytes: block by block, where both have their blocks in the same order, or cell by cell.
 
 use super::difference::Difference;
-use crate::exit::Failure;
+use crate::{
+    exit::Failure,
+    take::{Block, left_by},
+};
 use mainstay_engine::{
     Reader,
-    space::format::{BLOCK_BYTES, Hash, Item, PlaceInWhole},
+    space::format::{BLOCK_BYTES, Hash, Item},
 };
 
 /// Blocks whose hashes are compared together.
@@ -31,11 +34,12 @@ impl Content {
         Content { blocks, blocks_changed: blocks, ..Content::default() }
     }
 
-    /// Compares bytes of both that begin in the item at `at`, which is a multiple of a block.
-    fn add(&mut self, item: &Item, at: u64, a: &[u8], b: &[u8]) {
+    /// Compares bytes of both that begin in the item at `at`, which is a multiple of a block. Those of `changed` have, whatever
+    /// is in them.
+    fn add(&mut self, item: &Item, at: u64, changed: &[bool], a: &[u8], b: &[u8]) {
         let blocks = a.chunks(BLOCK_BYTES as usize).zip(b.chunks(BLOCK_BYTES as usize));
         for (offset, (a, b)) in (at..).step_by(BLOCK_BYTES as usize).zip(blocks) {
-            if a != b {
+            if a != b || changed.get((offset / BLOCK_BYTES) as usize) == Some(&true) {
                 self.blocks_changed += 1;
                 self.last_changed = Some(offset / BLOCK_BYTES);
                 self.difference.add(item.element, offset / item.element.size(), a, b);
@@ -69,7 +73,7 @@ pub fn by_blocks(a: &mut Reader, b: &mut Reader, shard: u32, items: [&Item; 2]) 
             let end = end.unwrap_or(count.min(index + STRETCH));
             let at = (first + index) * BLOCK_BYTES;
             let bytes = ((end - index) * BLOCK_BYTES).min(common - at) as usize;
-            content.add(item, at, &read(a, shard, name, at, bytes)?, &read(b, shard, name, at, bytes)?);
+            content.add(item, at, &[], &read(a, shard, name, at, bytes)?, &read(b, shard, name, at, bytes)?);
             index = end;
         }
     }
@@ -87,15 +91,45 @@ fn read(reader: &mut Reader, shard: u32, name: &str, at: u64, bytes: usize) -> R
     Ok(into)
 }
 
-/// Compares the box of a global array that a shard of `a` has with the same cells of `b`, whoever has them there.
-pub fn by_cells(
-    a: &mut Reader,
-    b: &mut Reader,
-    shard: u32,
-    item: &Item,
-    place: &PlaceInWhole,
-) -> Result<Content, Failure> {
-    let mut content = Content { blocks: item.bytes.div_ceil(BLOCK_BYTES), ..Content::default() };
+/// The cells of a global array in one revision.
+pub struct Cells<'a> {
+    pub item: &'a Item,
+    pub boxed: Block,
+    /// Those that the other revision has not, in blocks.
+    pub alone: Vec<Block>,
+}
+
+impl Cells<'_> {
+    /// Whether the other revision has none of them.
+    pub fn are_all_alone(&self) -> bool {
+        let cells = |block: &Block| block.shape.iter().product::<u64>();
+        cells(&self.boxed) > 0 && self.alone.iter().map(cells).sum::<u64>() == cells(&self.boxed)
+    }
+
+    /// Which blocks of the item hold cells that the other revision has not.
+    pub fn blocks_alone(&self) -> Vec<bool> {
+        let mut blocks = vec![false; self.item.bytes.div_ceil(BLOCK_BYTES) as usize];
+        for (at, _, bytes) in self.alone.iter().flat_map(|block| stretches(block, &self.boxed, self.item)) {
+            let (first, last) = (at as u64 / BLOCK_BYTES, (at + bytes - 1) as u64 / BLOCK_BYTES);
+            blocks[first as usize..=last as usize].fill(true);
+        }
+        blocks
+    }
+
+    /// Of cells that are compared with none.
+    pub fn uncompared(&self) -> Content {
+        let blocks = self.blocks_alone();
+        let changed = blocks.iter().filter(|is_alone| **is_alone).count() as u64;
+        Content { blocks: blocks.len() as u64, blocks_changed: changed, ..Content::default() }
+    }
+}
+
+/// Compares the box of a global array that a shard of `a` has with the same cells of `b`, whoever has them there. A cell that
+/// `b` has not counts in its block, and is no element that has changed.
+pub fn by_cells(a: &mut Reader, b: &mut Reader, shard: u32, cells: &Cells) -> Result<Content, Failure> {
+    let Cells { item, boxed, alone } = cells;
+    let blocks_alone = cells.blocks_alone();
+    let mut content = Content { blocks: blocks_alone.len() as u64, ..Content::default() };
     let rows = item.shape.first().copied().unwrap_or(1);
     if item.bytes == 0 || rows == 0 {
         return Ok(content);
@@ -106,20 +140,61 @@ pub fn by_cells(
     let mut pending = (0, Vec::new(), Vec::new());
     for first in (0..rows).step_by(together as usize) {
         let count = together.min(rows - first);
-        let (mut shape, mut offset) = (item.shape.clone(), place.offset.clone());
-        if let (Some(length), Some(from)) = (shape.first_mut(), offset.first_mut()) {
+        let mut slab = boxed.clone();
+        if let (Some(length), Some(from)) = (slab.shape.first_mut(), slab.offset.first_mut()) {
             *length = count;
             *from += first;
         }
-        let mut there = vec![0; (count * row) as usize];
-        b.read_box(&item.name, &offset, &shape, &mut there)?;
-        pending.1.extend(read(a, shard, &item.name, first * row, there.len())?);
+        let here = read(a, shard, &item.name, first * row, (count * row) as usize)?;
+        let there = beside(b, item, &slab, alone, &here)?;
+        pending.1.extend(here);
         pending.2.extend(there);
         let is_last = first + count == rows;
         let whole =
             if is_last { pending.1.len() } else { pending.1.len() / BLOCK_BYTES as usize * BLOCK_BYTES as usize };
-        content.add(item, pending.0, &pending.1[..whole], &pending.2[..whole]);
+        content.add(item, pending.0, &blocks_alone, &pending.1[..whole], &pending.2[..whole]);
         pending = (pending.0 + whole as u64, pending.1.split_off(whole), pending.2.split_off(whole));
     }
     Ok(content)
+}
+
+/// The cells of `slab` in `b`, and those of `here` in the place of the ones that are not there.
+fn beside(b: &mut Reader, item: &Item, slab: &Block, alone: &[Block], here: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut there = here.to_vec();
+    let both = left_by(slab, alone).ok_or_else(|| cut_too_finely(&item.name))?;
+    for block in both {
+        let bytes = block.shape.iter().product::<u64>() * item.element.size();
+        let mut cells = vec![0; bytes as usize];
+        b.read_box(&item.name, &block.offset, &block.shape, &mut cells)?;
+        for (at, from, bytes) in stretches(&block, slab, item) {
+            there[at..at + bytes].copy_from_slice(&cells[from..from + bytes]);
+        }
+    }
+    Ok(there)
+}
+
+/// The rows of a block that lies in another: where each begins in that one, and in itself, and how long it is, in bytes.
+fn stretches(block: &Block, within: &Block, item: &Item) -> impl Iterator<Item = (usize, usize, usize)> {
+    let size = item.element.size();
+    let dims = block.shape.len();
+    let row = block.shape.last().map_or(1, |length| *length);
+    let count = block.shape.iter().product::<u64>() / row.max(1);
+    let (block, within) = (block.clone(), within.clone());
+    (0..count).map(move |index| {
+        let (mut rest, mut at, mut stride) = (index, 0, size);
+        for dim in (0..dims).rev() {
+            let mut position = block.offset[dim] - within.offset[dim];
+            if dim + 1 < dims {
+                position += rest % block.shape[dim];
+                rest /= block.shape[dim];
+            }
+            at += position * stride;
+            stride *= within.shape[dim];
+        }
+        (at as usize, (index * row * size) as usize, (row * size) as usize)
+    })
+}
+
+pub fn cut_too_finely(name: &str) -> Failure {
+    Failure::lost(format!("item {name:?}: the boxes of its global array cut each other too finely to be compared"))
 }

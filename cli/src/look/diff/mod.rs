@@ -9,12 +9,10 @@ use crate::{
     document::{self, DiffSide, DiffState, ItemDiff, Key},
     exit::{Exit, Failure, say},
     output, progress,
+    take::{Block, left_by},
 };
-use content::{Content, by_blocks, by_cells};
-use mainstay_engine::{
-    Reader,
-    space::format::{Item, PlaceInWhole},
-};
+use content::{Cells, Content, by_blocks, by_cells, cut_too_finely};
+use mainstay_engine::{Reader, space::format::Item};
 use std::collections::BTreeMap;
 
 pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
@@ -45,8 +43,8 @@ struct Pair {
     shard: u32,
     first: Option<Item>,
     second: Option<Item>,
-    /// Compared with the cells of the second revision, whoever has them.
-    global: bool,
+    /// Of a global array that is compared cell by cell: those cells that the other revision has not.
+    alone: Option<Vec<Block>>,
 }
 
 /// The items of one name, by shard.
@@ -62,8 +60,7 @@ fn pairs(a: &Reader, b: &Reader) -> Result<Vec<Pair>, Failure> {
     for name in names {
         let (mut here, mut there) = (first.remove(&name).unwrap_or_default(), second.remove(&name).unwrap_or_default());
         if is_cut_otherwise(&here, &there) {
-            let of_shard = |(shard, item)| Pair { shard, first: Some(item), second: None, global: true };
-            pairs.extend(here.into_iter().map(of_shard));
+            pairs.extend(by_box(&name, here, there)?);
             continue;
         }
         let mut shards: Vec<u32> = here.keys().chain(there.keys()).copied().collect();
@@ -73,10 +70,34 @@ fn pairs(a: &Reader, b: &Reader) -> Result<Vec<Pair>, Failure> {
             shard,
             first: here.remove(&shard),
             second: there.remove(&shard),
-            global: false,
+            alone: None,
         }));
     }
     Ok(pairs)
+}
+
+/// A box of the first revision each, and then those of the second that have cells which the first has not.
+fn by_box(name: &str, here: ByShard, there: ByShard) -> Result<Vec<Pair>, Failure> {
+    let all = |items: &ByShard| items.values().map(boxed).collect::<Vec<_>>();
+    let (ours, theirs) = (all(&here), all(&there));
+    let alone = |item: &Item, others: &[Block]| left_by(&boxed(item), others).ok_or_else(|| cut_too_finely(name));
+    let mut pairs = Vec::new();
+    for (shard, item) in here {
+        pairs.push(Pair { shard, alone: Some(alone(&item, &theirs)?), first: Some(item), second: None });
+    }
+    for (shard, item) in there {
+        let alone = alone(&item, &ours)?;
+        if !alone.is_empty() {
+            pairs.push(Pair { shard, alone: Some(alone), first: None, second: Some(item) });
+        }
+    }
+    Ok(pairs)
+}
+
+/// The box of an item that is a part of a global array.
+fn boxed(item: &Item) -> Block {
+    let offset = item.place.as_ref().map_or_else(|| vec![0; item.shape.len()], |place| place.offset.clone());
+    Block { offset, shape: item.shape.clone() }
 }
 
 fn by_name(reader: &Reader) -> Result<BTreeMap<String, ByShard>, Failure> {
@@ -107,13 +128,18 @@ impl Pair {
 
     fn compare(&self, a: &mut Reader, b: &mut Reader) -> Result<ItemDiff, Failure> {
         let shard = self.shard;
+        if let (Some(alone), Some(item)) = (&self.alone, self.first.as_ref().or(self.second.as_ref())) {
+            let cells = Cells { item, boxed: boxed(item), alone: alone.clone() };
+            return Ok(match (&self.first, cells.are_all_alone()) {
+                (None, _) => self.told(item, DiffState::OnlyInSecond, cells.uncompared()),
+                (Some(_), true) => self.told(item, DiffState::OnlyInFirst, cells.uncompared()),
+                (Some(_), false) => {
+                    let content = by_cells(a, b, shard, &cells)?;
+                    self.told(item, state_of(&content), content)
+                }
+            });
+        }
         match (&self.first, &self.second) {
-            (Some(item), None) if self.global => {
-                // It is one, as all of this name are.
-                let place = item.place.clone().unwrap_or_else(|| PlaceInWhole { global_shape: vec![], offset: vec![] });
-                let content = by_cells(a, b, shard, item, &place)?;
-                Ok(self.told(item, state_of(&content), content))
-            }
             (Some(item), Some(other)) => {
                 let is_same_element = item.element == other.element;
                 let is_alike = is_same_element && item.shape == other.shape && item.place == other.place;
@@ -136,7 +162,7 @@ impl Pair {
         ItemDiff {
             item: item.name.clone(),
             shard: self.shard,
-            global: self.global,
+            global: self.alone.is_some(),
             state,
             first: self.first.as_ref().map(DiffSide::of),
             second: self.second.as_ref().map(DiffSide::of),

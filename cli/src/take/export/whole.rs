@@ -22,7 +22,10 @@ impl Spread {
         for dim in (1..shape.len()).rev() {
             strides[dim - 1] = strides[dim].saturating_mul(global[dim]);
         }
-        let mut last = shape.len() - 1;
+        // A single cell, without sides, is one stretch.
+        let Some(mut last) = shape.len().checked_sub(1) else {
+            return Spread { begin: 0, stretch: element_bytes, outer: Vec::new() };
+        };
         while last > 0 && shape[last] == global[last] {
             last -= 1;
         }
@@ -72,7 +75,7 @@ pub fn spread(parts: &[(u32, &Item)]) -> Result<(ElementType, Vec<u64>, Vec<Spre
         let place = place.ok_or_else(|| format!("shards {first} and {shard} disagree on its type or its shape"))?;
         let (offset, shape) = (&place.offset, &item.shape);
         let fits = |dim: usize| offset[dim].checked_add(shape[dim]).is_some_and(|end| end <= global[dim]);
-        let is_box = !global.is_empty() && offset.len() == global.len() && shape.len() == global.len();
+        let is_box = offset.len() == global.len() && shape.len() == global.len();
         if !is_box || !(0..shape.len()).all(fits) || product(shape) != Some(item.bytes) {
             return Err(format!("the part in shard {shard} does not lie in it"));
         }
@@ -127,6 +130,14 @@ mod tests {
                 assert_eq!(found, (from..cells * 4).map(place).collect::<Vec<_>>(), "{shape:?} from {from}");
             }
         }
+    }
+
+    /// A number that all ranks have, as a box without sides.
+    #[test]
+    fn a_single_cell_is_a_whole() {
+        let step = part(&[], &[], &[]);
+        let (_, shape, spreads) = spread(&[(0, &step), (1, &step)]).unwrap();
+        assert_eq!((shape, spreads[1].stretches(0, 4).collect::<Vec<_>>()), (vec![], vec![(0, 0..4)]));
     }
 
     #[test]
