@@ -6,7 +6,13 @@ import pytest
 
 LIMIT_S = 300  # after that it hangs
 LOOK_S = 0.05
-NOT_STARTED = ["MPI_Init", "ompi_mpi_init", "Extension modules: ", "The PMIx server's listener thread failed to start"]
+NOT_STARTED = [
+    "MPI_Init",
+    "ompi_mpi_init",
+    "Extension modules: ",
+    "The PMIx server's listener thread failed to start",
+    "A daemon failed to report back after being spawned",
+]
 
 
 def until(is_so):

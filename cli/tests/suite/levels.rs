@@ -12,8 +12,14 @@ use std::{
 
 /// Revisions 1 to `revisions`, of which the memory keeps two, and the space every second, two as well.
 fn space_of(revisions: u64) -> Space {
-    let mut space = Space::new(2);
-    space.config.memory = LevelPlace::At(space.directory.path().join("memory"));
+    let space = Space::new(2);
+    let memory = space.directory.path().join("memory");
+    space_with(space, memory, revisions)
+}
+
+/// The same, with a level that keeps its revisions in `memory`.
+fn space_with(mut space: Space, memory: PathBuf, revisions: u64) -> Space {
+    space.config.memory = LevelPlace::At(memory);
     (space.config.memory_keep, space.config.pfs_every) = (2, 2);
     space.config.memory_after = MemoryAfter::Kept;
     space.run(|rank, session, state| {
@@ -188,7 +194,9 @@ fn what_is_held_and_released_is_so_on_all_levels() {
 /// It was advised to save with stage = "pool", which a job with a level in memory has, and makes no pool all the same.
 #[test]
 fn of_what_was_copied_into_memory_it_is_told_that_there_is_no_pool() {
-    let refused = space_of(4).mainstay(&["advise"]);
+    // On a disk it would have a pool before it.
+    let memory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let refused = space_with(Space::new(2), memory.path().to_owned(), 4).mainstay(&["advise"]);
     refused.refused(1, &["through no pool", "without the setting memory"]);
     assert!(!refused.err.contains("stage ="), "{refused:?}");
 }

@@ -246,8 +246,8 @@ fn advise_tells_of_pools_as_small_as_what_is_saved() {
 #[test]
 fn without_a_checkpoint_through_a_pool_advise_says_so() {
     let refused = |space: Space, words: &[&str]| space.mainstay(&["advise"]).refused(1, words);
-    refused(profiled(0, |_, _, _| {}), &["revision 3 keeps no profile", "stage = \"pool\""]);
-    refused(profiled(3, |_, _, profile| profile.stage = 1), &["revision 3 was saved with the stage direct"]);
+    refused(profiled(0, |_, _, _| {}), &["revision 3 keeps no profile", "save one with this version"]);
+    refused(profiled(3, |_, _, p| p.stage = 1), &["revision 3 was saved with the stage direct", "stage = \"pool\""]);
     refused(profiled(3, |_, _, profile| profile.pool_bytes = 0), &["revision 3 was copied straight into memory"]);
     refused(profiled(3, |rank, p, _| p.durable_ns *= u64::from(rank != 1)), &["does not say when it was durable"]);
     refused(Space::with(2, 0), &["there is no complete revision"]);

@@ -3,7 +3,7 @@
 use super::{
     document::Status,
     journal::{Event, Journal, JournalEntry, Pen},
-    writer::replace,
+    writer::put,
 };
 use crate::ground::unix_ns;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool)
                 nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
             }
             // Nothing depends on it but what people are told.
-            let _ = replace(directory, &Status::bytes(&job, &told));
+            let _ = put(directory, &job, &told);
         }
         let is_turn = |entry: &&JournalEntry| matches!(entry.event, Event::Opened(_) | Event::Closed);
         if let Ok(Some(journal)) = Journal::read(directory)
@@ -62,7 +62,7 @@ mod tests {
         };
         let places = vec![place(LevelKind::Memory), place(LevelKind::Pfs)];
         let job = Job { ranks: 1, places, ..Job::default() };
-        replace(folder.path(), &Status::bytes(&job, &told)).unwrap();
+        put(folder.path(), &job, &told).unwrap();
         let opening = Opening { lineage: 3, ranks: 1, ..Opening::default() };
         Pen::new(directories.to_vec()).write(&[JournalEntry { unix_ns: 5, event: Event::Opened(opening) }]);
         let found = || (Status::read(folder.path()).unwrap().unwrap(), Journal::read(folder.path()).unwrap().unwrap());

@@ -8,7 +8,7 @@ use crate::{
     device::hand_over,
     error::Result,
     ground::{lock, spawn},
-    space::{STATUS_FILE, STATUS_UNFINISHED},
+    space::{LevelKind, STATUS_FILE, STATUS_UNFINISHED},
 };
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -110,9 +110,8 @@ impl Desk {
             if let Some(told) = told {
                 let holders = lock(&self.waiting).holders.take();
                 job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
-                let bytes = Status::bytes(&job, &told);
                 // Where no directory takes it, there is nobody to tell but the program, which did not ask.
-                let _ = directories.iter().any(|directory| replace(directory, &bytes).is_ok());
+                let _ = directories.iter().any(|directory| put(directory, &job, &told).is_ok());
             }
             if !entries.is_empty() {
                 pen.write(&entries);
@@ -132,8 +131,15 @@ impl Desk {
     }
 }
 
-/// Puts `bytes` in the place of the file, whole. It is not synced: a crash of the machine may lose it, or leave it empty.
-pub(super) fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Puts what is `told` of `job` in the place of the file. Synced where disks have revisions: a job does not start without the
+/// disks that the file tells of.
+pub(super) fn put(directory: &Path, job: &Job, told: &Told) -> io::Result<()> {
+    let is_synced = job.places.iter().any(|place| place.level == LevelKind::Disk);
+    replace(directory, &Status::bytes(job, told), is_synced)
+}
+
+/// Puts `bytes` in the place of the file, whole. Unless `is_synced`, a crash of the machine may leave it empty.
+fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     let (unfinished, path) = (directory.join(STATUS_UNFINISHED), directory.join(STATUS_FILE));
     // Whoever was given the right to read it keeps that.
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
@@ -141,6 +147,9 @@ pub(super) fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         hand_over(&file, directory);
         file.write_all(bytes)?;
+        if is_synced {
+            file.sync_data()?;
+        }
         mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
         fs::rename(&unfinished, &path)
     };
@@ -194,11 +203,11 @@ mod tests {
         let (path, outside) = (folder.path().join(STATUS_FILE), folder.path().join("outside"));
         fs::write(&outside, "mine").unwrap();
         std::os::unix::fs::symlink(&outside, folder.path().join(STATUS_UNFINISHED)).unwrap();
-        replace(folder.path(), b"{}").unwrap();
+        replace(folder.path(), b"{}", false).unwrap();
         let mode = || fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!((fs::read(&outside).unwrap(), mode()), (b"mine".to_vec(), 0o600));
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
-        replace(folder.path(), b"{}").unwrap();
+        replace(folder.path(), b"{}", false).unwrap();
         assert_eq!(mode(), 0o644);
     }
 }

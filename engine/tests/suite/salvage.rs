@@ -1,7 +1,7 @@
 //! Jobs that are killed between t2 and t3: what was staged is completed by whoever comes next.
 
 use crate::support::{
-    State, filled,
+    State, bounded, filled,
     processes::{Meeting, hear, say},
     stuck::stuck,
     ways::{ONE_FILE, WAYS, Way, on_one_node},
@@ -618,7 +618,17 @@ fn what_belongs_to_a_file_out_of_sight_waits_for_it() {
                 assert!(says.iter().all(|what| text.contains(what)), "{text}");
             }
             for node in way.all_pools(place.pools.path()) {
-                let salvaged = tend::salvage(&node, Some(&place.space()), false).unwrap();
+                // A child that another test is starting has the locks of this process, until it runs its program.
+                let is_in_use =
+                    |salvaged: &Salvaged| salvaged.shards.iter().any(|shard| matches!(shard.fate, SalvageFate::InUse));
+                let salvaged = bounded("children that start", || {
+                    loop {
+                        let salvaged = tend::salvage(&node, Some(&place.space()), false).unwrap();
+                        if !is_in_use(&salvaged) {
+                            return salvaged;
+                        }
+                    }
+                });
                 let fits = |shard: &SalvagedShard| match &shard.fate {
                     SalvageFate::Failed(why) => why.contains("has the portion of rank"),
                     fate => matches!(fate, SalvageFate::Completed | SalvageFate::WasComplete),

@@ -396,7 +396,9 @@ fn what_is_damaged_is_left_until_it_is_cleaned_away() {
     let pools = memory();
     let space = killed(&pools);
     let damaged = pool_in(&pools);
-    fs::OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(&[0xff], 41).unwrap();
+    let (file, mut byte) = (fs::OpenOptions::new().read(true).write(true).open(&damaged).unwrap(), [0]);
+    file.read_exact_at(&mut byte, 41).unwrap();
+    file.write_all_at(&[!byte[0]], 41).unwrap();
     let empty = pools.path().join(format!("mainstay-pool-{:032x}", 1));
     fs::write(&empty, []).unwrap();
     fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();

@@ -422,7 +422,9 @@ fn what_the_last_leaves_sealed_is_found_and_then_removed() {
 fn a_record_that_cannot_be_read_is_missed() {
     let flip = |path: &Path| {
         let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-        file.write_all_at(&[0xff], CONTROL_AT as u64 + 40).unwrap();
+        let (at, mut byte) = (CONTROL_AT as u64 + 40, [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[!byte[0]], at).unwrap();
     };
     let cut = |path: &Path| OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
     let link = |path: &Path| {
