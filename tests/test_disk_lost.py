@@ -90,4 +90,4 @@ def test_what_the_disks_had_is_known_after_the_power_was_lost(scratch):
     disk.rename(scratch / "unplugged")
     with mounted(image, folder):
         refused = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-        assert refused.returncode != 0 and "revision 3 is on the level disk" in refused.stderr, refused
+        assert refused.returncode != 0 and "revision 3 " in refused.stderr and "disk_lost" in refused.stderr, refused
