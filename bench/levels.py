@@ -37,6 +37,7 @@ SIZE_RANKS = 4  # a node each
 DISK_MB_PER_S = 10  # of 2004, for one of the two processors of a node
 SHARED_MB_PER_S = 12.5  # a file server behind 100 Mbit
 LINK_MBIT = 100
+MET_TIMES = 8  # as much memory as is saved takes a job that restarts, its own and the floors' included
 LIMIT_S = 1200  # of one job
 QUICK = {"part": 32, "rounds": 2, "ranks": (4,), "nodes": (2,), "sizes": (64, 128)}
 
@@ -133,6 +134,9 @@ class Bench:
                 self.job(shape, memory, scratch, [self.program, "save", *words], {**settings, "LEVELS_LOST": ""})
                 shutil.rmtree(memory / "0")
                 (memory / "0").mkdir()
+                taken = machine.meet_memory(shape.all_bytes)
+                printed.append({"side": "new_memory", "round": round, "seconds": [taken]})
+                machine.meet_memory(MET_TIMES * shape.all_bytes)
                 started = time.monotonic()
                 for line in self.job(shape, memory, scratch, [self.program, "restart", *words], settings):
                     if line["side"] == "restart":

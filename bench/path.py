@@ -138,7 +138,7 @@ def first_rows(o, program):
                 printed += mpi.run(ranks, [program, "first", *words], scratch, LIMIT_S)
         measured = mpi.Measured(printed)
         new = measured.of("raw_write_new")
-        of_case = [rows.floor(case, "raw_write_new", new, "s")]
+        of_case = [rows.floor(case, "raw_write_new", new, "s"), rows.floor(case, "new_memory", measured.of("new_memory"), "s")]
         for metric, target in (("perceived", FIRST_MAX), ("buffer_wait", None), ("durable", None)):
             taken = measured.of("checkpoint", metric)
             of_case.append(rows.row(case, metric, taken, "s", "raw_write_new", new, target))

@@ -1,7 +1,9 @@
 """The machine that a benchmark ran on, in a few words."""
 
+import mmap
 import os
 import platform
+import time
 from pathlib import Path
 
 
@@ -21,6 +23,18 @@ def mount_of(path):
         if path.is_relative_to(point) and len(point) >= len(best[0]):
             best = (point, kind, device)
     return best[1:]
+
+
+def meet_memory(size):
+    """As process_meet_memory in c/process.h: touches `size` bytes of free memory, or half of it, and gives them back. Seconds."""
+    size = min(size, os.sysconf("SC_AVPHYS_PAGES") // 2 * mmap.PAGESIZE)
+    started = time.perf_counter()
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        for at in range(0, size, mmap.PAGESIZE):
+            memory[at] = 1
+    return time.perf_counter() - started
 
 
 def describe(scratch):

@@ -85,6 +85,7 @@ def restart_rows(case, measured):
         one("restart_restore", "restore"),
         rows.floor(case, "copy_transfer_verified", verified, "s"),
         rows.row(case, "restart_to_verified", restart, "s", "copy_transfer_verified", verified),
+        rows.floor(case, "new_memory", measured.of("new_memory"), "s"),
         rows.floor(case, "start_up", start_up, "s"),
         rows.row(case, "job", measured.of("restart", "job"), "s", "start_up", start_up),
     ]

@@ -243,6 +243,11 @@ static void first(program *p)
     for (size_t i = 0; i < 2; i++) {
         settle(p->set.directory, NULL);
         start_together();
+        double new_memory = process_meet_memory(p->set.bytes);
+        process_meet_memory(2 * p->set.bytes);
+        if (i == 0)
+            print_seconds("new_memory", 0, new_memory);
+        start_together();
         sides[(i + p->set.warm_ups) % 2](p, 0);
     }
 }

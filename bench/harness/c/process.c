@@ -56,3 +56,16 @@ void *touched(size_t bytes)
     memset(memory, 1, bytes);
     return memory;
 }
+
+double process_meet_memory(size_t bytes)
+{
+    double started = now();
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        stop_errno("map %zu bytes", bytes);
+    madvise(memory, bytes, MADV_HUGEPAGE);
+    memset(memory, 1, bytes);
+    double seconds = now() - started;
+    munmap(memory, bytes);
+    return seconds;
+}

@@ -16,5 +16,8 @@ uint64_t process_device_reads(void);
 double now(void);
 /* Memory of ordinary pages that the kernel has already handed out. */
 void *touched(size_t bytes);
+/* Touches `bytes` bytes of free memory and gives them back: the kernel hands out next what it got last. Free memory of a
+ * virtual machine may be away at its host, and comes back at the first touch. Returns the seconds that took. */
+double process_meet_memory(size_t bytes);
 
 #endif
