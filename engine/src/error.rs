@@ -63,7 +63,10 @@ pub enum Error {
         room: u64,
     },
 
-    #[error("no room on the file system: {doing} {path} ({source}){}; {}", lack(*needed, *available), room(source))]
+    #[error(
+        "no room on the file system: {doing} {path} ({source}){}; {}",
+        lack(*needed, *available), room(source, *needed, *available)
+    )]
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
 
     #[error(
@@ -243,7 +246,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn io(doing: &str, path: impl std::fmt::Display, source: io::Error) -> Self {
+    /// `Io`, or `DiskFull`: what the system said to `doing` something to `path`.
+    pub fn io(doing: &str, path: impl std::fmt::Display, source: io::Error) -> Self {
         let (doing, path, full) = (doing.to_owned(), path.to_string(), is_full(&source));
         let source = Arc::new(source);
         if full {
@@ -329,8 +333,13 @@ fn lack(needed: Option<u64>, available: Option<u64>) -> String {
     available.map_or(needed.clone(), |available| format!("{needed}, {available} are free"))
 }
 
-fn room(source: &io::Error) -> &'static str {
+fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'static str {
     match source.raw_os_error() {
+        // What the file system counts as free is not what was lacking.
+        Some(libc::ENOSPC) if needed.is_some_and(|needed| available >= Some(needed)) => {
+            "as that is enough, it has no more inodes (df -i), or the device below it is full, as where that is thinly \
+             provisioned (the system's log may say more): free some space there or choose another place"
+        }
         Some(libc::EFBIG) => too_large(getrlimit(Resource::RLIMIT_FSIZE).map_or(RLIM_INFINITY, |(limit, _)| limit)),
         Some(libc::EDQUOT) => "free some space of this user's, raise the quota, or choose another place",
         _ => "free some space or choose another place",
@@ -359,6 +368,8 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
              say more)"
         }
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        io::ErrorKind::NotADirectory => "a part of this path is no directory; choose another place",
+        io::ErrorKind::AlreadyExists if doing == "making the directory" => "a file has this name; choose another place",
         // A file is made in a directory that was there.
         io::ErrorKind::NotFound if doing == "making" => {
             "its directory was removed or renamed meanwhile, or takes no files, as in /proc; bring it back and open the space \
@@ -388,6 +399,22 @@ mod tests {
         let told = |doing: &str| Error::io(doing, "/proc/x".to_owned(), io::ErrorKind::NotFound.into()).to_string();
         assert!(told("making the directory").ends_with("a file system that keeps files"));
         assert!(told("reading").ends_with("try again"));
+    }
+
+    /// Where the device below the file system was full, or its inodes used up, there was no more to say than to free some space.
+    #[test]
+    fn a_file_system_that_is_not_full_itself_is_called_so() {
+        let told = |free| {
+            let full = io::Error::from_raw_os_error(libc::ENOSPC);
+            Error::io("writing to", "layout-1", full).for_want_of(4096, || Some(free)).to_string()
+        };
+        assert!(told(0).ends_with("0 are free; free some space or choose another place"), "{}", told(0));
+        assert!(
+            told(4096).contains("4096 are free; as that is enough, it has no more inodes (df -i)"),
+            "{}",
+            told(4096)
+        );
+        assert!(told(4096).contains("thinly provisioned"), "{}", told(4096));
     }
 
     /// A level whose directory was renamed while the job ran was called a place like /proc, and a file that was removed a failure

@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
 
-use crate::exit::{Exit, Failure};
-use mainstay_engine::{SpaceSurvey, printable_path, space, unix_ns};
+use crate::exit::Failure;
+use mainstay_engine::{Error, SpaceSurvey, printable_path, space, unix_ns};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -19,8 +19,7 @@ pub struct Unfinished {
 }
 
 fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    let what = format!("{doing} {}", printable_path(path));
-    move |error| Failure { exit: Exit::System, message: format!("{what} failed: {error}") }
+    move |error| Error::io(doing, printable_path(path), error).into()
 }
 
 impl Unfinished {

@@ -223,7 +223,10 @@ fn what_is_not_there_is_told() {
     assert!(!out(&space).exists());
     let file = space.directory.path().join("file");
     File::create(&file).unwrap().write_all_at(b"x", 0).unwrap();
-    export(&space, &file, &[]).refused(4, &["making the directory"]);
+    // It was not told what to do.
+    export(&space, &file, &[]).refused(4, &["making the directory", "a file has this name; choose another place"]);
+    let below = file.join("out");
+    export(&space, &below, &[]).refused(4, &["making the directory", "no directory; choose another place"]);
 }
 
 /// Beside a job that lets go of all that is read: one revision, whole, every time.

@@ -221,7 +221,9 @@ pub(crate) fn create_layout(
         }
         let bytes = Aligned::holding(&header.build())
             .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;
-        device::write_full(&*file, &bytes, 0).map_err(|e| Error::io("writing to", &path, e))?;
+        device::write_full(&*file, &bytes, 0).map_err(|e| {
+            Error::io("writing to", &path, e).for_want_of(bytes.len() as u64, || device.available_bytes())
+        })?;
         let bytes = header.file_bytes;
         let layout = LayoutFile { name: name.clone(), path: path.clone(), header: header.clone(), file, bytes };
         layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
