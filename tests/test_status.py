@@ -137,6 +137,36 @@ def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, mo
     assert not list(pools.iterdir())
 
 
+def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, pools, monkeypatch):
+    monkeypatch.setenv("MAINSTAY_MEMORY_COPIES", "2")
+    space = scratch / "space"
+    with job(faults, scratch, "open", *saves(1, 2, 3), "pause", "close") as running:
+        running.until_all("pause")
+        once(lambda document: says_itself(space) == [3, 2], space)
+        kill(running)
+    once(lambda document: not document["in_use"], space)
+    # All that one node had goes: its own shards, and the copies of the other's.
+    node = next(pools.glob("mainstay-level-*-copy1-*")).name.rpartition("-")[2]
+    gone = list(pools.glob(f"mainstay-level-*-{node}"))
+    assert len(gone) == 2
+    for directory in gone:
+        shutil.rmtree(directory)
+    document = status(space)
+    assert len(document["lost"]) == 2 and document["alarms"] == []
+    # Alone neither memory nor the copies there are whole.
+    assert newest(document) == {"memory": None, "pfs": 2}
+    survived = losses(document)
+    assert survived["processes"] == (3, "memory")
+    # One of the two nodes has nothing that could be lost.
+    assert sorted([survived["0"], survived["1"]]) == [(2, "pfs"), (3, "memory")]
+    page = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
+    assert "the death of the job's processes: survived, revision 3 from memory\n" in page
+    assert page.count("survived, revision 2 from pfs, not the newest\n") == 2  # of the other node, and of all
+    with job(faults, scratch, "open", "restore", "close") as again:
+        again.until_all("close")
+    assert losses(once(lambda document: document["job"]["ended"], space))["processes"] == (3, "pfs")
+
+
 @pytest.mark.parametrize("lies", ["in the space", "in memory"])
 def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypatch, lies):
     """Also where the level that fails cannot even take what there is to tell."""

@@ -361,6 +361,9 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
     if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
         return "let the program have more files open (ulimit -n), or close some";
     }
+    if source.raw_os_error() == Some(libc::ENAMETOOLONG) {
+        return "choose a place with a shorter name";
+    }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => {

@@ -117,8 +117,10 @@ fn space(survey: &SpaceSurvey) -> String {
             false => format!("{} to {}", text::bytes(least), text::bytes(most)),
         };
         page += &format!(
-            "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {}, id {}\n",
+            "layout  {}: {} of {}, {size} each, a file of {}, made {}, id {}\n",
             printable(&layout.file),
+            text::count(here as u64, "portion"),
+            text::count(of.into(), "rank"),
             text::bytes(header.file_bytes),
             time::when_and_where(header.created_unix_ns),
             text::id(&header.layout_id),

@@ -22,6 +22,12 @@ impl Key {
         const LIKENESS_MIN: f64 = 0.75;
         // `pool` is no slip of the pen for `poll`: what is left out is the unit; of `signal`, what the signal is for.
         let plain = plain(name);
+        let given = |key: &&Key| {
+            GIVEN_BY_WORD.contains(&key.name) && key.takes.split([' ', ',']).any(|word| plain == self::plain(word))
+        };
+        if let Some(key) = KEYS.iter().find(given).filter(|_| !plain.is_empty() && !matches!(&*plain, "off" | "or")) {
+            return Some(key.name);
+        }
         let with_unit = |unit| KEYS.iter().find(|key| key.name.strip_suffix(unit) == Some(&*plain));
         let ends_so = |key: &&Key| key.name.strip_suffix(&*plain).is_some_and(|more| more.ends_with('_'));
         let with_more = || KEYS.iter().find(ends_so).filter(|_| !matches!(&*plain, "bytes" | "seconds"));
@@ -52,6 +58,9 @@ impl Key {
         Err(self.refusal(&format!("{} is out of range", (self.show)(config))))
     }
 }
+
+/// Settings of which a value is often taken for the name: `incremental = true`.
+const GIVEN_BY_WORD: [&str; 2] = ["capture", "compress"];
 
 /// How much two names are alike, 0 to 1; 1 if they are the same but for case and dashes.
 pub(super) fn likeness(name: &str, other: &str) -> f64 {
@@ -113,6 +122,10 @@ mod tests {
             ("signal", "checkpoint_signal"),
             ("directory", "pool_directory"),
             ("copies", "memory_copies"),
+            ("incremental", "capture"),
+            ("snapshot", "capture"),
+            ("incremental_snapshot", "capture"),
+            ("zstd", "compress"),
         ];
         for (wrong, meant) in near {
             assert_eq!(Key::nearest(wrong), Some(meant));

@@ -25,78 +25,109 @@ pub struct Survivor {
     pub level: LevelKind,
 }
 
-/// The complete revisions of a level and of each of its copies, as far as they are there.
+/// The revisions of a level and of each of its copies, as far as they are there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct HeldRevisions {
-    pub(super) own: Vec<Saved>,
-    pub(super) copies: Vec<Vec<Saved>>,
+    /// Of the level itself, then of each copy.
+    pub(super) stores: Vec<Store>,
 }
 
-/// What is there of all levels, and which nodes it would go with.
+/// What is there of a level, or of one of its copies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Store {
+    pub(super) complete: Vec<Saved>,
+    /// Revisions of which these shards are left.
+    pub(super) in_part: Vec<(Saved, BTreeSet<u32>)>,
+}
+
+impl Store {
+    fn revisions(&self) -> impl Iterator<Item = Saved> {
+        self.complete.iter().copied().chain(self.in_part.iter().map(|(saved, _)| *saved))
+    }
+
+    fn has(&self, saved: &Saved, shard: u32) -> bool {
+        let is_left = |(other, shards): &(Saved, BTreeSet<u32>)| other.key() == saved.key() && shards.contains(&shard);
+        self.complete.iter().any(|other| other.key() == saved.key()) || self.in_part.iter().any(is_left)
+    }
+}
+
+/// Where each revision lies, and so which nodes it would go with. A restore takes each shard from wherever it is left.
 pub(super) struct Outlook {
-    /// The nearest level first; of each the newest revision first.
-    levels: Vec<(LevelKind, Vec<(Saved, Bound)>)>,
+    /// The newest first.
+    revisions: Vec<(Saved, Vec<OnLevel>)>,
 }
 
-/// Which nodes a revision would go with.
-enum Bound {
-    /// With none: it outlives all.
-    Free,
-    /// With each of these alone, and with all together.
-    To(BTreeSet<usize>),
-    /// With each node, and even now: not every shard is there.
-    Gone,
+/// What a level has of one revision: of each shard where it lies. The nearest level comes first.
+struct OnLevel {
+    level: LevelKind,
+    shards: Vec<Vec<Lies>>,
+}
+
+/// Where a shard lies.
+#[derive(Clone, Copy)]
+enum Lies {
+    /// On this node, if it is known. One that is not known shares no fate with others.
+    On(Option<usize>),
+    /// Where it outlives all nodes.
+    BeyondNodes,
+}
+
+impl Lies {
+    fn outlasts(self, loss: Loss) -> bool {
+        match (self, loss) {
+            (Lies::BeyondNodes, _) | (_, Loss::Processes) => true,
+            (Lies::On(node), Loss::Node(lost)) => node != Some(lost),
+            (Lies::On(_), Loss::AllNodes) => false,
+        }
+    }
 }
 
 impl Outlook {
     /// `held`: level by level, as in `job.places`.
     pub(super) fn of(job: &Job, held: &[HeldRevisions]) -> Outlook {
         let nodes = node_of_ranks(job);
-        let of_level = |(place, held): (&PlaceOfLevel, &HeldRevisions)| {
-            let mut all: Vec<Saved> = held.own.iter().chain(held.copies.iter().flatten()).copied().collect();
-            all.sort_by_key(|saved| Reverse(saved.key()));
-            all.dedup_by_key(|saved| saved.key());
-            let bound = |saved: Saved| (saved, bound(&nodes, place, held, &saved));
-            (place.level, all.into_iter().map(bound).collect())
+        let stores = held.iter().flat_map(|held| &held.stores);
+        let mut all: Vec<Saved> = stores.flat_map(Store::revisions).collect();
+        all.sort_by_key(|saved| Reverse(saved.key()));
+        all.dedup_by_key(|saved| saved.key());
+        let on_levels = |saved: Saved| {
+            let levels =
+                job.places.iter().zip(held).map(|(place, held)| on_level(&nodes, place, held, &saved)).collect();
+            (saved, levels)
         };
-        Outlook { levels: job.places.iter().zip(held).map(of_level).collect() }
+        Outlook { revisions: all.into_iter().map(on_levels).collect() }
     }
 
     /// The newest revision that would be left; `None`: nothing.
     pub(super) fn after(&self, loss: Loss) -> Option<Survivor> {
-        let stays = |(_, bound): &&(Saved, Bound)| match (bound, loss) {
-            (Bound::Gone, _) => false,
-            (Bound::Free, _) | (_, Loss::Processes) => true,
-            (Bound::To(nodes), Loss::Node(node)) => !nodes.contains(&node),
-            (Bound::To(_), Loss::AllNodes) => false,
-        };
-        let left = self.levels.iter().filter_map(|(level, all)| {
-            let (saved, _) = all.iter().find(stays)?;
-            Some(Survivor { saved: *saved, level: *level })
-        });
-        // Of several levels that have it the first, which is the nearest.
-        left.reduce(|best, other| if other.saved.key() > best.saved.key() { other } else { best })
+        self.revisions.iter().find_map(|(saved, levels)| Some(Survivor { saved: *saved, level: left(levels, loss)? }))
     }
 }
 
-fn bound(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &HeldRevisions, saved: &Saved) -> Bound {
-    let has = |list: &[Saved]| list.iter().any(|other| other.key() == saved.key());
-    if place.outlives_nodes {
-        return Bound::Free;
-    }
-    let own = has(&held.own);
-    let copies: Vec<&Vec<u32>> =
-        place.holders.iter().zip(&held.copies).filter(|(_, copy)| has(copy)).map(|(holders, _)| holders).collect();
-    let mut fatal = BTreeSet::new();
-    for rank in 0..nodes.len() {
-        let mut all = own.then_some(rank).into_iter().chain(copies.iter().map(|holders| holders[rank] as usize));
-        // A rank whose node is not known shares none with others.
-        let Some(first) = all.next().map(|rank| nodes[rank]) else { return Bound::Gone };
-        if let Some(node) = first.filter(|_| all.all(|rank| nodes[rank] == first)) {
-            fatal.insert(node);
+/// The level down to which one has to look to find all shards of a revision, if they are left.
+fn left(levels: &[OnLevel], loss: Loss) -> Option<LevelKind> {
+    let mut found = vec![false; levels.first()?.shards.len()];
+    let reached = levels.iter().find(|on| {
+        for (found, lies) in found.iter_mut().zip(&on.shards) {
+            *found |= lies.iter().any(|lies| lies.outlasts(loss));
         }
-    }
-    Bound::To(fatal)
+        found.iter().all(|found| *found)
+    });
+    reached.map(|on| on.level)
+}
+
+fn on_level(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &HeldRevisions, saved: &Saved) -> OnLevel {
+    let lies = |shard: u32| {
+        let own = [shard].into_iter();
+        let holders = own.chain(place.holders.iter().map(|holders| holders[shard as usize]));
+        let there = held.stores.iter().zip(holders).filter(|(store, _)| store.has(saved, shard));
+        let lies = |holder: u32| match place.outlives_nodes {
+            true => Lies::BeyondNodes,
+            false => Lies::On(nodes[holder as usize]),
+        };
+        there.map(|(_, holder)| lies(holder)).collect()
+    };
+    OnLevel { level: place.level, shards: (0..nodes.len() as u32).map(lies).collect() }
 }
 
 /// The node of each rank, if it is known.
@@ -124,7 +155,8 @@ mod tests {
     }
 
     fn held(own: &[u64], copies: &[&[u64]]) -> HeldRevisions {
-        HeldRevisions { own: all(own), copies: copies.iter().map(|copy| all(copy)).collect() }
+        let stores = [own].into_iter().chain(copies.iter().copied());
+        HeldRevisions { stores: stores.map(|complete| Store { complete: all(complete), ..Store::default() }).collect() }
     }
 
     /// Four ranks on two nodes, with memory and the space; of memory the first copy lies with these holders.
@@ -177,5 +209,22 @@ mod tests {
         // What was lost on the own nodes is on the others', and on these alone.
         let now = left(&across, &[held(&[], &[&[12]]), held(&[6], &[])]);
         assert_eq!(now, [Some((12, MEMORY)), Some((6, PFS)), Some((6, PFS)), Some((6, PFS))]);
+    }
+    /// It was told that nothing was left, while every start came back with all of it.
+    #[test]
+    fn what_is_left_in_several_places_counts_together() {
+        let across = job(&[[2, 3, 0, 1]]);
+        let part = |shards: &[u32]| (saved(12), shards.iter().copied().collect());
+        let store = |shards: &[u32]| Store { in_part: vec![part(shards)], ..Store::default() };
+        // The first node has lost its memory, the copies that it held as well.
+        let memory = HeldRevisions { stores: vec![store(&[2, 3]), store(&[0, 1])] };
+        let now = left(&across, &[memory, held(&[6], &[])]);
+        assert_eq!(now, [Some((12, MEMORY)), Some((12, MEMORY)), Some((6, PFS)), Some((6, PFS))]);
+        // A shard that is nowhere.
+        let memory = HeldRevisions { stores: vec![store(&[2, 3]), store(&[0])] };
+        assert_eq!(left(&across, &[memory.clone(), held(&[], &[])])[0], None);
+        // It is on another level, with which it is whole.
+        let farther = HeldRevisions { stores: vec![store(&[1])] };
+        assert_eq!(left(&across, &[memory, farther])[0], Some((12, PFS)));
     }
 }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Seen {
     pub(super) directories: Vec<String>,
     /// The shards of each revision, how many make it complete, and when it was saved.
-    pub(super) revisions: BTreeMap<(u64, u64), (BTreeSet<u32>, u32, u64)>,
+    pub(super) revisions: BTreeMap<(u64, u64), Found>,
     /// Something could not be looked at.
     pub(super) is_unsure: bool,
 }
@@ -32,18 +32,31 @@ impl Seen {
         self.is_unsure |= !survey.damage.is_empty();
     }
 
+    pub(super) fn has(&self, revision: (u64, u64), shard: u32) -> bool {
+        self.revisions.get(&revision).is_some_and(|(shards, ..)| shards.contains(&shard))
+    }
+
     /// The revisions that are whole here, the newest first.
     pub(super) fn whole(&self) -> Vec<Saved> {
-        let is_whole = |(shards, count, _): &(BTreeSet<u32>, u32, u64)| shards.len() as u64 == u64::from(*count);
         let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
-        whole
-            .map(|((lineage, revision), found)| Saved {
-                lineage: *lineage,
-                revision: *revision,
-                saved_unix_ns: Some(found.2),
-            })
-            .collect()
+        whole.map(|(key, found)| saved(*key, found)).collect()
     }
+
+    /// The other ones that `ranks` ranks have saved, with the shards that are here.
+    pub(super) fn in_part(&self, ranks: u32) -> impl Iterator<Item = (Saved, BTreeSet<u32>)> {
+        let in_part = self.revisions.iter().filter(move |(_, found)| !is_whole(found) && found.1 == ranks);
+        in_part.map(|(key, found)| (saved(*key, found), found.0.clone()))
+    }
+}
+
+type Found = (BTreeSet<u32>, u32, u64);
+
+fn is_whole((shards, count, _): &Found) -> bool {
+    shards.len() as u64 == u64::from(*count)
+}
+
+fn saved((lineage, revision): (u64, u64), (.., unix_ns): &Found) -> Saved {
+    Saved { lineage, revision, saved_unix_ns: Some(*unix_ns) }
 }
 
 /// What the newest job told last, wherever it did; what cannot be read is added to `unseen`.

@@ -6,7 +6,7 @@ use super::{
     Saved,
     closed::was_closed,
     document::{Failures, Job, Node, Status},
-    outlook::{HeldRevisions, Loss, Outlook, Survivor},
+    outlook::{HeldRevisions, Loss, Outlook, Store, Survivor},
     seen::{Seen, newest_told, seen_of},
 };
 use crate::{
@@ -64,7 +64,11 @@ pub struct LevelStanding {
     /// The same of each copy on other nodes.
     pub copies_lack: Vec<Vec<u64>>,
     pub failures: Failures,
+    /// Of the level itself and of each copy, the revisions of which only these shards are left.
+    in_part: Vec<InPart>,
 }
+
+type InPart = Vec<(Saved, BTreeSet<u32>)>;
 
 impl Standing {
     /// Of the space in the directory `space`. Errors are those of a survey of it; what is wrong with other levels is told in
@@ -83,7 +87,7 @@ impl Standing {
             None => seen_levels(&seen),
         };
         let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
-        let alarms = alarms(&levels);
+        let alarms = alarms(&levels, &losses);
         let unlooked = told.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
         Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
     }
@@ -139,6 +143,13 @@ fn told_levels(
         lost.extend(gone.iter().map(|saved| {
             format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
         }));
+        // What other nodes have of a revision lies where it was told to. Of one that was not told what is seen counts.
+        let rest = |seen: &Seen, expected: &[u32], gone: &[Saved]| -> InPart {
+            let is_left = |rank: &u32, saved: &Saved| !expected.contains(rank) || seen.has(saved.key(), *rank);
+            let told = gone.iter().map(|saved| (*saved, (0..job.ranks).filter(|rank| is_left(rank, saved)).collect()));
+            told.chain(seen.in_part(job.ranks).filter(|_| !at_work)).collect()
+        };
+        let mut in_part = vec![rest(own, expected, &gone)];
         let mut copies = Vec::new();
         for ((copy, holders), number) in level.copies.iter().zip(&place.holders).zip(1..) {
             let seen = seen.get(&(place.level, number)).unwrap_or(&none);
@@ -151,6 +162,7 @@ fn told_levels(
                 let (level, revision) = (place.level.name(), saved.revision);
                 format!("revision {revision} in {level}, copy {number}: what lay on this node is gone")
             }));
+            in_part.push(rest(seen, expected, &gone));
             copies.push(united(&there, whole(seen)));
         }
         levels.push(LevelStanding {
@@ -166,6 +178,7 @@ fn told_levels(
             lacks: level.lacks.clone(),
             copies_lack: level.copies.iter().map(|copy| copy.lacks.clone()).collect(),
             failures: level.failures.clone(),
+            in_part,
         });
     }
     levels
@@ -201,6 +214,7 @@ fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
             lacks: Vec::new(),
             copies_lack: Vec::new(),
             failures: Failures::default(),
+            in_part: Vec::new(),
         }
     };
     kinds.into_iter().map(of_level).collect()
@@ -218,18 +232,26 @@ fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
 }
 
 fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> {
-    let held = |level: &LevelStanding| HeldRevisions { own: level.complete.clone(), copies: level.copies.clone() };
+    let held = |level: &LevelStanding| {
+        let complete = [&level.complete].into_iter().chain(&level.copies).cloned();
+        let stores = complete.zip(level.in_part.iter().cloned());
+        HeldRevisions { stores: stores.map(|(complete, in_part)| Store { complete, in_part }).collect() }
+    };
     let outlook = Outlook::of(job, &levels.iter().map(held).collect::<Vec<_>>());
     let nodes = (0..job.nodes.len()).map(Loss::Node);
     [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()
 }
 
-fn alarms(levels: &[LevelStanding]) -> Vec<String> {
+fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)]) -> Vec<String> {
     let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
     let mut alarms: Vec<String> = failing
         .map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision)))
         .collect();
-    if levels.iter().all(|level| level.complete.is_empty() && level.copies.iter().all(Vec::is_empty)) {
+    let is_whole =
+        |level: &LevelStanding| !level.complete.is_empty() || level.copies.iter().any(|copy| !copy.is_empty());
+    // The levels may have together what none has alone.
+    let is_left = losses.iter().any(|(loss, survivor)| *loss == Loss::Processes && survivor.is_some());
+    if !is_left && !levels.iter().any(is_whole) {
         alarms.push("nothing is saved: no level has a complete revision".to_owned());
     }
     alarms

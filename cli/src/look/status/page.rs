@@ -243,7 +243,8 @@ fn losses(standing: &Standing) -> String {
         }
     }
     let newest = standing.levels.iter().flat_map(|level| level.complete.iter().chain(level.copies.iter().flatten()));
-    let newest = newest.map(Saved::key).max();
+    let left = standing.losses.iter().filter_map(|(_, left)| left.as_ref().map(|left| &left.saved));
+    let newest = newest.chain(left).map(Saved::key).max();
     let mut page: String = lines.iter().map(|(what, left)| format!("{what}: {}\n", fate(*left, newest))).collect();
     let unlooked: Vec<&str> = standing.unlooked_nodes().take(NAMED_MAX + 1).map(|node| &node.name[..]).collect();
     if !unlooked.is_empty() {
