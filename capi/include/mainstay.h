@@ -491,6 +491,10 @@ typedef struct {
   // an error on all ranks. Called by all that are left. `divided`: by what the state is divided that the job goes on
   // from, a mainstay_divided; the highest of all ranks counts. Of one divided by ranks no place is to be given up.
   int (*shrink)(void *context, uint32_t divided, void *survivors);
+  // From here on ranks wait for each other in `all_max` in the way that is the fastest, or, where `eagerly` is 0 and at
+  // first, leave the processors to others meanwhile. All ranks are told the same between the same two collective calls.
+  // NULL: this rank knows one way; then so do all.
+  void (*wait_eagerly)(void *context, int eagerly);
 } mainstay_group;
 
 // What saving early came to on this rank since its session was opened, in blocks of 4 KiB.

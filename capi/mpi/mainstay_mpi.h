@@ -47,6 +47,7 @@ typedef struct mainstay_mpi_context {
   double pause_s_max;
   mainstay_mpi_job *job; /* NULL: none */
   int has_failed;        /* others may still wait in it */
+  int is_eager;          /* MPI waits in its own way */
 } mainstay_mpi_context;
 
 /* A session that is closed too late must not end the program. */
@@ -113,13 +114,32 @@ MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t c
   all = (uint64_t *)malloc(bytes ? bytes : 1);
   if (!all) return MPI_ERR_NO_MEM;
   memcpy(all, values, bytes);
-  code = MPI_Iallreduce(MPI_IN_PLACE, all, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
+  if (mine->is_eager) {
+    code = MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm);
+  } else {
+    code = MPI_Iallreduce(MPI_IN_PLACE, all, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
+  }
   if (code == MPI_SUCCESS) {
     memcpy(values, all, bytes);
     free(all);
   } /* else it stays: Open MPI may still receive what others sent before a rank failed */
   return mainstay_mpi_told(context, code);
+}
+
+MAINSTAY_SHIM void mainstay_mpi_wait_eagerly(void *context, int eagerly) {
+  ((mainstay_mpi_context *)context)->is_eager = eagerly;
+}
+
+/* Whether MPI's own waiting, the fastest, harms nobody: Open MPI's lets others have a processor that ranks share, MPICH's
+ * does not. */
+MAINSTAY_SHIM int mainstay_mpi_may_be_eager(int ranks_here) {
+#ifdef OPEN_MPI
+  (void)ranks_here;
+  return 1;
+#else
+  return ranks_here <= sysconf(_SC_NPROCESSORS_ONLN);
+#endif
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
@@ -357,6 +377,8 @@ MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_
   group->start_send = mainstay_mpi_start_send;
   group->start_receive = mainstay_mpi_start_receive;
   group->test = mainstay_mpi_test;
+  /* From a blocking call a rank may never return of which another one fails. */
+  if (!mainstay_mpi_survives() && mainstay_mpi_may_be_eager(ranks_here)) group->wait_eagerly = mainstay_mpi_wait_eagerly;
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives()) {
     group->failed = mainstay_mpi_failed;

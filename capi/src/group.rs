@@ -82,6 +82,10 @@ pub struct GroupTable {
     /// an error on all ranks. Called by all that are left. `divided`: by what the state is divided that the job goes on
     /// from, a mainstay_divided; the highest of all ranks counts. Of one divided by ranks no place is to be given up.
     pub shrink: Option<unsafe extern "C" fn(context: *mut c_void, divided: u32, survivors: *mut c_void) -> c_int>,
+    /// From here on ranks wait for each other in `all_max` in the way that is the fastest, or, where `eagerly` is 0 and at
+    /// first, leave the processors to others meanwhile. All ranks are told the same between the same two collective calls.
+    /// NULL: this rank knows one way; then so do all.
+    pub wait_eagerly: Option<unsafe extern "C" fn(context: *mut c_void, eagerly: c_int)>,
 }
 
 /// For adapters: by what a state is divided.
@@ -107,7 +111,12 @@ impl From<Divided> for DividedCode {
 }
 
 /// What the table measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 3] = [offset_of!(GroupTable, send), offset_of!(GroupTable, start_send), size_of::<GroupTable>()];
+const SIZES: [usize; 4] = [
+    offset_of!(GroupTable, send),
+    offset_of!(GroupTable, start_send),
+    offset_of!(GroupTable, wait_eagerly),
+    size_of::<GroupTable>(),
+];
 
 /// The context of the table that a session uses now; null: of none. Shared by the group of the opening and those that come
 /// out of it.
@@ -223,6 +232,18 @@ impl Group for CGroup {
 
     fn ranks_here(&self) -> usize {
         self.table.ranks_here.max(1) as usize
+    }
+
+    fn can_wait_eagerly(&self) -> bool {
+        self.table.wait_eagerly.is_some()
+    }
+
+    #[allow(unsafe_code)]
+    fn wait_eagerly(&self, eagerly: bool) {
+        if let Some(wait_eagerly) = self.table.wait_eagerly {
+            // SAFETY: the table's own function and context.
+            unsafe { wait_eagerly(self.table.context, eagerly.into()) };
+        }
     }
 
     #[allow(unsafe_code)]
@@ -405,6 +426,7 @@ mod tests {
             test: None,
             failed: None,
             shrink: None,
+            wait_eagerly: None,
         }
     }
 
@@ -423,6 +445,15 @@ mod tests {
         assert!(can(SIZES[1], [true, true]));
         assert!(!can(SIZES[1], [true, false]) && !can(SIZES[1], [false, true]));
         assert!(!can(SIZES[0], [true, true]));
+    }
+
+    #[test]
+    fn only_a_table_of_this_header_waits_eagerly() {
+        extern "C" fn wait_eagerly(_: *mut c_void, _: c_int) {}
+        let with = |size| GroupTable { wait_eagerly: Some(wait_eagerly as _), ..table(size, 2, [true; 2]) };
+        let can = |table: GroupTable| group(&table).unwrap().can_wait_eagerly();
+        assert!(can(with(SIZES[3])));
+        assert!(!can(with(SIZES[2])) && !can(table(SIZES[3], 2, [true; 2])));
     }
 
     /// Memory is taken for each.

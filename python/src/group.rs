@@ -6,7 +6,7 @@
 
 use crate::{
     member::Member,
-    mpi::{is_over, survives},
+    mpi::{is_over, may_be_eager, processors, survives},
     world::{World, failed},
 };
 use mainstay_engine::{
@@ -41,6 +41,9 @@ pub(crate) struct MpiGroup {
     size: usize,
     ranks_here: usize,
     pause_max: Duration,
+    /// Whether MPI may wait in its own way, and whether it does.
+    may_be_eager: bool,
+    is_eager: Cell<bool>,
     world: Arc<World>,
     /// Messages under way: mpi4py's request, and the memory that is lent to it.
     started: RefCell<BTreeMap<Message, (Py<PyAny>, Lent)>>,
@@ -76,6 +79,8 @@ impl MpiGroup {
             size: workers,
             ranks_here,
             pause_max: pause_max(py, ranks_here)?,
+            may_be_eager: may_be_eager(mpi, ranks_here)?,
+            is_eager: Cell::default(),
             world: world.clone(),
             started: RefCell::default(),
             looks_at: Cell::default(),
@@ -143,13 +148,25 @@ impl Group for MpiGroup {
             let shared = PyByteArray::new(py, &bytes);
             let (number, maximum) = (mpi.getattr(intern!(py, "UINT64_T"))?, mpi.getattr(intern!(py, "MAX"))?);
             let given = (mpi.getattr(intern!(py, "IN_PLACE"))?, [shared.as_any(), &number], maximum);
-            let request = comm.call_method1(intern!(py, "Iallreduce"), given)?;
-            self.wait_asleep(&request, None)?;
+            if self.is_eager.get() {
+                comm.call_method1(intern!(py, "Allreduce"), given)?;
+            } else {
+                let request = comm.call_method1(intern!(py, "Iallreduce"), given)?;
+                self.wait_asleep(&request, None)?;
+            }
             for (value, bytes) in values.iter_mut().zip(shared.to_vec().chunks_exact(8)) {
                 *value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
             }
             Ok(())
         })
+    }
+
+    fn can_wait_eagerly(&self) -> bool {
+        self.may_be_eager
+    }
+
+    fn wait_eagerly(&self, eagerly: bool) {
+        self.is_eager.set(eagerly);
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -333,8 +350,7 @@ pub(crate) fn pause_of(py: Python<'_>, world: &World, rank: usize) -> PyResult<D
 
 /// The same, given how many ranks share its processors; as `mainstay_mpi_pause_max` in C.
 fn pause_max(py: Python<'_>, ranks_here: usize) -> PyResult<Duration> {
-    let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
-    let shared = Duration::from_micros((100 * ranks_here / processors.unwrap_or(1).max(1)) as u64);
+    let shared = Duration::from_micros((100 * ranks_here / processors(py)?) as u64);
     Ok(shared.max(Duration::from_micros(500)))
 }
 

@@ -40,6 +40,22 @@ pub(crate) fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
 /// in them.
 pub(crate) fn survives(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
     let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
+    Ok(is_open_mpi(mpi)? && enabled.starts_with(['1', 't', 'T']))
+}
+
+/// Whether ranks may wait for each other in MPI's own way, as `mainstay_mpi_may_be_eager` in C says, and none of them goes on
+/// when another one fails.
+pub(crate) fn may_be_eager(mpi: &Bound<'_, PyAny>, ranks_here: usize) -> PyResult<bool> {
+    Ok(!survives(mpi)? && (is_open_mpi(mpi)? || ranks_here <= processors(mpi.py())?))
+}
+
+fn is_open_mpi(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
     let library: String = mpi.call_method0(intern!(mpi.py(), "Get_library_version"))?.extract()?;
-    Ok(library.starts_with("Open MPI") && enabled.starts_with(['1', 't', 'T']))
+    Ok(library.starts_with("Open MPI"))
+}
+
+/// How many processors the machine has.
+pub(crate) fn processors(py: Python<'_>) -> PyResult<usize> {
+    let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
+    Ok(processors.unwrap_or(1).max(1))
 }

@@ -50,6 +50,13 @@ pub trait Group: Send {
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Puts the `bytes` of rank `root` into `bytes` on every rank.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()>;
+    /// Whether `wait_eagerly` changes anything on this rank.
+    fn can_wait_eagerly(&self) -> bool {
+        false
+    }
+    /// From here on ranks wait for each other in `all_max` in the way that is the fastest, or leave the processors to others
+    /// meanwhile, as at first. All ranks are told the same between the same two collective calls.
+    fn wait_eagerly(&self, _eagerly: bool) {}
     /// Whether the group can send messages between two ranks: `aggregators` needs them.
     fn can_send(&self) -> bool {
         true

@@ -34,6 +34,8 @@ pub(super) struct Agreement {
     pub(super) had_begun: Flag,
     pub(super) had_not_begun: Flag,
     pub(super) meeting: Facts,
+    /// This rank cannot wait eagerly; filled in by every call.
+    pub(super) waits_asleep: Flag,
 }
 
 /// What a rank tells of one level. Every call fills in the first three fields.

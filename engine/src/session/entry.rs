@@ -114,7 +114,8 @@ impl Inner {
     /// Makes the first all-reduce of a call. An error is the same on all ranks, or one of the group. Collective.
     pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entered, AllTold)> {
         let Arrival { call, previous } = arrival;
-        let mut mine = Agreement { call: Alike::of(call as u64), ..mine };
+        let waits_asleep = self.epoch.group.wait_asleep().into();
+        let mut mine = Agreement { call: Alike::of(call as u64), waits_asleep, ..mine };
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
             let LevelFacts { under_way, failed, busy, .. } = level.facts();
             let busy = (busy.is_set() || facts.busy.is_set()).into();
@@ -132,6 +133,9 @@ impl Inner {
         let (nearest, farther) = self.levels.split();
         let ended = if call.settles() { nearest.saving.take() } else { None };
         let (all, entry) = met?;
+        // Where nobody writes, and no rank is about to, nobody else needs the processors.
+        let is_quiet = !call.begins() && !all.levels.iter().any(|facts| facts.busy.is_set());
+        self.epoch.group.wait_eagerly(&entry, is_quiet && !all.waits_asleep.is_set());
         for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
             level.settle_farther(facts, ranks);
         }

@@ -64,6 +64,16 @@ impl Ranks {
         Ok((told, told.call.is_so().then_some(Entered(()))))
     }
 
+    /// Whether this rank can only wait asleep.
+    pub(super) fn wait_asleep(&self) -> bool {
+        !self.0.can_wait_eagerly()
+    }
+
+    /// What all ranks told each other says whether they wait eagerly from here on.
+    pub(super) fn wait_eagerly(&self, _: &Entered, eagerly: bool) {
+        self.0.wait_eagerly(eagerly);
+    }
+
     /// The names of the calls that ranks have made which know that those are not the same: `mine` is this rank's.
     /// Collective.
     pub(super) fn names_of_calls(&self, mine: &str) -> Result<Vec<String>> {

@@ -70,5 +70,6 @@ mod transfer;
 mod unchanged;
 mod unfinished;
 mod unseen;
+mod waiting;
 mod within;
 mod zeros;
