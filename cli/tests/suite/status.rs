@@ -277,5 +277,7 @@ fn it_is_watched_until_nobody_reads() {
         assert!(watching.wait().unwrap().success());
     }
     mainstay(&["status", "--watch=1ms"], &space.path()).refused_usage();
-    mainstay(&["status", "--prometheus", "/nonexistent/x.prom"], &space.path()).refused(4, &["/nonexistent/x.prom"]);
+    let nowhere = space.path().join("none/x.prom");
+    let nowhere = nowhere.to_str().unwrap();
+    mainstay(&["status", "--prometheus", nowhere], &space.path()).refused(4, &["none/x.prom"]);
 }
