@@ -94,7 +94,7 @@ static void *work(void *of)
     for (size_t i; (i = atomic_fetch_add(&p->next, 1)) < p->of->count;) {
         one_read read = p->of->list[i];
         if (syscall(SYS_pread64, p->fds[read.file], into, read.bytes, read.at) < 0)
-            stop_errno(p->of->paths[read.file]);
+            stop_errno("%s", p->of->paths[read.file]);
     }
     free(into);
     return NULL;
@@ -107,7 +107,7 @@ double reads_again(const reads *r)
     double begun = now();
     for (int i = 0; i < r->files; i++)
         if ((p.fds[i] = open(r->paths[i], O_RDONLY | O_CLOEXEC | r->flags[i])) < 0)
-            stop_errno(r->paths[i]);
+            stop_errno("%s", r->paths[i]);
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, &p) != 0)
             stop("no thread");
