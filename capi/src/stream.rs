@@ -154,8 +154,9 @@ pub unsafe extern "C" fn mainstay_stream(
         let name = name.ok_or_else(|| null("name"))?;
         let mut streams = session.engine.streams()?;
         if index >= streams.len() {
-            let why = format!("there are {} streams; the first is 0", streams.len());
-            return Err(Error::argument(format!("stream {index}"), why));
+            // Fortran counts from 1.
+            let why = format!("the last restore brought back {}, and none has this number", streams.len());
+            return Err(Error::argument("stream", why));
         }
         let (told, length) = streams.swap_remove(index);
         session.stream = c_text(&told);

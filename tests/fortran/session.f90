@@ -241,7 +241,7 @@ contains
     end do
     call must(session%streams() > 2 .and. lengths > 165, "the list of streams")
     call session%stream(0, stream, stat=stat)
-    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "the first is 0")
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "none has this number")
     call session%read("all", 0, f64)
     call must(f64(4, 1) == 1 / 3.0_real64 .and. f64(0, -1) == 1, "f64 from the stream")
     call session%read("all", 120, i32, got)
