@@ -17,6 +17,13 @@ impl Anonymous {
         file.set_len(bytes)?;
         Ok(Anonymous { file, mapping: Whole::default() })
     }
+
+    /// The same, mapped, with its memory, which up to `threads` threads give it.
+    pub(crate) fn with_memory(bytes: u64, threads: usize) -> io::Result<Anonymous> {
+        let made = Anonymous::of(bytes)?;
+        made.mapping.make(&made.file, threads)?;
+        Ok(made)
+    }
 }
 
 impl File for Anonymous {

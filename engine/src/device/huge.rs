@@ -2,8 +2,8 @@
 //! the time that small pages take, and none of them has to be met afterwards.
 
 use super::{HUGE_PAGE, Mapping, allocate::allocate_at};
-use crate::ground::Instant;
-use std::{fs::File, io, time::Duration};
+use crate::ground::{Instant, each_at_once};
+use std::{fs::File, io, ops::Range, sync::OnceLock, time::Duration};
 
 /// The most that is given at a time.
 const STEP_MAX: u64 = 64 << 20;
@@ -11,6 +11,8 @@ const STEP_MAX: u64 = 64 << 20;
 const STEP_LEAST: u64 = 8 << 20;
 /// Less memory than this gains less than asking costs: where many ranks make memory at once, each asks in turn.
 const LEAST_BYTES: u64 = 128 << 20;
+/// A thread is worth starting for this much.
+const LEAST_SHARE: u64 = 32 << 20;
 /// What asking for huge pages may take: the kernel waits for all processors,
 const ASKING_MAX: Duration = Duration::from_millis(4);
 /// and clears memory. Where memory lies in pieces, or others use the processors, huge pages take ten times as long as small
@@ -53,13 +55,21 @@ impl HugePages {
     }
 }
 
-/// Gives the first `bytes` bytes of `file`, which `map` maps, their memory.
-pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64) -> io::Result<()> {
-    let (mut pages, mut given) = (HugePages::of(bytes), 0);
-    while given < bytes {
-        given = pages.give(file, map, given, bytes)?;
-    }
-    Ok(())
+/// Gives the first `bytes` bytes of `file`, which `map` maps, their memory, by up to `threads` threads.
+pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64, threads: usize) -> io::Result<()> {
+    let share = bytes.div_ceil(threads as u64).next_multiple_of(HUGE_PAGE as u64).max(LEAST_SHARE);
+    let shares = (0..bytes).step_by(share as usize).map(|from| from..bytes.min(from + share)).collect();
+    let failure = OnceLock::new();
+    each_at_once(threads, "mainstay-memory", shares, |Range { mut start, end }| {
+        let mut pages = HugePages::of(bytes);
+        while start < end && failure.get().is_none() {
+            match pages.give(file, map, start, end) {
+                Ok(given) => start = given,
+                Err(error) => drop(failure.set(error)),
+            }
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -70,13 +80,15 @@ mod tests {
     #[test]
     fn all_of_a_file_has_its_memory_whatever_its_length() {
         for bytes in [1, STEP_LEAST, LEAST_BYTES - 1, LEAST_BYTES, LEAST_BYTES + (3 << 20) + 5] {
-            let file = tempfile::tempfile_in("/dev/shm").unwrap();
-            file.set_len(bytes).unwrap();
-            give_all(&file, &Mapping::new(&file, bytes).unwrap(), bytes).unwrap();
-            let found = file.metadata().unwrap();
-            assert_eq!(found.len(), bytes);
-            assert!(found.blocks() * 512 >= bytes, "{} of {bytes}", found.blocks() * 512);
-            assert!(found.blocks() * 512 < bytes + 2 * HUGE_PAGE as u64);
+            for threads in [1, 3] {
+                let file = tempfile::tempfile_in("/dev/shm").unwrap();
+                file.set_len(bytes).unwrap();
+                give_all(&file, &Mapping::new(&file, bytes).unwrap(), bytes, threads).unwrap();
+                let found = file.metadata().unwrap();
+                assert_eq!(found.len(), bytes);
+                assert!(found.blocks() * 512 >= bytes, "{} of {bytes}", found.blocks() * 512);
+                assert!(found.blocks() * 512 < bytes + 2 * HUGE_PAGE as u64);
+            }
         }
     }
 }

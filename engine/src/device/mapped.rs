@@ -62,13 +62,18 @@ impl Whole {
         self.is_awaited.load(Ordering::Acquire)
     }
 
+    /// Maps `file`, and gives it its memory by up to `threads` threads.
+    pub(super) fn make(&self, file: &File, threads: usize) -> io::Result<()> {
+        self.made(file, threads).map(drop)
+    }
+
     fn get(&self, file: &File) -> io::Result<Arc<Mapping>> {
-        let mapping = self.made(file);
+        let mapping = self.made(file, 1);
         self.is_awaited.store(false, Ordering::Release);
         mapping
     }
 
-    fn made(&self, file: &File) -> io::Result<Arc<Mapping>> {
+    fn made(&self, file: &File, threads: usize) -> io::Result<Arc<Mapping>> {
         let mut whole = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = &*whole {
             return Ok(mapping.clone());
@@ -81,7 +86,7 @@ impl Whole {
         let map = Mapping::new(file, bytes)?;
         // The kernel would look at every page of what is allocated already.
         if metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
-            give_all(file, &map, bytes)?;
+            give_all(file, &map, bytes, threads)?;
         }
         Ok(whole.insert(Arc::new(map)).clone())
     }

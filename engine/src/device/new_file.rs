@@ -64,7 +64,7 @@ impl NewFile {
                     return Ok(());
                 }
                 match Mapping::new(file, self.bytes) {
-                    Ok(map) => give_all(file, &map, self.bytes)?,
+                    Ok(map) => give_all(file, &map, self.bytes, 1)?,
                     Err(_) => allocate_at(file, 0, self.bytes)?,
                 }
             }

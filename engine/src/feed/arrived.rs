@@ -1,4 +1,5 @@
-//! A shard that has come from another rank: in parts that lie in the portion already, and in others.
+//! A shard that comes from another rank, piece by piece: some lie in the portion already, and are verified, others are
+//! written there. Each is taken while the next is still on its way.
 
 use crate::{
     capture::{Contents, Led},
@@ -8,37 +9,48 @@ use crate::{
     space::{Aligned, format::Hash},
 };
 
+/// Where a piece of a shard lands that comes from another rank.
+#[derive(Debug)]
+pub(crate) enum Landing {
+    /// A part of the portion that the piece belongs to.
+    Portion(Mapped),
+    /// So many bytes of this.
+    Own(Aligned, u64),
+}
+
+/// What another rank tells of a shard, all pieces of which have come.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// `None` if what the other rank told of it made no sense.
+    /// Of the whole log, and what of it is led to instead of carried. `None` if what the other rank told of it made no sense.
     contents: Option<(Contents, Option<Led>)>,
     /// Of the hashes of all blocks, as the other rank has them.
     hash: Hash,
-    in_place: Vec<(u64, Mapped)>,
-    beside: Vec<(u64, Aligned, u64)>,
+}
+
+impl Landing {
+    /// Takes the piece over into `copy`, to whose log it belongs from `at` on.
+    pub(super) fn put_into(self, copy: &Shard, at: u64) -> Result<()> {
+        match self {
+            Landing::Portion(mapped) => {
+                copy.hash(at, mapped.as_ref());
+                Ok(())
+            }
+            Landing::Own(memory, bytes) => copy.carry(at, &memory[..bytes as usize]),
+        }
+    }
 }
 
 impl Arrived {
-    /// `contents`: of the whole log, and what of it is led to instead of carried.
     pub(crate) fn new(contents: Option<(Contents, Option<Led>)>, hash: Hash) -> Arrived {
-        Arrived { contents, hash, in_place: Vec::new(), beside: Vec::new() }
+        Arrived { contents, hash }
     }
 
-    /// A part of the log, from `at` on, is where it belongs in the portion.
-    pub(crate) fn in_place(&mut self, at: u64, mapped: Mapped) {
-        self.in_place.push((at, mapped));
-    }
-
-    /// A part of the log, from `at` on, is in the first `bytes` bytes of `memory`.
-    pub(crate) fn beside(&mut self, at: u64, memory: Aligned, bytes: u64) {
-        self.beside.push((at, memory, bytes));
-    }
-
-    /// Puts all that has come into `copy`, if it is what the other rank has.
-    pub(super) fn put_into(self, copy: &Shard) -> Result<()> {
-        let Arrived { contents, hash, in_place, beside } = self;
-        in_place.iter().for_each(|(at, mapped)| copy.hash(*at, mapped.as_ref()));
-        beside.iter().try_for_each(|(at, memory, bytes)| copy.carry(*at, &memory[..*bytes as usize]))?;
+    /// Has `copy` ready to be published, if what has come of it is what the other rank has.
+    pub(super) fn check(self, copy: &Shard) -> Result<()> {
+        let Arrived { contents, hash } = self;
+        if let Some(error) = copy.failure() {
+            return Err(error.clone());
+        }
         let (contents, led) = contents.ok_or_else(|| Error::Internal { what: "a copy of nothing".to_owned() })?;
         let found = match &led {
             Some(led) => copy.with_rows(led.contents.blocks, |rows| led.hash_of_hashes(rows)),

@@ -1,18 +1,18 @@
 //! Levels that lag behind: a shard that was published on the nearest level is read there, verified, and saved again; or
-//! it came from the rank that has it there, and is verified and published here.
+//! it comes from the rank that has it there, and is verified and published here.
 //!
 //! What must hold: blocks alone are read, which stay in place meanwhile, never chunks that others wait for; a level
 //! that fails harms neither the nearest one nor the others.
 
 mod arrived;
 
-pub(crate) use arrived::Arrived;
+pub(crate) use arrived::{Arrived, Landing};
 
 use crate::{
     capture::{Contents, Led, LogPlaces, Size, differing},
     commit::Kept,
     error::{Error, Result},
-    ground::{Instant, spawn},
+    ground::{Instant, each_at_once, spawn},
     place::{Intent, Shard, Site, StagingTime, Writer},
     restore::{HashRows, base_of, joined_rows, pour, pour_blocks},
     space::{
@@ -20,18 +20,20 @@ use crate::{
         format::{BLOCK, BLOCK_BYTES, Entry, Manifest, PhaseRecord},
     },
 };
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
 use std::{
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Weak},
     thread::JoinHandle,
 };
+
+const THREAD: &str = "mainstay-feed";
 
 /// The thread that feeds one of the farther levels, one shard after the other. It never calls the group.
 #[derive(Debug)]
 pub(crate) struct Feeder {
-    /// `None` once the thread is asked to end.
+    /// `None` without a thread, and once that is asked to end.
     queue: Option<Sender<Feed>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,17 +46,15 @@ pub(crate) enum Source {
     Published(Portion, Arc<Kept>),
 }
 
-/// A copy on the way to another level.
+/// What there is to do for a copy on the way to another level.
 #[derive(Debug)]
-struct Feed {
-    copy: Arc<Shard>,
-    from: From,
-}
-
-#[derive(Debug)]
-enum From {
-    Level(Source),
-    Rank(Box<Arrived>),
+enum Feed {
+    /// To save it from where its source lies.
+    Copy(Arc<Shard>, Source),
+    /// To take over a piece that has come from another rank and belongs here in the log, unless the copy is given up.
+    Piece(Weak<Shard>, u64, Landing),
+    /// To publish it, all of which has come from another rank.
+    Publish(Arc<Shard>, Box<Arrived>),
 }
 
 impl Source {
@@ -121,30 +121,45 @@ impl Source {
 }
 
 impl Feeder {
-    pub(crate) fn start() -> Result<Feeder> {
+    /// Pieces that have come together are taken over by up to `threads` threads.
+    pub(crate) fn start(threads: usize) -> Result<Feeder> {
         let (queue, work) = unbounded();
-        let thread = spawn("mainstay-feed".to_owned(), move || run(&work))?;
+        let thread = spawn(THREAD.to_owned(), move || run(&work, threads))?;
         Ok(Feeder { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// The same without a thread: what it is given is done before the call returns.
+    pub(crate) fn without_thread() -> Feeder {
+        Feeder { queue: None, thread: None }
     }
 
     /// Has `source`, of at most `size`, saved also at `site`, once it is published. The blocks of the source must stay
     /// until the shard that this returns has come to its end.
     pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let copy = source.copy_for(size, site)?;
-        self.send(Feed { copy: copy.clone(), from: From::Level(source) });
+        self.send(Feed::Copy(copy.clone(), source));
         Ok(copy)
     }
 
-    /// Has `copy` published, all of which has come from another rank.
+    /// Takes over a piece of `copy`, from `at` on in its log, which has come from another rank. A copy that the caller drops
+    /// is given up.
+    pub(crate) fn take(&self, copy: &Arc<Shard>, at: u64, landed: Landing) {
+        self.send(Feed::Piece(Arc::downgrade(copy), at, landed));
+    }
+
+    /// Has `copy` published, all pieces of which have come from another rank and were taken over in order.
     pub(crate) fn finish(&self, copy: Arc<Shard>, arrived: Arrived) {
-        self.send(Feed { copy, from: From::Rank(Box::new(arrived)) });
+        self.send(Feed::Publish(copy, Box::new(arrived)));
     }
 
     fn send(&self, feed: Feed) {
-        let copy = feed.copy.clone();
-        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(feed).is_ok());
-        if !sent {
-            copy.abandon(0, ended());
+        match &self.queue {
+            None => feed.run(),
+            Some(queue) => {
+                if let Err(SendError(feed)) = queue.send(feed) {
+                    feed.fail(ended());
+                }
+            }
         }
     }
 }
@@ -159,26 +174,61 @@ impl Drop for Feeder {
     }
 }
 
-/// Publishes `copy`, all of which has come from another rank, before it returns.
-pub(crate) fn finish_now(copy: &Shard, arrived: Arrived) {
-    match arrived.put_into(copy) {
-        Ok(()) => copy.commit(0),
-        Err(error) => copy.abandon(0, error),
+/// Does what comes, in its order. Messages between two ranks come in bursts: pieces that are there together are taken over
+/// together.
+fn run(work: &Receiver<Feed>, threads: usize) {
+    let mut next = None;
+    while let Some(feed) = next.take().or_else(|| work.recv().ok()) {
+        let mut together = vec![feed];
+        // What comes behind pieces may be to publish them.
+        while together[0].is_piece() && next.is_none() {
+            match work.try_recv() {
+                Ok(feed) if feed.is_piece() => together.push(feed),
+                Ok(feed) => next = Some(feed),
+                Err(_) => break,
+            }
+        }
+        each_at_once(threads, THREAD, together, Feed::run);
     }
 }
 
-fn run(work: &Receiver<Feed>) {
-    for Feed { copy, from } in work {
-        let fed = || match from {
-            From::Level(source) => copy_all(&source, &copy),
-            From::Rank(arrived) => arrived.put_into(&copy),
-        };
-        // A bug in here must end neither the program nor the wait for this revision.
-        let fed = catch_unwind(AssertUnwindSafe(|| fed().map(|()| copy.commit(0))));
-        if let Err(error) = fed.unwrap_or_else(|_| Err(ended())) {
-            copy.abandon(0, error);
+impl Feed {
+    fn is_piece(&self) -> bool {
+        matches!(self, Feed::Piece(..))
+    }
+
+    fn run(self) {
+        match self {
+            Feed::Copy(copy, source) => publish(&copy, || copy_all(&source, &copy)),
+            Feed::Publish(copy, arrived) => publish(&copy, || arrived.check(&copy)),
+            Feed::Piece(copy, at, landed) => {
+                if let Some(copy) = copy.upgrade().filter(|copy| !copy.has_failed())
+                    && let Err(error) = caught(|| landed.put_into(&copy, at))
+                {
+                    copy.fail(error);
+                }
+            }
         }
     }
+
+    fn fail(self, error: Error) {
+        match self {
+            Feed::Copy(copy, _) | Feed::Publish(copy, _) => copy.abandon(0, error),
+            Feed::Piece(copy, ..) => drop(copy.upgrade().inspect(|copy| copy.fail(error))),
+        }
+    }
+}
+
+/// Publishes `copy` once it is made ready.
+fn publish(copy: &Shard, make_ready: impl FnOnce() -> Result<()>) {
+    if let Err(error) = caught(|| make_ready().map(|()| copy.commit(0))) {
+        copy.abandon(0, error);
+    }
+}
+
+/// A bug in `work` must end neither the program nor the wait for this revision.
+fn caught(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(ended()))
 }
 
 fn ended() -> Error {

@@ -1,9 +1,11 @@
 //! Threads of our own in the program's process.
 
+use super::lock;
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
     io,
+    sync::Mutex,
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
 };
 
@@ -22,6 +24,27 @@ pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
     without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work))
+}
+
+/// More threads are no faster: a few come near to what memory gives.
+const AT_ONCE_MAX: usize = 4;
+
+/// How many threads a rank may keep busy at once, where `ranks` ranks share the processors.
+pub(crate) fn threads_at_once(ranks: usize) -> usize {
+    thread::available_parallelism().map_or(1, |cores| (cores.get() / ranks.max(1)).clamp(1, AT_ONCE_MAX))
+}
+
+/// Has `work` done for each of `all`, by up to `threads` threads, the calling one among them.
+pub(crate) fn each_at_once<T: Send>(threads: usize, name: &str, all: Vec<T>, work: impl Fn(T) + Sync) {
+    let wanted = threads.min(all.len()).saturating_sub(1);
+    let all = Mutex::new(all.into_iter());
+    let next = || lock(&all).next();
+    let work = || std::iter::from_fn(next).for_each(&work);
+    thread::scope(|scope| {
+        // Without a further thread it takes longer, and is done all the same.
+        let _ = (0..wanted).take_while(|_| spawn_scoped(scope, name, work).is_ok()).count();
+        work();
+    });
 }
 
 fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {

@@ -12,7 +12,7 @@ use super::{
     requests::Listener,
     telling::{Telling, whereabouts_of},
 };
-use crate::{config::DiskLost, error::Result, feed::Feeder, group::agree, remark::remark};
+use crate::{config::DiskLost, error::Result, feed::Feeder, ground::threads_at_once, group::agree, remark::remark};
 
 impl Inner {
     /// Opens the levels that were left for later, as a part of `call`, which has arrived. Collective.
@@ -48,7 +48,8 @@ impl Inner {
         let places = self.levels.iter().filter_map(Level::place).chain(looked.iter().filter_map(Looked::place));
         let whereabouts = whereabouts_of(group, later.note.as_mut(), self.epoch.node as usize, places, lineage)?;
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<Vec<_>>>()?;
-        let feeders: Vec<Feeder> = agree(group, levels.iter().map(|_| Feeder::start()).collect())?;
+        let threads = threads_at_once(group.ranks_here());
+        let feeders: Vec<Feeder> = agree(group, levels.iter().map(|_| Feeder::start(threads)).collect())?;
         self.levels.extend(levels);
         self.levels.note = later.note.take();
         self.means.feeders.extend(feeders);

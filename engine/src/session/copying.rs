@@ -95,8 +95,7 @@ impl Inner {
                             for piece in held.take_on(*announced, key)? {
                                 post.receive(group, ward, Letter::Piece(piece))?;
                             }
-                            let feeder = means.feeder(index)?;
-                            held.finish(|copy, arrived| feeder.finish(copy, arrived));
+                            held.finish(means.feeder(index)?);
                         }
                         CopyWord::GivenUp(index, failed) => {
                             held_in(levels.iter_mut().nth(index), ward)?.0.give_up(failed.on(ward));
@@ -105,9 +104,9 @@ impl Inner {
                     Letter::Piece(piece) => {
                         let index = piece.level;
                         let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
-                        held.take(piece);
                         let feeder = means.feeder(index)?;
-                        held.finish(|copy, arrived| feeder.finish(copy, arrived));
+                        held.take(piece, feeder);
+                        held.finish(feeder);
                     }
                 }
             }

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     commit::{Complete, Kept},
     error::{Error, Failure, Result},
-    feed::{Source, finish_now},
-    ground::pause,
+    feed::{Feeder, Source},
+    ground::{pause, threads_at_once},
     group::Group,
     restore::WantedItem,
     space::Portion,
@@ -61,11 +61,11 @@ impl Coming {
         }
     }
 
-    fn take(&mut self, letter: Letter, from: usize, candidate: &Complete) -> Result<Vec<Letter>> {
+    fn take(&mut self, letter: Letter, from: usize, candidate: &Complete, feeder: &Feeder) -> Result<Vec<Letter>> {
         let expected = match (letter, &mut *self) {
             (Letter::Length(length), _) => return Ok(vec![room_for(length, from)?]),
             (Letter::Piece(piece), Coming::Whole(held)) => {
-                held.take(piece);
+                held.take(piece, feeder);
                 Vec::new()
             }
             (Letter::Piece(piece), Coming::Parts(parts)) => {
@@ -83,7 +83,7 @@ impl Coming {
             },
         };
         match self {
-            Coming::Whole(held) => held.finish(|copy, arrived| finish_now(&copy, arrived)),
+            Coming::Whole(held) => held.finish(feeder),
             Coming::Parts(parts) => parts.finish(),
         }
         Ok(expected.into_iter().map(Letter::Piece).collect())
@@ -115,7 +115,7 @@ pub(super) fn exchange<'w>(
     candidate: &Complete,
     wants: &'w [Want],
 ) -> Result<Vec<(&'w Want, Result<Came>)>> {
-    let rank = group.rank();
+    let (rank, threads) = (group.rank(), threads_at_once(group.ranks_here()));
     let mut came = Vec::new();
     let mut queues: BTreeMap<usize, Vec<(&Want, Coming)>> = BTreeMap::new();
     for want in wants {
@@ -127,13 +127,19 @@ pub(super) fn exchange<'w>(
                 post.expect(from);
                 let coming = match want.items {
                     Some(_) => Coming::Parts(PartsToCome::of(shard as u32)),
-                    None => Coming::Whole(HeldShard::to_read(from, shard as u32, levels.at(level).device.clone())),
+                    None => {
+                        let device = levels.at(level).device.clone();
+                        Coming::Whole(HeldShard::to_read(from, shard as u32, device, threads))
+                    }
                 };
                 queues.entry(from).or_default().push((want, coming));
             }
             (false, false) => {}
         }
     }
+    // Pieces are verified while others come: by threads, unless there can be none.
+    let feeder = if queues.is_empty() { None } else { Feeder::start(threads).ok() };
+    let feeder = feeder.unwrap_or_else(Feeder::without_thread);
     let mut tries = 0;
     loop {
         for (&from, queue) in &mut queues {
@@ -141,7 +147,7 @@ pub(super) fn exchange<'w>(
                 // One shard after the other.
                 let coming = queue.iter_mut().map(|(_, coming)| coming).find(|coming| !coming.is_there());
                 let Some(coming) = coming else { return Err(out_of_turn(from)) };
-                for expected in coming.take(letter, from, candidate)? {
+                for expected in coming.take(letter, from, candidate, &feeder)? {
                     post.receive(group, from, expected)?;
                 }
             }

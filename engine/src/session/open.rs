@@ -35,7 +35,7 @@ use crate::{
     device::Device,
     error::{Error, Result},
     feed::Feeder,
-    ground::Instant,
+    ground::{Instant, threads_at_once},
     group::{Divided, Group, agree},
     place::IoThreads,
     pool::{Pool, RankRecord},
@@ -184,7 +184,8 @@ impl Inner {
         if let (Some(telling), Some(past)) = (&mut outward.telling, remains.past.clone()) {
             telling.take_over(past);
         }
-        let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
+        let threads = threads_at_once(group.ranks_here());
+        let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start(threads)).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let listener = later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None);

@@ -40,6 +40,7 @@ pub(crate) struct Portion {
     place: PortionPlace,
     layout_id: [u8; 16],
     slot_stride: u64,
+    is_verified: bool,
 }
 
 /// What there is to tell of a portion whose parts are sent.
@@ -83,7 +84,18 @@ impl Portion {
             place,
             layout_id: header.layout_id,
             slot_stride: header.slot_stride,
+            is_verified: false,
         }
+    }
+
+    /// The same portion in memory of this process alone, where each block is verified before anything leads to it.
+    pub(super) fn verified(self) -> Portion {
+        Portion { is_verified: true, ..self }
+    }
+
+    /// Whether what is read here needs no verifying once more.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.is_verified
     }
 
     /// All of a file that holds nothing else.
@@ -94,7 +106,7 @@ impl Portion {
         layout_id: [u8; 16],
         slot_stride: u64,
     ) -> Portion {
-        Portion { file, file_bytes: place.bytes, path, place, layout_id, slot_stride }
+        Portion { file, file_bytes: place.bytes, path, place, layout_id, slot_stride, is_verified: false }
     }
 
     pub(crate) fn rank(&self) -> u32 {

@@ -2,7 +2,7 @@
 //! publishes it there.
 
 use super::{
-    post::{Landing, Piece, room_for_piece},
+    post::{Piece, room_for_piece},
     words::Announced,
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     commit::{Kept, Ledger, Need, RUNS, RevisionKey},
     device::Device,
     error::{Error, Result},
-    feed::Arrived,
+    feed::{Arrived, Feeder, Landing},
     ground::Instant,
     mutant::{self, Mutant},
     place::{Intent, Shard, Site, Writer, portion_blocks},
@@ -43,8 +43,8 @@ enum State {
 enum Place {
     /// To the site that was found at t1, with room for a shard of this size.
     Level(Box<(Site, Size)>),
-    /// To memory of its own, however large it is.
-    Memory(Arc<dyn Device>),
+    /// To memory of its own, however large it is, which up to so many threads make.
+    Memory(Arc<dyn Device>, usize),
 }
 
 struct Coming {
@@ -60,9 +60,9 @@ impl HeldShard {
         HeldShard { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
     }
 
-    /// A shard of the level on `device` that `from` sends, to be read.
-    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> HeldShard {
-        HeldShard { from, shard, state: State::Awaited(Place::Memory(device)) }
+    /// A shard of the level on `device` that `from` sends, to be read. Up to `threads` threads make the memory for it.
+    pub(in crate::session) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>, threads: usize) -> HeldShard {
+        HeldShard { from, shard, state: State::Awaited(Place::Memory(device, threads)) }
     }
 
     /// The ward gives up.
@@ -97,7 +97,7 @@ impl HeldShard {
             let size = Size::measured(contents.blocks);
             let site = match place {
                 Place::Level(found) => found.0,
-                Place::Memory(device) => in_memory(&*device, key, (self.shard, shards), &contents)?,
+                Place::Memory(device, threads) => in_memory(&*device, key, (self.shard, shards), &contents, threads)?,
             };
             let (shard, started) = (self.shard, Instant::now());
             let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
@@ -129,19 +129,18 @@ impl HeldShard {
         Ok(expected)
     }
 
-    /// A piece has come.
-    pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece) {
+    /// A piece has come, which `feeder` takes over.
+    pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece, feeder: &Feeder) {
         if let State::Coming(coming) = &mut self.state {
             coming.lacking -= 1;
-            match memory {
-                Landing::Portion(mapped) => coming.arrived.in_place(at, mapped),
-                Landing::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
+            if let Ok(copy) = &coming.copy {
+                feeder.take(copy, at, memory);
             }
         }
     }
 
-    /// Has the copy published by `finish` if all of it has come.
-    pub(in crate::session) fn finish(&mut self, finish: impl FnOnce(Arc<Shard>, Arrived)) {
+    /// Has `feeder` publish the copy if all of it has come.
+    pub(in crate::session) fn finish(&mut self, feeder: &Feeder) {
         if !matches!(&self.state, State::Coming(coming) if coming.lacking == 0) {
             return;
         }
@@ -151,7 +150,7 @@ impl HeldShard {
             self.state = match copy {
                 Ok(copy) => {
                     if !mutant::is(Mutant::CopyNotPublished) {
-                        finish(copy.clone(), arrived);
+                        feeder.finish(copy.clone(), arrived);
                     }
                     State::Publishing(copy)
                 }
@@ -187,10 +186,16 @@ impl HeldShard {
     }
 }
 
-/// A place for a shard with these `contents`, in memory of its own.
-fn in_memory(device: &dyn Device, key: RevisionKey, shard: (u32, u32), contents: &Contents) -> Result<Site> {
+/// A place for a shard with these `contents`, in memory of its own, which up to `threads` threads make.
+fn in_memory(
+    device: &dyn Device,
+    key: RevisionKey,
+    shard: (u32, u32),
+    contents: &Contents,
+    threads: usize,
+) -> Result<Site> {
     let size = Size::of_items(contents.items.clone(), contents.annex.clone()).at_least(contents.blocks * BLOCK_BYTES);
-    let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, None, 1))?;
+    let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, None, 1), threads)?;
     let slot = Ledger::first_slot(portion.layout_id(), shard.0, key.lineage);
     portion.write_slot(0, &slot)?;
     let ledger = Ledger::fresh(portion, slot);

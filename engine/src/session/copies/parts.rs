@@ -3,12 +3,13 @@
 
 use super::{
     lane::{Stretch, cut},
-    post::{Landing, Piece, room_for_piece},
+    post::{Piece, room_for_piece},
     words::AnnouncedParts,
 };
 use crate::{
     commit::{Kept, RevisionKey},
     error::{Error, Result},
+    feed::Landing,
     restore::{WantedItem, blocks_wanted, stored_blocks},
     space::{
         Aligned, Portion,

@@ -3,8 +3,8 @@
 
 use super::words::CopyWord;
 use crate::{
-    device::Mapped,
     error::{Error, Result},
+    feed::Landing,
     ground::{Instant, pause},
     group::{Group, Message, Outgoing, Tested, decode, encode},
     space::Aligned,
@@ -48,13 +48,6 @@ pub(in crate::session) struct Piece {
     pub(in crate::session) level: usize,
     pub(super) at: u64,
     pub(super) memory: Landing,
-}
-
-pub(in crate::session) enum Landing {
-    /// A part of the portion that the piece belongs to.
-    Portion(Mapped),
-    /// So many bytes of this.
-    Own(Aligned, u64),
 }
 
 impl AsMut<[u8]> for Letter {
