@@ -240,6 +240,33 @@ def test_a_job_that_never_closed_its_space_has_failed(tmp_path):
     assert f"mainstay: giving up after 1 restart at revision 2 (lineage 2) of {space}" in output
 
 
+SAVES_TO_TWO = """
+import os, sys
+import mainstay
+state = bytearray(8)
+with mainstay.open(sys.argv[1]) as one, mainstay.open(sys.argv[2]) as other:
+    for session in one, other:
+        session.protect("state", state)
+        session.restore()
+    state[0] += 1
+    for session in one, other:
+        session.checkpoint()
+        session.wait()
+    if state[0] < 2:
+        os._exit(1)
+"""
+
+
+def test_a_space_that_the_command_was_not_given_is_told_of_beside_the_one_that_it_was(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    job = ("--restarts", 1, "--", sys.executable, "-c", SAVES_TO_TWO, one, other)
+    status, output = run("--space", os.path.relpath(one), *job)
+    assert status == 0, output
+    for revision in rf"revision 1 \(lineage 1\) of {one}", rf"revision 1 \(lineage 1\) of {other}":
+        assert re.search(f"mainstay: going on from .*{revision}(,|$)", output, re.M), output
+    assert len(re.findall(r"^mainstay: summary: revision 2 \(lineage 2\) of ", output, re.M)) == 2, output
+
+
 SAVES_TO_MEMORY = """
 import os, signal, sys
 import mainstay

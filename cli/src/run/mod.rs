@@ -76,7 +76,13 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         exit: Exit::System,
         message: format!("making the report that the job writes to failed: {e}"),
     })?;
-    let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
+    // The job may use others than those that were given.
+    let known = || {
+        let is_given =
+            |told: &PathBuf| wanted.spaces.iter().any(|given| given.canonicalize().ok().as_ref() == Some(told));
+        let told = report.spaces().into_iter().filter(|told| !is_given(told));
+        wanted.spaces.iter().cloned().chain(told).collect::<Vec<_>>()
+    };
     let newest = || Newest::of(&known(), report.told_since(0).newest);
     let mut summary = Summary::begin();
     let code = start_until_done(wanted, &report, &known, &newest, &mut summary)?;

@@ -117,6 +117,7 @@ pub(super) const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArguments>(b'f' a
 const SCAN_WP_MATCHING: u64 = 1 << 0;
 /// Fails with EPERM where a mapping is not registered.
 const SCAN_CHECK_WPASYNC: u64 = 1 << 1;
+const PAGE_IS_WPALLOWED: u64 = 1 << 0;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
@@ -227,7 +228,8 @@ impl Protection {
         }
     }
 
-    /// Prepares whole pages for scans that protect. `AlreadyExists` or `ResourceBusy`: another userfaultfd has them.
+    /// Prepares whole pages for scans that protect; nothing, where they are. `AlreadyExists` or `ResourceBusy`: another
+    /// userfaultfd has them.
     pub(super) fn register(&self, pages: &Range<usize>) -> io::Result<()> {
         let mut register = UffdioRegister { range: range(pages), mode: REGISTER_MODE_WP, ioctls: 0 };
         call(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut register)?;
@@ -261,6 +263,20 @@ pub(super) struct Pagemap(File);
 impl Pagemap {
     pub(super) fn open() -> io::Result<Pagemap> {
         File::open("/proc/self/pagemap").map(Pagemap)
+    }
+
+    /// `PermissionDenied`: some of `pages` are not registered, by whomever. No page is looked at.
+    pub(super) fn check_registered(&self, pages: &Range<usize>) -> io::Result<()> {
+        // Mappings that are registered are passed over whole, and the others are an error.
+        let mut scan = ScanArguments {
+            flags: SCAN_CHECK_WPASYNC,
+            category_inverted: PAGE_IS_WPALLOWED,
+            category_mask: PAGE_IS_WPALLOWED,
+            return_mask: PAGE_IS_WPALLOWED,
+            ..arguments(pages)
+        };
+        call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
+        Ok(())
     }
 
     /// Protects all of `pages`. `PermissionDenied`: some are not registered.

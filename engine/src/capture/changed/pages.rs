@@ -3,7 +3,7 @@
 //! What must hold: a page that differs from what it was when it was last told of is told of again. Everything is told
 //! where that is not certain: at first, after an error, where the memory was mapped anew, on pages that a range shares
 //! with something else. Pages that came or went count as written, and so do those that a private mapping still has from
-//! its file.
+//! its file. Nothing is scanned that another session has by now: what was told to one is told to no other.
 //!
 //! Unseen are writes that pass by this process's page tables: by devices into memory that is pinned for them. Whoever
 //! watches has to know of these.
@@ -22,6 +22,9 @@ use std::{collections::BTreeMap, io, ops::Range, ptr};
 
 /// How many stretches of pages one call of the kernel can tell.
 const FOUND_MAX: usize = 4096;
+
+/// Why memory cannot be watched that somebody else watches.
+const TAKEN: &str = "another userfaultfd of this process has it";
 
 #[derive(Debug)]
 pub(crate) struct PageTracker {
@@ -122,8 +125,12 @@ impl PageTracker {
     pub(crate) fn unwatch(&mut self, range: Range<usize>) {
         if self.forks == forks() && self.watched_at(&range).is_some() {
             let watched = self.watched.remove(&range.start).expect("found above");
-            // What is no longer mapped, or somebody else's by now, stays as it is.
-            let _ = self.protection.unregister(&watched.registered);
+            // What is no longer mapped, or somebody else's by now, stays as it is: before Linux 6.17 the kernel would end
+            // that, too.
+            let registered = self.protection.register(&watched.registered);
+            if !registered.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {
+                let _ = self.protection.unregister(&watched.registered);
+            }
         }
     }
 
@@ -163,6 +170,8 @@ impl PageTracker {
         let told = if pages.is_empty() {
             add(out, begun, range.clone());
             Ok(())
+        } else if let Err(e) = self.check_ours(&pages) {
+            Err(e)
         } else if !was_known {
             add(out, begun, range.clone());
             self.pagemap.protect(&pages)
@@ -174,10 +183,19 @@ impl PageTracker {
         };
         match told {
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.begin_anew(range, &pages, out, begun)?,
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => Err(TAKEN.to_owned())?,
             told => told.map_err(|e| format!("finding its written pages: {e}"))?,
         }
         self.watched_at(range).expect("watched, as it was found above").is_known = true;
         Ok(())
+    }
+
+    /// Memory that was mapped anew is nobody's until it is registered, which another session of this process may have done
+    /// first; to a scan its protection looks like ours. `ResourceBusy` then. `PermissionDenied`: some of it is nobody's.
+    fn check_ours(&self, pages: &Range<usize>) -> io::Result<()> {
+        self.pagemap.check_registered(pages)?;
+        // As all is registered this does nothing where that is ours.
+        self.protection.register(pages)
     }
 
     /// Something else is mapped in `range` than what was watched: all of it is new.
@@ -231,7 +249,7 @@ impl PageTracker {
         let around = self.around(range);
         let registered = if mappings.kind_of(&around).is_ok() { around } else { pages.clone() };
         self.protection.register(&registered).map_err(|e| match e.raw_os_error() {
-            Some(libc::EBUSY) => "another userfaultfd of this process has it".to_owned(),
+            Some(libc::EBUSY) => TAKEN.to_owned(),
             Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),
             _ => format!("userfaultfd cannot have it: {e}"),
         })?;

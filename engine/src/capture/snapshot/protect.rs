@@ -104,14 +104,18 @@ impl Drop for Protected {
 /// Memory that is protected as long as it lives.
 struct Shield {
     protection: Protection,
+    /// What is registered for it: before Linux 6.17 the kernel would end another session's protection with ours.
     ranges: Vec<Range<usize>>,
 }
 
 impl Shield {
     fn new(ranges: Vec<Range<usize>>) -> io::Result<Shield> {
-        let shield = Shield { protection: Protection::lifted_by_us()?, ranges };
-        shield.ranges.iter().try_for_each(keep_from_merging)?;
-        shield.ranges.iter().try_for_each(|pages| shield.protection.register(pages))?;
+        let mut shield = Shield { protection: Protection::lifted_by_us()?, ranges: Vec::new() };
+        ranges.iter().try_for_each(keep_from_merging)?;
+        for pages in ranges {
+            shield.protection.register(&pages)?;
+            shield.ranges.push(pages);
+        }
         // What is given back before all is protected was so at the call.
         shield.ranges.iter().try_for_each(|pages| shield.set(Protection::protect, pages, &mut Vec::new()))?;
         Ok(shield)

@@ -25,6 +25,28 @@ fn memory_that_was_mapped_anew_is_all_told() {
     });
 }
 
+/// To a scan the protection of another session looks like one's own.
+#[test]
+fn what_another_watches_since_it_was_mapped_anew_is_left_to_that() {
+    in_child(|| {
+        let memory = TestPages::new(600);
+        let (mut first, mut second) = (knowing(&memory), tracker());
+        second.watch(memory.range()).unwrap_err();
+        forget(TestPages::mapped(memory.at(0), 600, PRIVATE, -1));
+        memory.write_each(0..600);
+        second.watch(memory.range()).unwrap();
+        assert_eq!(told(&mut second, &memory), memory.all());
+        memory.write(5);
+        let mut out = Vec::new();
+        assert!(first.written(memory.range(), &mut out).unwrap_err().contains("another userfaultfd"));
+        assert_eq!(out, [memory.range()]);
+        assert_eq!(told(&mut second, &memory), [Range { start: 5, end: 6 }]);
+        memory.write(6);
+        drop(first);
+        assert_eq!(told(&mut second, &memory), [Range { start: 6, end: 7 }]);
+    });
+}
+
 #[test]
 fn two_arrays_that_change_places_are_all_told() {
     in_child(|| {
