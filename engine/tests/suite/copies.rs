@@ -523,6 +523,46 @@ fn what_was_waited_for_is_on_all_copies_that_were_busy() {
     }
 }
 
+/// At the end of a job the newest revision went from memory to the nodes' disks, and to no copy of these: with the memory of
+/// the nodes went what survived the loss of one.
+#[test]
+fn what_goes_from_memory_to_disks_goes_to_their_copies() {
+    // At the turn of the disks, and not.
+    for last in [2, 3] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let device = |name: String| -> Arc<dyn Device> { Arc::new(Disk::make(&folder.path().join(name)).unwrap()) };
+        bounded("a job that ends", || {
+            run(2, |rank, group| {
+                let both = |kind, every| LevelPlan {
+                    kind,
+                    device: device(format!("{kind:?}{rank}")),
+                    every,
+                    keep: 1,
+                    copies: vec![device(format!("{kind:?}-copy{rank}"))],
+                    former: Vec::new(),
+                };
+                let pfs =
+                    LevelPlan { device: device("space".to_owned()), copies: Vec::new(), ..both(LevelKind::Pfs, 0) };
+                let plans = vec![both(LevelKind::Memory, 1), both(LevelKind::Disk, 2), pfs];
+                let config = Config { start: Start::Fresh, ..Config::default() };
+                let mut session = Session::open_levels(group, plans, config).unwrap();
+                let mut program = Program::new(rank);
+                program.protect(&mut session).unwrap();
+                for step in 1..=last {
+                    program.fill(&mut session, Mark { run: 1, step }, 30 * BYTES).unwrap();
+                    session.checkpoint().unwrap();
+                }
+                session.close().unwrap();
+            })
+        });
+        for name in ["Disk0", "Disk1", "Disk-copy0", "Disk-copy1"] {
+            let survey = SpaceSurvey::open(&folder.path().join(name)).unwrap();
+            let newest = survey.revisions.iter().map(|revision| revision.key.number).max();
+            assert_eq!(newest, Some(last), "{name}");
+        }
+    }
+}
+
 /// Boxes of a global array come back from the copies on fewer ranks, on more, and on as many that cut it otherwise.
 #[test]
 fn boxes_come_back_from_copies_on_other_ranks() {
