@@ -12,7 +12,7 @@ use crate::support::{
     ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
-    Capture, Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey, Start,
+    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey, Start,
     device::{Device, Disk, File},
     group::{Group, ThreadGroup},
 };
@@ -560,6 +560,35 @@ fn what_goes_from_memory_to_disks_goes_to_their_copies() {
             let newest = survey.revisions.iter().map(|revision| revision.key.number).max();
             assert_eq!(newest, Some(last), "{name}");
         }
+    }
+}
+
+/// A shard that was lost here and damaged with its holder was told as an error of reading, and as a revision that was not saved.
+#[test]
+fn damage_in_a_copy_that_comes_from_another_rank_is_damage() {
+    const PATTERN: [u8; 64] = [0xa7; 64];
+    for kind in [LevelKind::Memory, LevelKind::Disk] {
+        let cluster = Cluster { kind, capture: Capture::Whole, ..Cluster::new(&PAIRS, 2, true) };
+        let saved = cluster.sessions(|_, mut session| {
+            let mut state = PATTERN.repeat(BYTES / PATTERN.len());
+            session.protect(region(&mut state))?;
+            session.checkpoint()?;
+            session.wait()?;
+            Ok(session.close()?)
+        });
+        saved.unwrap();
+        cluster.nodes.iter().flatten().for_each(|place| change(place, &PATTERN));
+        let refused = cluster.after(&[0], &PAIRS).sessions(|_, mut session| {
+            let mut state = PATTERN.repeat(BYTES / PATTERN.len());
+            session.protect(region(&mut state))?;
+            let error = session.restore().unwrap_err();
+            let told = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::Damaged, "{kind:?}: {told}");
+            assert!(!told.contains("was not saved"), "{kind:?}: {told}");
+            assert_eq!(told.matches("nothing was restored").count(), 1, "{kind:?}: {told}");
+            Ok(())
+        });
+        refused.unwrap();
     }
 }
 
