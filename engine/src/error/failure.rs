@@ -12,6 +12,14 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// What another error tells as its cause: of damage what is damaged, and not what that means for a restore.
+    pub(crate) fn cause(error: &Error) -> Failure {
+        match error {
+            Error::Damaged { what } => Failure { kind: error.kind(), message: format!("damaged: {}", what.join("; ")) },
+            _ => Failure::from(error),
+        }
+    }
+
     /// The error as the ranks see it that `rank` has told of it.
     pub(crate) fn on(self, rank: usize) -> Error {
         Error::OnRank { rank, failure: self }

@@ -403,7 +403,7 @@ impl Shard {
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
             // Of a nearer level, from which this one was fed.
             Error::NotSaved { revision, .. } if revision == self.key().number => error,
-            _ => Error::NotSaved { revision: self.key().number, failure: Failure::from(&error) },
+            _ => Error::NotSaved { revision: self.key().number, failure: Failure::cause(&error) },
         }
     }
 

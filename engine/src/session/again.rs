@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     capture::Size,
-    commit::{Kept, RevisionKey},
+    commit::{Complete, Kept, RevisionKey},
     error::{Error, Result},
     feed::Source,
     group::{agree, gather},
@@ -77,12 +77,41 @@ impl Inner {
             level.under_feed.is_none() && level.lacking().any(|key| key == newest.key)
         };
         let lacking: Vec<usize> = self.levels.families().swap_remove(0).filter(lacks).collect();
+        self.copy_to(entry, call, 0, newest, lacking)
+    }
+
+    /// Brings the newest revision of level number `owner`, at the end of the session, to those of its copies that have not got it:
+    /// where the memory of the nodes goes, the loss of a node is survived as before. Waits for them, and tells which did not
+    /// get it. Collective.
+    pub(super) fn copy_newest(&mut self, entry: &Entered, owner: usize) -> Result<()> {
+        // One before it may still be on its way there.
+        self.finish_copies(Call::Close)?;
+        let Some(newest) = self.levels.at(owner).complete.first().copied() else { return Ok(()) };
+        let family = self.levels.families().into_iter().find(|family| family.start == owner);
+        let lacks = |index: &usize| {
+            let complete = &self.levels.at(*index).complete;
+            *index != owner && complete.first().is_none_or(|saved| saved.key < newest.key)
+        };
+        let lacking = family.into_iter().flatten().filter(lacks).collect();
+        self.copy_to(entry, Call::Close, owner, newest, lacking)?;
+        self.unsaved(entry)
+    }
+
+    /// Brings the revision `newest` of level number `owner` to its copies `lacking`, and waits for them. Collective.
+    fn copy_to(
+        &mut self,
+        entry: &Entered,
+        call: Call,
+        owner: usize,
+        newest: Complete,
+        lacking: Vec<usize>,
+    ) -> Result<()> {
         if lacking.is_empty() {
             return Ok(());
         }
         let group = self.epoch.group.with(entry);
         let shards: Vec<usize> = (0..group.size()).collect();
-        let own = agree(group, self.levels.nearest().shard(group.rank() as u32, &newest).ok_or_else(lost_layout))?;
+        let own = agree(group, self.levels.at(owner).shard(group.rank() as u32, &newest).ok_or_else(lost_layout))?;
         let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
         let mut sites = Vec::new();
         for index in lacking {

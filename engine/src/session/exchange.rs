@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     commit::{Complete, Kept},
-    error::{Error, Failure, Result},
+    error::{Error, ErrorKind, Failure, Result},
     feed::{Feeder, Source},
     ground::{pause, threads_at_once},
     group::Group,
@@ -90,13 +90,22 @@ impl Coming {
     }
 
     fn came(self, spot: usize) -> Result<Came> {
-        match self {
+        let came = match self {
             Coming::Whole(held) => held.published().map(Came::Whole),
             Coming::Parts(parts) => {
-                let (portion, entry, blocks) = parts.came()?;
-                Ok(Came::Parts(ShardParts { spot, portion, entry, blocks }))
+                parts.came().map(|(portion, entry, blocks)| Came::Parts(ShardParts { spot, portion, entry, blocks }))
             }
-        }
+        };
+        came.map_err(damage_that_came)
+    }
+}
+
+/// Damage that has come from another rank is damage: another spot may be whole, and if none is, no error of reading.
+fn damage_that_came(error: Error) -> Error {
+    match error {
+        Error::NotSaved { failure, .. } if failure.kind == ErrorKind::Damaged => Error::damaged(failure.message),
+        Error::OnRank { .. } if error.kind() == ErrorKind::Damaged => Error::damaged(error.to_string()),
+        error => error,
     }
 }
 
@@ -182,6 +191,6 @@ fn send(group: &dyn Group, post: &mut Post, levels: &Levels, candidate: &Complet
             post.tell(group, to, &word)?;
             stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))
         }
-        Err(error) => post.tell(group, to, &CopyWord::GivenUp(level, Failure::from(&error))),
+        Err(error) => post.tell(group, to, &CopyWord::GivenUp(level, Failure::cause(&error))),
     }
 }

@@ -209,9 +209,12 @@ impl Inner {
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
-        let has_it = |level: &Level| level.complete.first().is_some_and(|saved| saved.key >= newest.key);
-        if farther.iter().filter(|level| level.kind != LevelKind::Memory).any(has_it) {
-            return Ok(true);
+        let has_it = |level: &Level| {
+            level.kind != LevelKind::Memory && level.complete.first().is_some_and(|saved| saved.key >= newest.key)
+        };
+        if farther.iter().any(has_it) {
+            let owner = farther.iter().rposition(|level| has_it(level) && !level.is_copy());
+            return owner.map_or(Ok(()), |index| self.copy_newest(entry, index + 1)).map(|()| true);
         }
         let own = nearest.shard(group.rank() as u32, &newest);
         let own = own.filter(|(_, kept)| kept.entry.shards as usize == group.size());
@@ -234,7 +237,7 @@ impl Inner {
             match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
                 Ok(()) => {
                     level.complete = level.complete_with(Some(newest.key), group.size());
-                    return Ok(true);
+                    return self.copy_newest(entry, index + 1).map(|()| true);
                 }
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => failed = failed.and(Err(error)),

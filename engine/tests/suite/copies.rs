@@ -12,7 +12,7 @@ use crate::support::{
     ways::{capture_of, compress_of},
 };
 use mainstay_engine::{
-    Capture, Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey, Start,
+    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey, Start,
     device::{Device, Disk, File},
     group::{Group, ThreadGroup},
 };
@@ -520,6 +520,75 @@ fn what_was_waited_for_is_on_all_copies_that_were_busy() {
             let left = cluster.after(&lost, &seats);
             assert_eq!(left.restored().unwrap(), Some(last), "{copies} copies, without {lost:?}");
         }
+    }
+}
+
+/// At the end of a job the newest revision went from memory to the nodes' disks, and to no copy of these: with the memory of
+/// the nodes went what survived the loss of one.
+#[test]
+fn what_goes_from_memory_to_disks_goes_to_their_copies() {
+    // At the turn of the disks, and not.
+    for last in [2, 3] {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let device = |name: String| -> Arc<dyn Device> { Arc::new(Disk::make(&folder.path().join(name)).unwrap()) };
+        bounded("a job that ends", || {
+            run(2, |rank, group| {
+                let both = |kind, every| LevelPlan {
+                    kind,
+                    device: device(format!("{kind:?}{rank}")),
+                    every,
+                    keep: 1,
+                    copies: vec![device(format!("{kind:?}-copy{rank}"))],
+                    former: Vec::new(),
+                };
+                let pfs =
+                    LevelPlan { device: device("space".to_owned()), copies: Vec::new(), ..both(LevelKind::Pfs, 0) };
+                let plans = vec![both(LevelKind::Memory, 1), both(LevelKind::Disk, 2), pfs];
+                let config = Config { start: Start::Fresh, ..Config::default() };
+                let mut session = Session::open_levels(group, plans, config).unwrap();
+                let mut program = Program::new(rank);
+                program.protect(&mut session).unwrap();
+                for step in 1..=last {
+                    program.fill(&mut session, Mark { run: 1, step }, 30 * BYTES).unwrap();
+                    session.checkpoint().unwrap();
+                }
+                session.close().unwrap();
+            })
+        });
+        for name in ["Disk0", "Disk1", "Disk-copy0", "Disk-copy1"] {
+            let survey = SpaceSurvey::open(&folder.path().join(name)).unwrap();
+            let newest = survey.revisions.iter().map(|revision| revision.key.number).max();
+            assert_eq!(newest, Some(last), "{name}");
+        }
+    }
+}
+
+/// A shard that was lost here and damaged with its holder was told as an error of reading, and as a revision that was not saved.
+#[test]
+fn damage_in_a_copy_that_comes_from_another_rank_is_damage() {
+    const PATTERN: [u8; 64] = [0xa7; 64];
+    for kind in [LevelKind::Memory, LevelKind::Disk] {
+        let cluster = Cluster { kind, capture: Capture::Whole, ..Cluster::new(&PAIRS, 2, true) };
+        let saved = cluster.sessions(|_, mut session| {
+            let mut state = PATTERN.repeat(BYTES / PATTERN.len());
+            session.protect(region(&mut state))?;
+            session.checkpoint()?;
+            session.wait()?;
+            Ok(session.close()?)
+        });
+        saved.unwrap();
+        cluster.nodes.iter().flatten().for_each(|place| change(place, &PATTERN));
+        let refused = cluster.after(&[0], &PAIRS).sessions(|_, mut session| {
+            let mut state = PATTERN.repeat(BYTES / PATTERN.len());
+            session.protect(region(&mut state))?;
+            let error = session.restore().unwrap_err();
+            let told = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::Damaged, "{kind:?}: {told}");
+            assert!(!told.contains("was not saved"), "{kind:?}: {told}");
+            assert_eq!(told.matches("nothing was restored").count(), 1, "{kind:?}: {told}");
+            Ok(())
+        });
+        refused.unwrap();
     }
 }
 
