@@ -12,7 +12,7 @@ LIBRARY = ROOT / "target" / "release" / "libmainstay.so"
 SONAME = "libmainstay.so.0"
 INCLUDED = (ROOT / "capi" / "include", ROOT / "capi" / "mpi")
 HEADERS = tuple(f"-I{folder}" for folder in INCLUDED)
-WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wformat-security", "-Werror")
 COMPILED = ROOT / "target" / "tests" / "compiled"
 LIMIT_S = 300
 

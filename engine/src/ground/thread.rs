@@ -60,3 +60,19 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
     started
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_done_once_whatever_the_number_of_threads() {
+        for (threads, count) in [(0, 5), (1, 5), (3, 2), (3, 100), (4, 0)] {
+            let done = Mutex::new(Vec::new());
+            each_at_once(threads, "test", (0..count).collect(), |one: usize| lock(&done).push(one));
+            let mut done = done.into_inner().unwrap();
+            done.sort_unstable();
+            assert_eq!(done, (0..count).collect::<Vec<_>>(), "{threads} threads");
+        }
+    }
+}

@@ -11,6 +11,8 @@ mod lane;
 mod parts;
 mod post;
 mod roles;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub(super) use held::HeldShard;
