@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -191,6 +190,32 @@ template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_ty
 
 }  // namespace detail
 
+/* A number for each side of an array, the slowest dimension first: whole numbers of any types in braces, {rows, columns},
+ * or a vector of them. */
+class extents {
+public:
+  extents() = default;
+  template <class... I, std::enable_if_t<(sizeof...(I) > 0 && (std::is_integral_v<I> && ...)), int> = 0>
+  extents(I... numbers) {
+    (add(numbers), ...);
+  }
+  template <class I> extents(const std::vector<I> &numbers) {
+    for (auto number : numbers) add(number);
+  }
+  const std::vector<std::uint64_t> &numbers() const noexcept { return numbers_; }
+  std::size_t size() const noexcept { return numbers_.size(); }
+
+private:
+  template <class I> void add(I number) {
+    static_assert(std::is_integral_v<I>, "a shape is made of whole numbers");
+    if constexpr (std::is_signed_v<I>)
+      if (number < 0) detail::refuse("a shape with a negative number in it: " + std::to_string(number));
+    numbers_.push_back(static_cast<std::uint64_t>(number));
+  }
+
+  std::vector<std::uint64_t> numbers_;
+};
+
 /* One job at work on one space; mainstay::open and mainstay::open_solo make it. It can be moved, not copied.
  *
  * The destructor closes it and says nothing. Closing is collective: where an exception ends one rank and
@@ -221,11 +246,8 @@ public:
     protect_elements(name, elements.data(), {elements.size()});
   }
   /* As many elements at `data` as `shape` says, the slowest dimension first: {rows, columns}. */
-  template <class T, class I> void protect(const std::string &name, T *data, std::initializer_list<I> shape) {
-    protect_elements(name, data, numbers(shape));
-  }
-  template <class T, class I> void protect(const std::string &name, T *data, const std::vector<I> &shape) {
-    protect_elements(name, data, numbers(shape));
+  template <class T> void protect(const std::string &name, T *data, const extents &shape) {
+    protect_elements(name, data, shape.numbers());
   }
 #if __cplusplus >= 202002L
   template <class T, std::size_t N> void protect(const std::string &name, std::span<T, N> elements) {
@@ -235,11 +257,11 @@ public:
   /* A box in a global array: as many elements at `data` as `shape` says, in front of which there are `offset` along
    * each side of an array of `global_shape`. Any number of ranks fills its boxes from those that were saved. */
   template <class T>
-  void protect_box(const std::string &name, T *data, const std::vector<std::uint64_t> &shape,
-                   const std::vector<std::uint64_t> &global_shape, const std::vector<std::uint64_t> &offset) {
+  void protect_box(const std::string &name, T *data, const extents &shape, const extents &global_shape,
+                   const extents &offset) {
     if (shape.size() != global_shape.size() || shape.size() != offset.size())
       detail::refuse("shape, global shape and offset have not as many numbers");
-    auto all = with_inner<T>(shape), global = with_inner<T>(global_shape), from = offset;
+    auto all = with_inner<T>(shape), global = with_inner<T>(global_shape), from = offset.numbers();
     from.resize(all.size(), 0);
     detail::check(mainstay_protect_box(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
                                        all.data(), global.data(), from.data()));
@@ -248,16 +270,14 @@ public:
    * begins, `memory_shape` its shape, and `memory_offset` of its elements lie in front of the box along each side.
    * Without a global shape and an offset it is in no global array. */
   template <class T>
-  void protect_within(const std::string &name, T *data, const std::vector<std::uint64_t> &shape,
-                      const std::vector<std::uint64_t> &memory_shape, const std::vector<std::uint64_t> &memory_offset,
-                      const std::vector<std::uint64_t> &global_shape = {},
-                      const std::vector<std::uint64_t> &offset = {}) {
-    const bool placed = !global_shape.empty() || !offset.empty();
+  void protect_within(const std::string &name, T *data, const extents &shape, const extents &memory_shape,
+                      const extents &memory_offset, const extents &global_shape = {}, const extents &offset = {}) {
+    const bool placed = global_shape.size() > 0 || offset.size() > 0;
     if (shape.size() != memory_shape.size() || shape.size() != memory_offset.size() ||
         (placed && (shape.size() != global_shape.size() || shape.size() != offset.size())))
       detail::refuse("shape, memory shape, global shape and their offsets have not as many numbers");
     auto all = with_inner<T>(shape), memory = with_inner<T>(memory_shape), global = with_inner<T>(global_shape);
-    auto inside = memory_offset, from = offset;
+    auto inside = memory_offset.numbers(), from = offset.numbers();
     inside.resize(all.size(), 0), from.resize(all.size(), 0);
     detail::check(mainstay_protect_within(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
                                           all.data(), memory.data(), inside.data(), placed ? global.data() : nullptr,
@@ -281,11 +301,8 @@ public:
   template <class T, class A> void move(const std::string &name, std::vector<T, A> &elements) {
     move_elements(name, elements.data(), {elements.size()});
   }
-  template <class T, class I> void move(const std::string &name, T *data, std::initializer_list<I> shape) {
-    move_elements(name, data, numbers(shape));
-  }
-  template <class T, class I> void move(const std::string &name, T *data, const std::vector<I> &shape) {
-    move_elements(name, data, numbers(shape));
+  template <class T> void move(const std::string &name, T *data, const extents &shape) {
+    move_elements(name, data, shape.numbers());
   }
   /* `bytes` bytes at `data`, of no type. */
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
@@ -519,19 +536,10 @@ private:
                                        nullptr, nullptr, nullptr, nullptr));
   }
   /* With the dimensions of T itself behind. */
-  template <class T> static std::vector<std::uint64_t> with_inner(std::vector<std::uint64_t> numbers) {
+  template <class T> static std::vector<std::uint64_t> with_inner(const extents &of) {
+    auto numbers = of.numbers();
     detail::element<T>::shape(numbers);
     return numbers;
-  }
-  template <class Shape> static std::vector<std::uint64_t> numbers(const Shape &shape) {
-    std::vector<std::uint64_t> all;
-    for (auto number : shape) {
-      static_assert(std::is_integral_v<decltype(number)>, "a shape is made of whole numbers");
-      if constexpr (std::is_signed_v<decltype(number)>)
-        if (number < 0) detail::refuse("a shape with a negative number in it: " + std::to_string(number));
-      all.push_back(static_cast<std::uint64_t>(number));
-    }
-    return all;
   }
   void quietly_close() noexcept {
     if (handle_) mainstay_close(std::exchange(handle_, nullptr));
@@ -578,11 +586,10 @@ public:
   }
   /* The box of a global array, out of all shards that hold some of it. */
   template <class Elements>
-  void read_box(const std::string &name, const std::vector<std::uint64_t> &shape,
-                const std::vector<std::uint64_t> &offset, Elements &&elements) {
+  void read_box(const std::string &name, const extents &shape, const extents &offset, Elements &&elements) {
     if (shape.size() != offset.size()) detail::refuse("shape and offset have not as many numbers");
-    detail::check(mainstay_reader_read_box(handle_, detail::text(name), shape.size(), shape.data(), offset.data(),
-                                           std::data(elements), detail::bytes(elements)));
+    detail::check(mainstay_reader_read_box(handle_, detail::text(name), shape.size(), shape.numbers().data(),
+                                           offset.numbers().data(), std::data(elements), detail::bytes(elements)));
   }
 
 private:

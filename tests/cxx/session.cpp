@@ -272,7 +272,11 @@ static void boxes(const std::string &space) {
   std::vector<std::array<float, 2>> pairs(3);
   for (std::size_t i = 0; i < 6; i++) cells[i] = static_cast<double>(i), pairs[i / 2][i % 2] = static_cast<float>(i);
   auto session = mainstay::open_solo(space + "-boxes");
-  session.protect_box("cells", cells.data(), {2, 3}, {4, 5}, {1, 2});
+  const int rows = 2;
+  const std::size_t columns = 3;
+  session.protect_box("cells", cells.data(), {rows, columns}, {4, 5}, std::vector<int>{1, 2});
+  MUST(thrown([&] { session.protect_box("odd", cells.data(), {rows, columns}, {4, 5}, {-1, 2}); }, "negative") ==
+       MAINSTAY_INVALID_ARGUMENT);
   session.protect_box("pairs", pairs.data(), {3}, {9}, {4});
   MUST(thrown([&] { session.protect_box("odd", cells.data(), {2, 3}, {4, 5}, {3, 2}); }, "along side 0") ==
        MAINSTAY_INVALID_ARGUMENT);
