@@ -194,7 +194,7 @@ fn table(fates: &[Fate]) -> String {
         let reasons: Vec<&str> = fate.reasons.iter().map(|reason| words(*reason)).collect();
         let what = match (fate.goes(), fate.complete) {
             (true, true) => "goes".to_owned(),
-            (true, false) => "goes (incomplete)".to_owned(),
+            (true, false) => "goes (not all of it is here)".to_owned(),
             (false, _) => format!("stays: {}", reasons.join(", ")),
         };
         vec![

@@ -210,7 +210,7 @@ impl Inner {
             telling.has_lost(&why);
         }
         if why.is_empty() {
-            why.push("what jobs before this one have saved, if they have, is not on these nodes".to_owned());
+            why.push("what was saved before, if anything was, is not on these nodes".to_owned());
         }
         remark(
             self.epoch.group.rank(),
