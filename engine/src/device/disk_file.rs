@@ -5,7 +5,9 @@
 use super::{File, Mapped, available, lazy, mapped::Whole, status::known, within_limit};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
-    sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
+    sys::statfs::{
+        BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FUSE_SUPER_MAGIC, FsType, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs,
+    },
 };
 use std::{
     fs::{self, OpenOptions},
@@ -18,6 +20,9 @@ use std::{
 /// What O_DIRECT may ask of addresses, offsets and lengths on any device in use.
 const ALIGNMENT: usize = 4096;
 
+/// File systems that one machine has for itself.
+const LOCAL: [FsType; 4] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC];
+
 /// A file that is open, with a handle past the page cache where there can be one.
 #[derive(Debug)]
 pub(super) struct DiskFile {
@@ -25,6 +30,8 @@ pub(super) struct DiskFile {
     pub(super) cached: fs::File,
     direct: Option<fs::File>,
     is_on_fuse: bool,
+    /// No other machine writes to the file system.
+    is_local: bool,
     is_lazy: bool,
     cached_writes: AtomicBool,
     mapping: Whole,
@@ -49,6 +56,7 @@ impl DiskFile {
         let is_lazy = file_system
             .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
         let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
+        let is_local = file_system.is_ok_and(|of| LOCAL.contains(&of));
         if is_on_fuse && direct.is_some() {
             // A failure here costs nothing but speed.
             let _ = set_direct(&cached, true);
@@ -57,6 +65,7 @@ impl DiskFile {
             cached,
             direct,
             is_on_fuse,
+            is_local,
             is_lazy,
             cached_writes: AtomicBool::new(false),
             mapping: Whole::default(),
@@ -89,6 +98,11 @@ impl File for DiskFile {
         let _ =
             posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         self.through_cache(|cached| cached.read_at(buffer, offset))
+    }
+
+    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        // A write past the cache drops what lies there of its range.
+        if self.is_local { self.cached.read_at(buffer, offset) } else { self.read_at(buffer, offset) }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -186,5 +200,28 @@ mod tests {
         assert_eq!(file.read_at(&mut read, 1).unwrap(), 3);
         assert_eq!(&read, b"odd");
         file.sync().unwrap();
+    }
+
+    /// What a command writes past the cache is seen by a job that looks there without asking the device.
+    #[test]
+    fn a_peek_sees_what_others_have_written() {
+        const BYTES: usize = 4 * ALIGNMENT;
+        let built = std::env::current_exe().unwrap();
+        for folder in [built.parent().unwrap(), Path::new("/dev/shm")] {
+            let folder = tempfile::tempdir_in(folder).unwrap();
+            let (path, options) = (folder.path().join("file"), OpenOptions::new().read(true).write(true).clone());
+            let first = DiskFile::open(&path, options.clone().create(true)).unwrap();
+            first.write_at(&[0; BYTES], 0).unwrap();
+            let second = DiskFile::open(&path, &options).unwrap();
+            let mut memory = crate::space::Aligned::zeroed(BYTES as u64).unwrap();
+            for round in 1..100_u8 {
+                memory[..BYTES].fill(round);
+                let (from, bytes) = if round % 3 == 0 { (ALIGNMENT + 1, 7) } else { (ALIGNMENT, 2 * ALIGNMENT) };
+                second.write_at(&memory[from..from + bytes], from as u64).unwrap();
+                let mut seen = [0; BYTES];
+                assert_eq!(first.peek_at(&mut seen, 0).unwrap(), BYTES);
+                assert!(seen[from..from + bytes].iter().all(|byte| *byte == round), "round {round}");
+            }
+        }
     }
 }

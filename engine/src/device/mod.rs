@@ -91,6 +91,11 @@ pub enum Access {
 /// A file of a space. Reads and writes may be short, as the system's are.
 pub trait File: Send + Sync + fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As `read_at`, without asking the device where the file system is this machine's alone: its cache shows what any
+    /// process has written, durable or not.
+    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buffer, offset)
+    }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes durable all that was written before through this handle, and to this file by processes
     /// that have ended.
@@ -188,9 +193,18 @@ pub enum LockOutcome {
 }
 
 /// Reads until `buffer` is full; a file that ends before is an error of kind `UnexpectedEof`.
-pub(crate) fn read_full(file: &dyn File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+pub(crate) fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    fill(buffer, offset, |buffer, offset| file.read_at(buffer, offset))
+}
+
+/// The same by `peek_at`.
+pub(crate) fn peek_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    fill(buffer, offset, |buffer, offset| file.peek_at(buffer, offset))
+}
+
+fn fill(mut buffer: &mut [u8], mut offset: u64, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> io::Result<()> {
     while !buffer.is_empty() {
-        match file.read_at(buffer, offset) {
+        match read(buffer, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => {
                 buffer = &mut buffer[n..];

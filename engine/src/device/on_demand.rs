@@ -78,6 +78,10 @@ impl File for OnDemand {
         self.opened()?.read_at(buffer, offset)
     }
 
+    fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.opened()?.peek_at(buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let file = self.opened()?;
         let written = file.write_at(bytes, offset);

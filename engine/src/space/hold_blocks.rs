@@ -57,7 +57,8 @@ impl LayoutFile {
         }
         let failed = |e| Error::io("reading the holds of", &self.path, e);
         let mut bytes = Aligned::zeroed(HOLDS_BYTES).ok_or_else(|| failed(ErrorKind::OutOfMemory.into()))?;
-        match device::read_full(&*self.file, &mut bytes, self.header.holds_at) {
+        // Before each checkpoint a rank looks here, and all others wait for it.
+        match device::peek_full(&*self.file, &mut bytes, self.header.holds_at) {
             // A file that is cut short before its first portion has nothing left to hold.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(HoldsRead { blocks, answers: None }),
             read => read.map_err(failed)?,
