@@ -195,7 +195,7 @@ template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_ty
 class extents {
 public:
   extents() = default;
-  template <class... I, std::enable_if_t<(sizeof...(I) > 0 && (std::is_integral_v<I> && ...)), int> = 0>
+  template <class... I, std::enable_if_t<(sizeof...(I) > 0 && (std::is_arithmetic_v<I> && ...)), int> = 0>
   extents(I... numbers) {
     (add(numbers), ...);
   }
