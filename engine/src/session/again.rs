@@ -82,19 +82,41 @@ impl Inner {
 
     /// Brings the newest revision of level number `owner`, at the end of the session, to those of its copies that have not got it:
     /// where the memory of the nodes goes, the loss of a node is survived as before. Waits for them, and tells which did not
-    /// get it. Collective.
-    pub(super) fn copy_newest(&mut self, entry: &Entered, owner: usize) -> Result<()> {
+    /// get it. Returns whether the memory may go: not if they lack what other ranks have saved, which stays there. Collective.
+    pub(super) fn copy_newest(&mut self, entry: &Entered, owner: usize) -> Result<bool> {
         // One before it may still be on its way there.
         self.finish_copies(Call::Close)?;
-        let Some(newest) = self.levels.at(owner).complete.first().copied() else { return Ok(()) };
+        let Some(newest) = self.levels.at(owner).complete.first().copied() else { return Ok(true) };
         let family = self.levels.families().into_iter().find(|family| family.start == owner);
         let lacks = |index: &usize| {
-            let complete = &self.levels.at(*index).complete;
-            *index != owner && complete.first().is_none_or(|saved| saved.key < newest.key)
+            let level = self.levels.at(*index);
+            let has_it = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
+            // Former copies are written by nobody.
+            level.is_copy() && !level.is_former() && !has_it
         };
-        let lacking = family.into_iter().flatten().filter(lacks).collect();
+        let lacking: Vec<usize> = family.into_iter().flatten().filter(lacks).collect();
+        if !lacking.is_empty() && !self.all_have(entry, owner, &newest)? {
+            let (path, number) = (self.levels.nearest().device.path(), newest.key.number);
+            let told = format!(
+                "revision {number} stays in {path}: not all copies of the level {} have it, and other ranks have saved it",
+                self.levels.at(owner).kind.name()
+            );
+            remark(self.epoch.group.rank(), &told);
+            return Ok(false);
+        }
         self.copy_to(entry, Call::Close, owner, newest, lacking)?;
-        self.unsaved(entry)
+        self.unsaved(entry).map(|()| true)
+    }
+
+    /// Whether each rank has its own shard of the revision `newest` on level number `owner`: not if other ranks have saved it.
+    /// Collective.
+    fn all_have(&self, entry: &Entered, owner: usize, newest: &Complete) -> Result<bool> {
+        let group = self.epoch.group.with(entry);
+        let own = self.levels.at(owner).shard(group.rank() as u32, newest);
+        let has_own = own.is_some_and(|(_, kept)| kept.entry.shards as usize == group.size());
+        let mut lacking = [u64::from(!has_own)];
+        group.all_max(&mut lacking)?;
+        Ok(lacking == [0])
     }
 
     /// Brings the revision `newest` of level number `owner` to its copies `lacking`, and waits for them. Collective.

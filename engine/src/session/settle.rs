@@ -209,12 +209,13 @@ impl Inner {
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
+        // Copies alone are fewer than the setting says, without what is on the level itself.
         let has_it = |level: &Level| {
-            level.kind != LevelKind::Memory && level.complete.first().is_some_and(|saved| saved.key >= newest.key)
+            let is_newest = level.complete.first().is_some_and(|saved| saved.key >= newest.key);
+            level.kind != LevelKind::Memory && !level.is_copy() && is_newest
         };
-        if farther.iter().any(has_it) {
-            let owner = farther.iter().rposition(|level| has_it(level) && !level.is_copy());
-            return owner.map_or(Ok(()), |index| self.copy_newest(entry, index + 1)).map(|()| true);
+        if let Some(index) = farther.iter().rposition(has_it) {
+            return self.copy_newest(entry, index + 1);
         }
         let own = nearest.shard(group.rank() as u32, &newest);
         let own = own.filter(|(_, kept)| kept.entry.shards as usize == group.size());
@@ -237,7 +238,7 @@ impl Inner {
             match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
                 Ok(()) => {
                     level.complete = level.complete_with(Some(newest.key), group.size());
-                    return self.copy_newest(entry, index + 1).map(|()| true);
+                    return self.copy_newest(entry, index + 1);
                 }
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => failed = failed.and(Err(error)),

@@ -5,6 +5,7 @@ use crate::support::{
     between::{Between, Watched},
     bounded,
     faulty::{Faulty, Medium},
+    gate::Gate,
     program::{Mark, Program},
     recording::{Checked, Trouble},
     run,
@@ -19,6 +20,7 @@ use mainstay_engine::{
 use std::{
     cell::Cell,
     io,
+    path::Path,
     sync::{
         Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -523,44 +525,102 @@ fn what_was_waited_for_is_on_all_copies_that_were_busy() {
     }
 }
 
+/// So many ranks with a level in memory, disks that take every `every`th revision, with a copy that is made or `former`, and a space
+/// that takes none, in this folder. Each has a gate before its disk.
+fn memory_and_disks(
+    folder: &Path,
+    ranks: usize,
+    every: u32,
+    former: bool,
+    work: impl Fn(Program, Session, &Gate) + Sync,
+) {
+    let disk = |name: String| Disk::make(&folder.join(name)).unwrap();
+    bounded("a job that ends", || {
+        run(ranks, |rank, group| {
+            let gated = Watched::new(disk(format!("Disk{rank}")), Gate::new(1));
+            let gate = gated.between.clone();
+            let copy = |kind| -> Vec<Arc<dyn Device>> { vec![Arc::new(disk(format!("{kind:?}-copy{rank}")))] };
+            let plan =
+                |kind, every, device, copies| LevelPlan { kind, device, every, keep: 1, copies, former: Vec::new() };
+            let on_disk = plan(LevelKind::Disk, every, Arc::new(gated), copy(LevelKind::Disk));
+            let plans = vec![
+                plan(LevelKind::Memory, 1, Arc::new(disk(format!("Memory{rank}"))), copy(LevelKind::Memory)),
+                if former { LevelPlan { copies: Vec::new(), former: on_disk.copies, ..on_disk } } else { on_disk },
+                plan(LevelKind::Pfs, 0, Arc::new(disk("space".to_owned())), Vec::new()),
+            ];
+            let config = Config { start: Start::Fresh, ..Config::default() };
+            let mut session = Session::open_levels(group, plans, config).unwrap();
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            work(program, session, &gate);
+        })
+    });
+}
+
+/// The newest revision of which something lies in that directory.
+fn newest_in(folder: &Path, name: &str) -> Option<u64> {
+    let survey = SpaceSurvey::open(&folder.join(name)).unwrap();
+    survey.revisions.iter().map(|revision| revision.key.number).max()
+}
+
 /// At the end of a job the newest revision went from memory to the nodes' disks, and to no copy of these: with the memory of
-/// the nodes went what survived the loss of one.
+/// the nodes went what survived the loss of one. And where a copy alone had it, as the disks were busy at its turn, it went
+/// nowhere else.
 #[test]
 fn what_goes_from_memory_to_disks_goes_to_their_copies() {
-    // At the turn of the disks, and not.
-    for last in [2, 3] {
+    // At the turn of the disks, not at it, and while they stand still.
+    for (every, last, stand_still) in [(2, 2, false), (2, 3, false), (1, 3, true)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let device = |name: String| -> Arc<dyn Device> { Arc::new(Disk::make(&folder.path().join(name)).unwrap()) };
-        bounded("a job that ends", || {
-            run(2, |rank, group| {
-                let both = |kind, every| LevelPlan {
-                    kind,
-                    device: device(format!("{kind:?}{rank}")),
-                    every,
-                    keep: 1,
-                    copies: vec![device(format!("{kind:?}-copy{rank}"))],
-                    former: Vec::new(),
-                };
-                let pfs =
-                    LevelPlan { device: device("space".to_owned()), copies: Vec::new(), ..both(LevelKind::Pfs, 0) };
-                let plans = vec![both(LevelKind::Memory, 1), both(LevelKind::Disk, 2), pfs];
-                let config = Config { start: Start::Fresh, ..Config::default() };
-                let mut session = Session::open_levels(group, plans, config).unwrap();
-                let mut program = Program::new(rank);
-                program.protect(&mut session).unwrap();
-                for step in 1..=last {
-                    program.fill(&mut session, Mark { run: 1, step }, 30 * BYTES).unwrap();
-                    session.checkpoint().unwrap();
+        let newest = |name: &str| newest_in(folder.path(), name);
+        memory_and_disks(folder.path(), 2, every, false, |mut program, mut session, gate| {
+            for step in 1..=last {
+                let stands_still_now = stand_still && step == last - 1;
+                if stands_still_now {
+                    session.wait().unwrap();
+                    gate.shut();
                 }
-                session.close().unwrap();
-            })
+                program.fill(&mut session, Mark { run: 1, step }, 30 * BYTES).unwrap();
+                session.checkpoint().unwrap();
+                while stands_still_now && ["Disk-copy0", "Disk-copy1"].iter().any(|name| newest(name) != Some(step)) {
+                    session.progress().unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            gate.come();
+            session.close().unwrap();
         });
         for name in ["Disk0", "Disk1", "Disk-copy0", "Disk-copy1"] {
-            let survey = SpaceSurvey::open(&folder.path().join(name)).unwrap();
-            let newest = survey.revisions.iter().map(|revision| revision.key.number).max();
-            assert_eq!(newest, Some(last), "{name}");
+            assert_eq!(newest(name), Some(last), "{name}");
         }
     }
+}
+
+/// Nobody writes former copies, and the end of a job waited for that: for ever.
+#[test]
+fn former_copies_do_not_hold_up_the_end_of_a_job() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for (former, step) in [(false, 1), (true, 2)] {
+        memory_and_disks(folder.path(), 2, 1, former, |mut program, mut session, _| {
+            program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+            session.checkpoint().unwrap();
+            session.close().unwrap();
+        });
+        assert_eq!(["Disk0", "Disk1"].map(|name| newest_in(folder.path(), name)), [Some(step); 2]);
+    }
+}
+
+/// The end of a job that had saved nothing failed (INTERNAL) where other ranks had, and copies of the disks lacked that. What cannot be
+/// copied stays in memory.
+#[test]
+fn what_other_ranks_have_saved_stays_in_memory_where_copies_lack_it() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    memory_and_disks(folder.path(), 2, 1, true, |mut program, mut session, _| {
+        program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    });
+    memory_and_disks(folder.path(), 3, 1, false, |_, session, _| session.close().unwrap());
+    assert_eq!(["Memory0", "Disk0"].map(|name| newest_in(folder.path(), name)), [Some(1); 2]);
 }
 
 /// A shard that was lost here and damaged with its holder was told as an error of reading, and as a revision that was not saved.
