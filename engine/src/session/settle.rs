@@ -26,6 +26,7 @@ use crate::{
     group::agree,
     remark::remark,
 };
+use std::ops::Range;
 
 impl Inner {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
@@ -175,10 +176,14 @@ impl Inner {
             true => Some(RevisionKey::new(self.epoch.lineage, self.epoch.next_number - 1)),
             false => self.levels.iter().flat_map(Level::keys).max(),
         };
-        let has_it = |level: &Level| newest.is_none_or(|key| level.has(key));
         let stays = |level: &Level| level.kind != LevelKind::Memory || !memory_goes;
+        // With all of its copies, as the node of a rank that failed may have gone with it.
+        let has_it = |level: &Level| level.is_former() || newest.is_none_or(|key| level.has(key));
+        let stays_whole = |mut family: Range<usize>| {
+            stays(self.levels.at(family.start)) && family.all(|index| has_it(self.levels.at(index)))
+        };
         let is_safe = self.program.begun.is_none()
-            && self.levels.iter().any(|level| stays(level) && has_it(level))
+            && self.levels.families().into_iter().any(stays_whole)
             && self.levels.iter().all(|level| level.unsaved.is_none())
             // Another rank of this node may have removed already what does not stay.
             && self.levels.iter_mut().all(|level| level.end().is_ok() || !stays(level));

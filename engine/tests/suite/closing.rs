@@ -4,10 +4,12 @@
 use crate::support::{
     bounded,
     program::{Mark, Program},
+    run,
 };
 use mainstay_engine::{
-    Config, Error, LevelPlace, Recovery, Session,
-    group::{Group, ThreadGroup},
+    Config, Error, LevelKind, LevelPlace, LevelPlan, Recovery, Session,
+    device::{Device, Disk},
+    group::{Group, Incoming, Message, Outgoing, Tested, ThreadGroup},
     status::{Event, Journal, LevelStatus, Status},
 };
 use std::{
@@ -40,6 +42,11 @@ struct Dying {
 }
 
 impl Dying {
+    fn new(group: ThreadGroup, buried: Receiver<()>) -> Dying {
+        let (rank, left) = (group.rank(), Arc::new(AtomicUsize::new(LIVES)));
+        Dying { group: RefCell::new(Some(group)), rank, left, buried: Mutex::new(buried) }
+    }
+
     fn with<T>(&self, call: impl FnOnce(&ThreadGroup) -> Result<T, Error>) -> Result<T, Error> {
         let gone = || Error::GroupFailed { what: "this rank is dead".to_owned() };
         self.group.borrow().as_ref().map_or_else(|| Err(gone()), call)
@@ -82,17 +89,53 @@ impl Group for Dying {
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<(), Error> {
         self.with(|group| group.receive(from, into))
     }
+    fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message, Error> {
+        self.with(|group| group.start_send(to, bytes))
+    }
+    fn start_receive(&self, from: usize, into: Incoming) -> Result<Message, Error> {
+        self.with(|group| group.start_receive(from, into))
+    }
+    fn test(&self, message: Message) -> Result<Tested, Error> {
+        self.with(|group| group.test(message))
+    }
     fn failed(&self) -> Result<Vec<usize>, Error> {
         self.with(|group| group.failed())
     }
 }
 
+/// Runs `live` on all ranks, to which it says in which collective of the closing they die: only `victim` does. What `look` sees at
+/// what the others were told, before the dead one unwinds; and whether it has died.
+fn one_dies<T>(
+    victim: usize,
+    dies: usize,
+    live: impl Fn(Dying, usize) -> Option<Result<(), Error>> + Sync,
+    look: impl FnOnce(&[Result<(), Error>]) -> T,
+) -> (T, bool) {
+    let (bury, buried) = channel();
+    let mut buried = Some(buried);
+    bounded("a job that ends", || {
+        thread::scope(|scope| {
+            let start = |group: ThreadGroup| {
+                let is_victim = group.rank() == victim;
+                let of_others = || channel().1;
+                let buried = if is_victim { buried.take().unwrap() } else { of_others() };
+                let live = &live;
+                scope.spawn(move || live(Dying::new(group, buried), if is_victim { dies } else { LIVES }))
+            };
+            let mut ranks: Vec<_> = ThreadGroup::new(RANKS).into_iter().map(start).collect();
+            let dead = ranks.remove(victim);
+            let others: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap().unwrap()).collect();
+            let seen = look(&others);
+            drop(bury);
+            (seen, dead.join().unwrap().is_none())
+        })
+    })
+}
+
 /// A rank that saves a revision and closes: whether it came to that, and what it was told. It dies in collective `dies` of the
 /// closing.
-fn live(group: ThreadGroup, dies: usize, home: &Path, buried: Receiver<()>) -> Option<Result<(), Error>> {
-    let (rank, left) = (group.rank(), Arc::new(AtomicUsize::new(LIVES)));
-    let (group, buried) = (RefCell::new(Some(group)), Mutex::new(buried));
-    let group = Box::new(Dying { group, rank, left: left.clone(), buried });
+fn live(group: Dying, dies: usize, home: &Path) -> Option<Result<(), Error>> {
+    let (rank, left) = (group.rank, group.left.clone());
     let config = Config {
         memory: LevelPlace::At(home.join("memory")),
         memory_copies: 1,
@@ -101,7 +144,7 @@ fn live(group: ThreadGroup, dies: usize, home: &Path, buried: Receiver<()>) -> O
         recovery: Recovery::Shrink,
         ..Config::default()
     };
-    let mut session = Session::open(group, &home.join("space"), config).unwrap();
+    let mut session = Session::open(Box::new(group), &home.join("space"), config).unwrap();
     let mut program = Program::new(rank);
     program.protect(&mut session).unwrap();
     program.fill(&mut session, Mark { run: 1, step: 1 }, 20_000).unwrap();
@@ -135,57 +178,103 @@ fn until_saving_is_told(space: &Path) {
 fn closes(victim: usize, dies: usize) -> bool {
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     std::fs::create_dir(home.path().join("memory")).unwrap();
-    let (bury, buried) = channel();
-    let mut buried = Some(buried);
-    bounded("a job that ends", || {
-        thread::scope(|scope| {
-            let home = home.path();
-            let ranks: Vec<_> = ThreadGroup::new(RANKS)
-                .into_iter()
-                .map(|group| {
-                    let of_others = || channel().1;
-                    let (is_victim, other) = (group.rank() == victim, of_others());
-                    let buried = if is_victim { buried.take().unwrap() } else { other };
-                    scope.spawn(move || live(group, if is_victim { dies } else { LIVES }, home, buried))
-                })
-                .collect();
-            let (mut dead, others): (Vec<_>, Vec<_>) =
-                ranks.into_iter().enumerate().partition(|(rank, _)| *rank == victim);
-            let others: Vec<_> = others.into_iter().map(|(_, rank)| rank.join().unwrap().unwrap()).collect();
-            assert!(
-                others.iter().all(Result::is_ok),
-                "rank {victim} died in collective {dies}, and all is in the space: {others:?}"
-            );
-            let told = (
-                Status::read(&home.join("space")).unwrap().unwrap(),
-                Journal::read(&home.join("space")).unwrap().unwrap(),
-            );
-            drop(bury);
-            let has_died = dead.remove(0).1.join().unwrap().is_none();
-            let is_closed = matches!(told.1.entries.last().unwrap().event, Event::Closed);
-            assert!(!has_died || told.0.told.ended && is_closed, "rank {victim} died in collective {dies}: {told:?}");
-            has_died
-        })
-    })
+    let space = home.path().join("space");
+    let live = |group, dies| live(group, dies, home.path());
+    let ((status, journal), has_died) = one_dies(victim, dies, live, |others| {
+        assert!(
+            others.iter().all(Result::is_ok),
+            "rank {victim} died in collective {dies}, and all is in the space: {others:?}"
+        );
+        (Status::read(&space).unwrap().unwrap(), Journal::read(&space).unwrap().unwrap())
+    });
+    let is_closed = matches!(journal.entries.last().unwrap().event, Event::Closed);
+    assert!(
+        !has_died || status.told.ended && is_closed,
+        "rank {victim} died in collective {dies}: {status:?}, {journal:?}"
+    );
+    has_died
 }
 
 /// Rank 0 alone told it, after all had agreed: where it failed in between, `mainstay status` called the job failed.
 #[test]
 fn that_a_job_has_ended_is_told_whichever_rank_fails_in_the_closing() {
     for victim in 0..RANKS {
-        let moments = moments(victim);
+        let moments = moments(|dies| closes(victim, dies));
         assert!((3..99).contains(&moments), "{moments} collectives");
     }
 }
 
-/// In how many collectives of the closing rank `victim` can die.
-fn moments(victim: usize) -> usize {
+/// In how many collectives of the closing a rank can die that `dies` in one.
+fn moments(dies: impl Fn(usize) -> bool + Sync) -> usize {
     let all: Vec<usize> = (1..100).collect();
     let mut died = all.chunks(AT_ONCE).flat_map(|some| {
         thread::scope(|scope| {
-            let jobs: Vec<_> = some.iter().map(|dies| scope.spawn(move || closes(victim, *dies))).collect();
+            let jobs: Vec<_> = some.iter().map(|at| scope.spawn(|| dies(*at))).collect();
             jobs.into_iter().map(|job| job.join().unwrap()).collect::<Vec<_>>()
         })
     });
     died.position(|has_died| !has_died).unwrap_or(all.len())
+}
+
+/// Of this rank, each on a node of its own: memory, and disks that take every other revision, both with a copy on another node;
+/// and a space that takes none.
+fn levels_of(rank: usize, home: &Path) -> Vec<LevelPlan> {
+    let device = |name: String| -> Arc<dyn Device> { Arc::new(Disk::make(&home.join(name)).unwrap()) };
+    let plan = |kind, every, device, copies| LevelPlan { kind, every, keep: 1, device, copies, former: Vec::new() };
+    let with_copy = |kind: LevelKind, every| {
+        let [own, copy] = ["", "-copy"].map(|which| device(format!("node{rank}/{kind:?}{which}")));
+        plan(kind, every, own, vec![copy])
+    };
+    let space = plan(LevelKind::Pfs, 0, device("space".to_owned()), Vec::new());
+    vec![with_copy(LevelKind::Memory, 1), with_copy(LevelKind::Disk, 2), space]
+}
+
+fn open_with_copies(group: Box<dyn Group>, home: &Path) -> (Session, Program) {
+    let rank = group.rank();
+    let config = Config { recovery: Recovery::Replace, ..Config::default() };
+    let mut session = Session::open_levels(group, levels_of(rank, home), config).unwrap();
+    let mut program = Program::new(rank);
+    program.protect(&mut session).unwrap();
+    (session, program)
+}
+
+/// Whether rank `victim` has died. Its node goes with it, and what the others were told to be saved comes back.
+fn closes_on_disks(victim: usize, dies: usize) -> bool {
+    const STEPS: u64 = 3;
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let live = |group: Dying, dies| {
+        let left = group.left.clone();
+        let (mut session, mut program) = open_with_copies(Box::new(group), home.path());
+        for step in 1..=STEPS {
+            program.fill(&mut session, Mark { run: 1, step }, 20_000).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+        left.store(dies, Ordering::Relaxed);
+        catch_unwind(AssertUnwindSafe(|| session.close())).ok()
+    };
+    // Its locks it gives back only as it unwinds.
+    let (has_ended, has_died) = one_dies(victim, dies, live, |others| {
+        std::fs::remove_dir_all(home.path().join(format!("node{victim}"))).unwrap();
+        others.iter().any(Result::is_ok)
+    });
+    // The others go on from memory where they are told that the rank failed.
+    if has_ended {
+        let newest = run(RANKS, |_, group| {
+            let (mut session, mut program) = open_with_copies(group, home.path());
+            program.restore(&mut session).unwrap().map(|mark| mark.step)
+        });
+        assert_eq!(newest, [Some(STEPS); RANKS], "rank {victim} died in collective {dies}");
+    }
+    has_died
+}
+
+/// The disks had it, and their copies not yet: the memory of the others went all the same where a rank failed just then, and what the
+/// disk of its node had was lost.
+#[test]
+fn what_was_in_memory_outlives_a_rank_and_its_node_that_fail_in_the_closing() {
+    for victim in 0..RANKS {
+        let moments = moments(|dies| closes_on_disks(victim, dies));
+        assert!((3..99).contains(&moments), "{moments} collectives");
+    }
 }
