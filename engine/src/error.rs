@@ -38,7 +38,8 @@ pub enum Error {
 
     #[error(
         "damaged: {}; nothing was restored, and regions that were being restored are undefined; `mainstay verify` lists \
-         what is readable, and with all files of the damaged layout moved away a job begins anew", .what.join("; ")
+         what is readable, and with all files of the damaged layout moved away a job goes on from what is left, or begins \
+         anew", .what.join("; ")
     )]
     Damaged { what: Vec<String> },
 

@@ -5,9 +5,13 @@ use crate::{
     capture::{Contents, Led},
     device::Mapped,
     error::{Error, Result},
-    place::{Shard, StagingTime},
-    space::{Aligned, format::Hash},
+    place::{Shard, StagingTime, read_runs},
+    space::{
+        Aligned, Portion,
+        format::{BLOCK, BLOCK_BYTES, Entry, Hash},
+    },
 };
+use std::sync::Arc;
 
 /// Where a piece of a shard lands that comes from another rank.
 #[derive(Debug)]
@@ -16,6 +20,56 @@ pub(crate) enum Landing {
     Portion(Mapped),
     /// So many bytes of this.
     Own(Aligned, u64),
+    /// The same, from this block on of what is sent of a shard that is saved whole.
+    Spread(Aligned, u64, Arc<Older>, u64),
+}
+
+/// What a copy has of an older revision that it cannot lead to, as there is no room for so long a list: it is saved once more.
+#[derive(Debug)]
+pub(crate) struct Older {
+    portion: Portion,
+    entry: Entry,
+    led: Led,
+    homes: Vec<Option<u64>>,
+}
+
+impl Older {
+    /// Of the revision with this `entry` in `portion`, what the copy would be `led` to.
+    pub(crate) fn new(portion: Portion, entry: Entry, led: Led) -> Older {
+        let homes = led.homes();
+        Older { portion, entry, led, homes }
+    }
+
+    /// How many blocks come from the other rank.
+    pub(crate) fn comes(&self) -> u64 {
+        self.led.contents.blocks
+    }
+
+    /// Saves these blocks where they belong in the whole log, which begin at block `first` of the one with the older revision's
+    /// behind what is sent.
+    fn carry(&self, copy: &Shard, first: u64, blocks: &[u8]) -> Result<()> {
+        let gone = || Error::Internal { what: "blocks come that were not announced".to_owned() };
+        let homes = self.homes.get(first as usize..first as usize + blocks.len() / BLOCK).ok_or_else(gone)?;
+        let mut rest = blocks;
+        for together in homes.chunk_by(|one, next| one.map(|one| one + 1) == *next) {
+            let (now, later) = rest.split_at(together.len() * BLOCK);
+            rest = later;
+            if let Some(home) = together[0] {
+                copy.carry(home * BLOCK_BYTES, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves once more what is not sent.
+    fn carry_kept(&self, copy: &Shard) -> Result<()> {
+        let mut first = self.comes();
+        read_runs(&self.portion, &self.portion.read_manifest(&self.entry)?, &self.led.shared, |blocks| {
+            self.carry(copy, first, blocks)?;
+            first += (blocks.len() / BLOCK) as u64;
+            Ok(())
+        })
+    }
 }
 
 /// What another rank tells of a shard, all pieces of which have come.
@@ -25,6 +79,8 @@ pub(crate) struct Arrived {
     contents: Option<(Contents, Option<Led>)>,
     /// Of the hashes of all blocks, as the other rank has them.
     hash: Hash,
+    /// What the copy has of an older revision, if it is saved once more.
+    older: Option<Arc<Older>>,
 }
 
 impl Landing {
@@ -36,18 +92,20 @@ impl Landing {
                 Ok(())
             }
             Landing::Own(memory, bytes) => copy.carry(at, &memory[..bytes as usize]),
+            Landing::Spread(memory, bytes, older, first) => older.carry(copy, first, &memory[..bytes as usize]),
         }
     }
 }
 
 impl Arrived {
-    pub(crate) fn new(contents: Option<(Contents, Option<Led>)>, hash: Hash) -> Arrived {
-        Arrived { contents, hash }
+    pub(crate) fn new(contents: Option<(Contents, Option<Led>)>, hash: Hash, older: Option<Arc<Older>>) -> Arrived {
+        Arrived { contents, hash, older }
     }
 
     /// Has `copy` ready to be published, if what has come of it is what the other rank has.
     pub(super) fn check(self, copy: &Shard) -> Result<()> {
-        let Arrived { contents, hash } = self;
+        let Arrived { contents, hash, older } = self;
+        older.map_or(Ok(()), |older| older.carry_kept(copy))?;
         if let Some(error) = copy.failure() {
             return Err(error.clone());
         }

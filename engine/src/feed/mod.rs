@@ -6,7 +6,7 @@
 
 mod arrived;
 
-pub(crate) use arrived::{Arrived, Landing};
+pub(crate) use arrived::{Arrived, Landing, Older};
 
 use crate::{
     capture::{Contents, Led, LogPlaces, Size, differing},

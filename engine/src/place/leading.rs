@@ -10,7 +10,7 @@ use crate::{
     restore::{HashRows, pour_blocks},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Run},
+        format::{BLOCK_BYTES, Manifest, Run},
     },
 };
 use std::sync::{Arc, Mutex};
@@ -89,29 +89,41 @@ impl Shard {
     }
 
     /// Gives `each` these runs of older revisions, verified, in parts of whole blocks, in order.
-    pub(crate) fn read_older(&self, shared: &[Run], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn read_older(&self, shared: &[Run], each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Site { portion, found, retained, .. } = self.nearest();
-        let gone = || Error::Internal { what: "what a shard leads to is kept by no revision".to_owned() };
-        let manifest = portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?;
-        let rows = &mut HashRows::new(manifest.runs.len());
-        for run in shared {
-            let end = run.stretch().end();
-            for first in (run.first_block..end).step_by(PART_BLOCKS as usize) {
-                let blocks = first..end.min(first + PART_BLOCKS);
-                let at = first * BLOCK_BYTES;
-                let read = Mutex::new((vec![0; ((blocks.end - first) * BLOCK_BYTES) as usize], 0));
-                pour_blocks(portion, &manifest, rows, std::slice::from_ref(&blocks), &|from, bytes| {
-                    let (into, done) = &mut *lock(&read);
-                    into[(from - at) as usize..][..bytes.len()].copy_from_slice(bytes);
-                    *done += bytes.len();
-                })?;
-                let (bytes, done) = &*lock(&read);
-                if *done != bytes.len() {
-                    return Err(gone());
-                }
-                each(bytes)?;
-            }
-        }
-        Ok(())
+        read_runs(portion, &portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?, shared, each)
     }
+}
+
+/// Gives `each` these runs of the shard with this `manifest`, verified, in parts of whole blocks, in order.
+pub(crate) fn read_runs(
+    portion: &Portion,
+    manifest: &Manifest,
+    wanted: &[Run],
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let rows = &mut HashRows::new(manifest.runs.len());
+    for run in wanted {
+        let end = run.stretch().end();
+        for first in (run.first_block..end).step_by(PART_BLOCKS as usize) {
+            let blocks = first..end.min(first + PART_BLOCKS);
+            let at = first * BLOCK_BYTES;
+            let read = Mutex::new((vec![0; ((blocks.end - first) * BLOCK_BYTES) as usize], 0));
+            pour_blocks(portion, manifest, rows, std::slice::from_ref(&blocks), &|from, bytes| {
+                let (into, done) = &mut *lock(&read);
+                into[(from - at) as usize..][..bytes.len()].copy_from_slice(bytes);
+                *done += bytes.len();
+            })?;
+            let (bytes, done) = &*lock(&read);
+            if *done != bytes.len() {
+                return Err(gone());
+            }
+            each(bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn gone() -> Error {
+    Error::Internal { what: "what a shard leads to is kept by no revision".to_owned() }
 }

@@ -31,6 +31,7 @@ pub(crate) use early::EarlyPart;
 pub(crate) use following::Following;
 pub(crate) use hashes::segments_at_most;
 pub(crate) use intent::{Intent, Writer};
+pub(crate) use leading::read_runs;
 pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;
 pub(crate) use shard::{Shard, StagingTime};

@@ -9,8 +9,8 @@ use crate::support::{
 };
 use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Predictor, Region, Session,
-    ShardSurvey, SpaceSurvey, Stage, Start, Track,
+    Capture, Compress, Config, ErrorKind, Exchange, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Predictor, Region,
+    Session, ShardSurvey, SpaceSurvey, Stage, Start, Track,
     device::{Device, Disk, File},
     group::{Group, Solo},
 };
@@ -628,6 +628,48 @@ fn farther_levels_and_copies_get_what_changed() {
         // The first and the third are the nearest level, the second and the fourth have the copies.
         let own = (200 * BLOCK as u64, 198 * BLOCK as u64);
         assert_eq!(found, [own, own, own, own, (2 * own.0, 2 * own.1)], "{kind:?}, {capture:?}");
+    }
+}
+
+/// What changes lies scattered, and the program waits for a few revisions only: what a copy would lead to is a longer list than
+/// there is room for beside the hashes.
+#[test]
+fn a_copy_without_room_for_the_list_of_what_is_the_same_is_saved_whole() {
+    let change = |memory: &mut [u8], rank: usize, step: u64| {
+        let mut random = Rng::with_seed(step << 8 | rank as u64);
+        memory.chunks_mut(BLOCK).filter(|_| random.u8(0..4) == 0).for_each(|block| block[0] = block[0].wrapping_add(1));
+    };
+    let first = |rank: usize| {
+        let mut memory = vec![0; 200 * BLOCK];
+        Rng::with_seed(rank as u64).fill(&mut memory);
+        memory
+    };
+    for compress in [Compress::Off, Compress::Lz4] {
+        let mut nodes = Nodes::new(&[0, 1], LevelKind::Disk, 100, 1, Config { compress, ..incremental() });
+        let restored = |session: &mut Session, memory: &mut Vec<u8>| {
+            // SAFETY: the memory outlives the session.
+            session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+            session.restore().unwrap().map_or(0, |restored| restored.revision)
+        };
+        run(2, |rank, group| {
+            let (mut memory, mut session) = (first(rank), nodes.session(group));
+            assert_eq!(restored(&mut session, &mut memory), 0);
+            for step in 1..=60 {
+                change(&mut memory, rank, step);
+                assert_eq!(session.checkpoint().unwrap(), step, "{compress:?}");
+                if step % 3 == 0 {
+                    session.wait().unwrap();
+                }
+            }
+        });
+        nodes.nodes[0] = [folder(), folder()];
+        run(2, |rank, group| {
+            let (mut memory, mut session) = (vec![0; 200 * BLOCK], nodes.session(group));
+            assert_eq!(restored(&mut session, &mut memory), 60, "{compress:?}");
+            let mut saved = first(rank);
+            (1..=60).for_each(|step| change(&mut saved, rank, step));
+            assert!(memory == saved, "{compress:?}");
+        });
     }
 }
 

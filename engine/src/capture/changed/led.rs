@@ -125,6 +125,16 @@ impl Led {
         (place < self.contents.blocks).then(|| place * BLOCK_BYTES + at % BLOCK_BYTES)
     }
 
+    /// For each block of this log, those behind what is carried included, its number in the whole log; `None`: it has none.
+    pub(crate) fn homes(&self) -> Vec<Option<u64>> {
+        let shared: u64 = self.shared.iter().map(|run| run.blocks).sum();
+        let mut homes = vec![None; (self.contents.blocks + shared) as usize];
+        for (block, place) in self.places.iter().enumerate() {
+            homes[*place as usize] = Some(block as u64);
+        }
+        homes
+    }
+
     /// The hash of the hashes of all blocks of the whole log, of which the `carried` ones have these.
     pub(crate) fn hash_of_hashes(&self, carried: &[u8]) -> Option<[u8; HASH_BYTES]> {
         let mut all = Hashing::default();

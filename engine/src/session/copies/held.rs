@@ -10,7 +10,7 @@ use crate::{
     commit::{Kept, Ledger, Need, RUNS, RevisionKey},
     device::Device,
     error::{Error, Result},
-    feed::{Arrived, Feeder, Landing},
+    feed::{Arrived, Feeder, Landing, Older},
     ground::Instant,
     mutant::{self, Mutant},
     place::{Intent, Shard, Site, Writer, portion_blocks},
@@ -50,6 +50,8 @@ enum Place {
 struct Coming {
     copy: Result<Arc<Shard>>,
     arrived: Arrived,
+    /// What it is made of besides, where it cannot lead to that.
+    older: Option<Arc<Older>>,
     /// How many pieces are still under way.
     lacking: usize,
 }
@@ -103,19 +105,22 @@ impl HeldShard {
             let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
             let copy = Shard::new(intent, vec![(Writer::Here, site)], None, phases)?;
             let led = carried.map(|carried| led_to(&copy, &contents, carried)).transpose()?;
+            let (led, older) = led.unwrap_or_default();
             let comes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
-            let expected = led.as_ref().map_or(&contents, |led| &led.contents).blocks * BLOCK_BYTES;
-            if comes == expected { Ok((copy, (contents, led))) } else { Err(unasked()) }
+            let own = led.as_ref().map_or(contents.blocks, |led| led.contents.blocks);
+            let expected = older.as_ref().map_or(own, |older| older.comes()) * BLOCK_BYTES;
+            if comes == expected { Ok((copy, (contents, led), older)) } else { Err(unasked()) }
         });
-        let (copy, contents) = match begun {
-            Ok((copy, contents)) => (Ok(copy), Some(contents)),
-            Err(error) => (Err(error), None),
+        let (copy, contents, older) = match begun {
+            Ok((copy, contents, older)) => (Ok(copy), Some(contents), older),
+            Err(error) => (Err(error), None, None),
         };
         if let Ok(copy) = &copy {
             pieces.iter().try_for_each(|&(at, bytes)| copy.has_room(at, bytes))?;
         }
         let room = |&(at, bytes): &(u64, u64)| -> Result<Piece> {
-            let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes).ok());
+            // What belongs elsewhere in a whole one is no part of its portion as it comes.
+            let mapped = copy.as_ref().ok().filter(|_| older.is_none()).and_then(|copy| copy.map(at, bytes).ok());
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
                 Some(mapped) => Landing::Portion(mapped),
@@ -125,7 +130,8 @@ impl HeldShard {
         };
         let expected = pieces.iter().map(room).collect::<Result<Vec<_>>>()?;
         let lacking = expected.len();
-        self.state = State::Coming(Box::new(Coming { copy, arrived: Arrived::new(contents, hash), lacking }));
+        let arrived = Arrived::new(contents, hash, older.clone());
+        self.state = State::Coming(Box::new(Coming { copy, arrived, older, lacking }));
         Ok(expected)
     }
 
@@ -133,6 +139,12 @@ impl HeldShard {
     pub(in crate::session) fn take(&mut self, Piece { at, memory, .. }: Piece, feeder: &Feeder) {
         if let State::Coming(coming) = &mut self.state {
             coming.lacking -= 1;
+            let memory = match (memory, &coming.older) {
+                (Landing::Own(memory, bytes), Some(older)) => {
+                    Landing::Spread(memory, bytes, older.clone(), at / BLOCK_BYTES)
+                }
+                (memory, _) => memory,
+            };
             if let Ok(copy) = &coming.copy {
                 feeder.take(copy, at, memory);
             }
@@ -203,8 +215,13 @@ fn in_memory(
     Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))
 }
 
-/// What the copy leads to of the revision that the ward says is complete here, which has all blocks but those that come.
-fn led_to(copy: &Shard, contents: &Contents, (old, carried): (RevisionKey, Vec<(u64, u64)>)) -> Result<Led> {
+/// What the copy leads to of the revision that the ward says is complete here, which has all blocks but those that come; or
+/// what is saved once more of it, as there is no room for the list.
+fn led_to(
+    copy: &Shard,
+    contents: &Contents,
+    (old, carried): (RevisionKey, Vec<(u64, u64)>),
+) -> Result<(Option<Led>, Option<Arc<Older>>)> {
     let lacks = || Error::Internal {
         what: format!(
             "revision {} is not there with all that a copy of revision {} leads to",
@@ -218,5 +235,9 @@ fn led_to(copy: &Shard, contents: &Contents, (old, carried): (RevisionKey, Vec<(
     let carried = carried.into_iter().map(|blocks| Some(blocks.0..end(blocks)?)).collect::<Option<Vec<_>>>();
     let led = carried.and_then(|carried| Led::new(contents, &carried, &base)).ok_or_else(lacks)?;
     // Levels with copies grow where a whole one finds no room after it.
-    if copy.lead(&led, false)? { Ok(led) } else { Err(lacks()) }
+    if copy.lead(&led, false)? {
+        Ok((Some(led), None))
+    } else {
+        Ok((None, Some(Arc::new(Older::new(portion, kept.entry.clone(), led)))))
+    }
 }

@@ -56,7 +56,9 @@ impl AsMut<[u8]> for Letter {
             Letter::Length(bytes) => bytes,
             Letter::Word(bytes) => bytes,
             Letter::Piece(Piece { memory: Landing::Portion(mapped), .. }) => mapped.as_mut(),
-            Letter::Piece(Piece { memory: Landing::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
+            Letter::Piece(Piece { memory: Landing::Own(own, bytes) | Landing::Spread(own, bytes, ..), .. }) => {
+                &mut own[..*bytes as usize]
+            }
         }
     }
 }

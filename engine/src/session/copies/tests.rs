@@ -52,7 +52,7 @@ fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
 fn fill(piece: &mut Piece, log: &[u8]) {
     let into = match &mut piece.memory {
         Landing::Portion(mapped) => mapped.as_mut(),
-        Landing::Own(own, bytes) => &mut own[..*bytes as usize],
+        Landing::Own(own, bytes) | Landing::Spread(own, bytes, ..) => &mut own[..*bytes as usize],
     };
     into.copy_from_slice(&log[piece.at as usize..][..into.len()]);
 }
