@@ -373,7 +373,7 @@ def test_notes_and_what_they_may_be(scratch):
 
 
 def refusals(session, reader):
-    """All calls that can be refused for what they are given; a number of another type alone may be a TypeError."""
+    """All calls that can be refused for what they are given."""
     state, odd = bytearray(8), 1 << 64
     yield lambda: mainstay.open(5)
     yield lambda: mainstay.open("x", keep=-1)
@@ -450,6 +450,81 @@ def refusals(session, reader):
     yield lambda: reader.read(7, "stream")
     yield lambda: reader.read(0, "nothing")
     yield lambda: reader.read_box("nothing", [0], [1], state)
+
+
+def of_another_type(session, reader):
+    """Calls with one argument that is of none of the types that it takes, where it is one that is of the calling rank alone."""
+    state = bytearray(8)
+    for odd in (None, 5, b"x", [1], object()):
+        for call in (session.free, session.untrack, session.unprotect, session.open, session.read):
+            yield lambda: call(odd)  # noqa: B023
+        yield lambda: session.protect(odd, state)  # noqa: B023
+        yield lambda: session.move(odd, state)  # noqa: B023
+        yield lambda: session.empty(odd, 3)  # noqa: B023
+        yield lambda: session.settled(odd, 0, 1)  # noqa: B023
+        yield lambda: session.write(odd, 0, b"x")  # noqa: B023
+        yield lambda: session.readinto(odd, 0, state)  # noqa: B023
+        yield lambda: session.read_shard(0, odd)  # noqa: B023
+        yield lambda: session.readinto_shard(0, odd, 0, state)  # noqa: B023
+        yield lambda: reader.read(0, odd)  # noqa: B023
+        yield lambda: reader.readinto(0, odd, 0, state)  # noqa: B023
+        yield lambda: reader.read_box(odd, [0], [1], state)  # noqa: B023
+    for odd in ("x", 1.5, [1.5], object(), float("nan")):
+        yield lambda: session.protect("x", state, odd, [0])  # noqa: B023
+        yield lambda: session.protect("x", state, [8], odd)  # noqa: B023
+        yield lambda: session.move("state", state, [8], odd)  # noqa: B023
+        yield lambda: session.empty("x", odd)  # noqa: B023
+        yield lambda: session.settled("state", odd, 1)  # noqa: B023
+        yield lambda: session.settled("state", 0, odd)  # noqa: B023
+        yield lambda: session.write("x", odd, b"x")  # noqa: B023
+        yield lambda: session.read("stream", odd)  # noqa: B023
+        yield lambda: session.read("stream", 0, odd)  # noqa: B023
+        yield lambda: session.readinto("stream", odd, state)  # noqa: B023
+        yield lambda: session.read_shard(odd, "stream")  # noqa: B023
+        yield lambda: session.read_shard(0, "stream", odd)  # noqa: B023
+        yield lambda: session.read_shard(0, "stream", 0, odd)  # noqa: B023
+        yield lambda: session.readinto_shard(odd, "stream", 0, state)  # noqa: B023
+        yield lambda: session.readinto_shard(0, "stream", odd, state)  # noqa: B023
+        yield lambda: session.steps(odd)  # noqa: B023
+        yield lambda: mainstay.read(reader.path, odd)  # noqa: B023
+        yield lambda: reader.read(odd, "stream")  # noqa: B023
+        yield lambda: reader.read(0, "stream", odd)  # noqa: B023
+        yield lambda: reader.read(0, "stream", 0, odd)  # noqa: B023
+        yield lambda: reader.readinto(odd, "stream", 0, state)  # noqa: B023
+        yield lambda: reader.readinto(0, "stream", odd, state)  # noqa: B023
+        yield lambda: reader.read_box("state", odd, [1], state)  # noqa: B023
+        yield lambda: reader.read_box("state", [0], odd, state)  # noqa: B023
+    for odd in ("text", 5, object()):
+        yield lambda: session.protect("x", odd)  # noqa: B023
+        yield lambda: session.write("x", 0, odd)  # noqa: B023
+        yield lambda: session.readinto("stream", 0, odd)  # noqa: B023
+        yield lambda: session.readinto_shard(0, "stream", 0, odd)  # noqa: B023
+        yield lambda: reader.readinto(0, "stream", 0, odd)  # noqa: B023
+        yield lambda: session.empty("x", 3, odd)  # noqa: B023
+        yield lambda: session.empty("x", 3, same_address=odd)  # noqa: B023
+        yield lambda: session.empty("x", 3, written_by_system=odd)  # noqa: B023
+        yield lambda: session.open("stream", odd)  # noqa: B023
+        yield lambda: session.steps(3, odd)  # noqa: B023
+        if odd != 5:
+            yield lambda: mainstay.finalize(odd)  # noqa: B023
+
+
+def test_what_is_of_another_type_is_refused_by_mainstay_as_by_python(scratch, monkeypatch):
+    """Which was a TypeError alone where only the calling rank is concerned."""
+    monkeypatch.chdir(scratch)
+    with mainstay.open(scratch / "space") as session:
+        session.protect("state", bytearray(8))
+        session.begin(100)
+        session.write("stream", 0, b"stream")
+        session.checkpoint()
+        session.restore()
+        with mainstay.read(scratch / "space") as reader:
+            for number, call in enumerate(of_another_type(session, reader)):
+                with pytest.raises(mainstay.InvalidArgument) as raised:
+                    call()
+                assert isinstance(raised.value, TypeError) and isinstance(raised.value, ValueError), (number, raised.value)
+        # Nothing of it is left over.
+        assert session.restore().revision == 1 and session.checkpoint() == 2
 
 
 def test_every_refusal_is_an_error_of_mainstay(scratch, monkeypatch):

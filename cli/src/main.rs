@@ -24,7 +24,7 @@ use clap::{
     Parser,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use mainstay_engine::is_seen;
+use mainstay_engine::{is_seen, tell_times};
 use std::{
     env,
     process::ExitCode,
@@ -79,6 +79,7 @@ fn main() -> ExitCode {
     if arguments.utc {
         time::tell_in_utc();
     }
+    tell_times(time::when_and_where);
     let done = match arguments.command {
         Command::Ls(wanted) => look::ls(&wanted),
         Command::Show(wanted) => look::show(&wanted),

@@ -58,7 +58,7 @@ pub use session::{
     Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardItems, ShardsHere,
     Speculation, Stepped, run,
 };
-pub use space::format::PoolBound;
+pub use space::{format::PoolBound, tell_times};
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,
     SpaceSurvey, Verified,

@@ -2,7 +2,7 @@
 
 use mainstay_engine::{Error, ErrorKind};
 use pyo3::{
-    exceptions::{PyException, PyOSError, PySystemExit, PyValueError},
+    exceptions::{PyException, PyOSError, PySystemExit, PyTypeError, PyValueError},
     intern,
     prelude::*,
     sync::PyOnceLock,
@@ -24,7 +24,7 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let bases = match kind {
             // A program that does not catch it ends, and well.
             ErrorKind::NotNeeded => vec![py.get_type::<PySystemExit>()],
-            kind => [base.clone()].into_iter().chain(natural_base(py, kind)).collect(),
+            kind => [base.clone()].into_iter().chain(natural_bases(py, kind)).collect(),
         };
         let class = class(py, &name, &bases, "A kind of mainstay.Error; its text says what happened and what to do.")?;
         module.add(&*name, &class)?;
@@ -35,13 +35,12 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// What Python itself would raise in such a case.
-fn natural_base(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
+fn natural_bases(py: Python<'_>, kind: ErrorKind) -> Vec<Bound<'_, PyType>> {
     match kind {
-        ErrorKind::InvalidArgument | ErrorKind::InvalidName | ErrorKind::DuplicateName => {
-            Some(py.get_type::<PyValueError>())
-        }
-        ErrorKind::Io | ErrorKind::DiskFull => Some(py.get_type::<PyOSError>()),
-        _ => None,
+        ErrorKind::InvalidArgument => vec![py.get_type::<PyValueError>(), py.get_type::<PyTypeError>()],
+        ErrorKind::InvalidName | ErrorKind::DuplicateName => vec![py.get_type::<PyValueError>()],
+        ErrorKind::Io | ErrorKind::DiskFull => vec![py.get_type::<PyOSError>()],
+        _ => Vec::new(),
     }
 }
 

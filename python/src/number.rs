@@ -1,12 +1,16 @@
-//! Whole numbers from Python. One that is none which the engine has is refused as the engine refuses, and not by an
-//! `OverflowError`; what is no number at all is a `TypeError`.
+//! Arguments of local calls, and whole numbers of any. What is none that the engine has, or of another type, is refused
+//! as the engine refuses, and not by a `TypeError` or an `OverflowError` alone.
 
-use crate::error::raise;
+use crate::{error::raise, settings::shown};
 use mainstay_engine::Error;
-use pyo3::{exceptions::PyOverflowError, prelude::*};
-use std::mem::size_of;
+use pyo3::{
+    exceptions::{PyOverflowError, PyTypeError},
+    prelude::*,
+    types::PyString,
+};
+use std::{mem::size_of, ops::Deref};
 
-/// An argument of a call that is local.
+/// A number.
 pub(crate) struct Whole<T>(pub(crate) T);
 
 impl<'a, 'py, T: TryFrom<u64>> FromPyObject<'a, 'py> for Whole<T> {
@@ -16,9 +20,65 @@ impl<'a, 'py, T: TryFrom<u64>> FromPyObject<'a, 'py> for Whole<T> {
         let refused = || raise(given.py(), &refused::<T>("number", &given));
         match given.extract::<u64>() {
             Ok(number) => T::try_from(number).map(Whole).map_err(|_| refused()),
-            Err(error) if error.is_instance_of::<PyOverflowError>(given.py()) => Err(refused()),
-            Err(error) => Err(error),
+            Err(error) => Err(or_own(error, &given, refused)),
         }
+    }
+}
+
+/// A sequence of numbers.
+pub(crate) struct Wholes<T>(pub(crate) Vec<T>);
+
+impl<'a, 'py, T: TryFrom<u64>> FromPyObject<'a, 'py> for Wholes<T> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let refused = || refused_type(&given, "numbers", "is no sequence of whole numbers");
+        let numbers = given.extract::<Vec<Bound<'_, PyAny>>>().map_err(|error| or_own(error, &given, refused))?;
+        numbers.iter().map(|number| number.extract().map(|Whole(number)| number)).collect::<PyResult<_>>().map(Wholes)
+    }
+}
+
+/// A name or a word; what is no Unicode in it is refused with the other odd characters.
+#[derive(Clone)]
+pub(crate) struct Text<'py>(Bound<'py, PyString>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Text<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let text = given.cast::<PyString>().map(|text| Text(text.to_owned()));
+        text.map_err(|_| refused_type(&given, "text", "is none, it takes a str"))
+    }
+}
+
+impl<'py> Deref for Text<'py> {
+    type Target = Bound<'py, PyString>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Yes or no.
+pub(crate) struct Flag(pub(crate) bool);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        given.extract().map(Flag).map_err(|_| refused_type(&given, "bool", "is none, it takes True or False"))
+    }
+}
+
+/// What a process ends with.
+pub(crate) struct Status(pub(crate) i32);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Status {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let refused = || refused_type(&given, "status", "is none, it takes a whole number of 32 bits");
+        given.extract().map(Status).map_err(|error| or_own(error, &given, refused))
     }
 }
 
@@ -27,7 +87,19 @@ pub(crate) fn whole(name: &str, given: &Bound<'_, PyAny>) -> Result<u64, Error> 
     given.extract::<u64>().map_err(|_| refused::<u64>(name, given))
 }
 
+/// `refused` where Python has refused; what the object's own code has raised (KeyboardInterrupt) goes on.
+fn or_own(error: PyErr, given: &Bound<'_, PyAny>, refused: impl FnOnce() -> PyErr) -> PyErr {
+    let py = given.py();
+    let is_of_python = error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyTypeError>(py);
+    if is_of_python { refused() } else { error }
+}
+
+fn refused_type(given: &Bound<'_, PyAny>, what: &str, why: &str) -> PyErr {
+    raise(given.py(), &Error::argument(what, format!("{} {why}", shown(given))))
+}
+
 fn refused<T>(name: &str, given: &Bound<'_, PyAny>) -> Error {
     let bits = 8 * size_of::<T>();
+    let given = shown(given);
     Error::argument(name, format!("{given} is none that can be; give a whole number from 0 on, below 2**{bits}"))
 }

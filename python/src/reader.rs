@@ -3,7 +3,7 @@
 use crate::{
     buffer::Flat,
     error::{detached, raise},
-    number::Whole,
+    number::{Text, Whole, Wholes},
     settings::path as path_of,
 };
 use mainstay_engine::{
@@ -13,7 +13,7 @@ use mainstay_engine::{
 use pyo3::{
     exceptions::PyBaseException,
     prelude::*,
-    types::{PyBytes, PyString, PyTuple, PyType},
+    types::{PyBytes, PyTuple, PyType},
 };
 use std::{
     collections::BTreeMap,
@@ -160,7 +160,7 @@ impl Reader {
         &self,
         py: Python<'py>,
         shard: Whole<u32>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
@@ -177,7 +177,7 @@ impl Reader {
         &self,
         py: Python<'_>,
         shard: Whole<u32>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
@@ -192,15 +192,15 @@ impl Reader {
     fn read_box(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
-        offset: Vec<Whole<u64>>,
-        shape: Vec<Whole<u64>>,
+        name: Text<'_>,
+        offset: Wholes<u64>,
+        shape: Wholes<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let mut buffer = Flat::to_fill(&format!("box of {name:?}"), buffer).map_err(|error| raise(py, &error))?;
         let into = buffer.bytes_mut();
-        let [offset, shape] = [offset, shape].map(|all| all.into_iter().map(|Whole(n)| n).collect::<Vec<u64>>());
+        let [offset, shape] = [offset, shape].map(|Wholes(all)| all);
         self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
     }
 

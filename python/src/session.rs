@@ -8,24 +8,24 @@ use crate::{
     memory::Memory,
     mpi::check,
     notes,
-    number::{Whole, whole},
+    number::{Flag, Text, Whole, Wholes, whole},
     open::{Open, State, or_refuse},
     reader::Shard,
     record::Record,
     recovered::Recovered,
     restored::Restored,
-    settings::{config, path as path_of, text},
+    settings::{config, path as path_of, shown, text},
     speculation::Speculation,
     stream::{self, Files},
     wire::MpiWire,
 };
 use mainstay_engine::{Allocated, Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
-    PyTraverseError, PyVisit,
+    IntoPyObjectExt, PyTraverseError, PyVisit,
     exceptions::PyBaseException,
     intern,
     prelude::*,
-    types::{PyBytes, PyDict, PyString, PyType, PyWeakrefReference},
+    types::{PyBytes, PyDict, PyType, PyWeakrefReference},
 };
 use std::{
     collections::HashMap,
@@ -150,10 +150,10 @@ impl Session {
     fn protect(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<Whole<u64>>>,
-        offset: Option<Vec<Whole<u64>>>,
+        global_shape: Option<Wholes<u64>>,
+        offset: Option<Wholes<u64>>,
     ) -> PyResult<()> {
         // What is no Unicode is refused with the other odd characters.
         let name = name.to_string_lossy();
@@ -177,10 +177,10 @@ impl Session {
     fn move_region(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         buffer: &Bound<'_, PyAny>,
-        global_shape: Option<Vec<Whole<u64>>>,
-        offset: Option<Vec<Whole<u64>>>,
+        global_shape: Option<Wholes<u64>>,
+        offset: Option<Wholes<u64>>,
     ) -> PyResult<()> {
         let name = name.to_string_lossy();
         let before = self.state.local(py, |open| {
@@ -201,28 +201,29 @@ impl Session {
     /// other memory: meanwhile MPI, and calls such as readinto(), cannot write into it, so say `written_by_system=True` if
     /// they do. With `same_address` it lies at the same address in every run. It stays as long as the array, or until it is
     /// freed.
-    #[pyo3(signature = (name, shape, dtype=None, *, written_by_system=false, same_address=false))]
+    #[pyo3(
+        signature = (name, shape, dtype=None, *, written_by_system=Flag(false), same_address=Flag(false)),
+        text_signature = "($self, name, shape, dtype=None, *, written_by_system=False, same_address=False)"
+    )]
     fn empty<'py>(
         &self,
         py: Python<'py>,
-        name: &Bound<'py, PyString>,
+        name: Text<'py>,
         shape: &Bound<'py, PyAny>,
         dtype: Option<&Bound<'py, PyAny>>,
-        written_by_system: bool,
-        same_address: bool,
+        written_by_system: Flag,
+        same_address: Flag,
     ) -> PyResult<Bound<'py, PyAny>> {
         let numpy = py.import("numpy")?;
-        let dtype = match dtype {
-            Some(dtype) => numpy.call_method1("dtype", (dtype,))?,
-            None => numpy.call_method1("dtype", ("f8",))?,
-        };
+        let given = dtype.map_or_else(|| "f8".into_bound_py_any(py), |dtype| Ok(dtype.clone()))?;
+        let dtype = numpy.call_method1("dtype", (given,)).map_err(|error| odd_type(py, &error))?;
         let one = shape.hasattr(intern!(py, "__index__"))?;
-        let shape: Vec<Whole<usize>> = if one { vec![shape.extract()?] } else { shape.extract()? };
-        let shape: Vec<usize> = shape.into_iter().map(|Whole(side)| side).collect();
+        let shape: Vec<usize> =
+            if one { vec![shape.extract::<Whole<_>>()?.0] } else { shape.extract::<Wholes<_>>()?.0 };
         let item: usize = dtype.getattr("itemsize")?.extract()?;
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
-        let how = Allocated { written_by_system, same_address };
+        let how = Allocated { written_by_system: written_by_system.0, same_address: same_address.0 };
         let memory = self.state.local(py, |open| {
             let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
             if is_of_objects {
@@ -233,14 +234,14 @@ impl Session {
         let protect = || {
             let memory = Memory { memory, shape, typestr: dtype.getattr("str")?.extract()? };
             let array = numpy.call_method1("asarray", (Bound::new(py, memory)?,))?;
-            self.protect(py, name, &array, None, None)?;
+            self.protect(py, name.clone(), &array, None, None)?;
             Ok(array)
         };
         protect().inspect_err(|_| drop(self.free(py, name)))
     }
 
     /// Unprotects what empty() has allocated under `name`; the memory goes with the last array that lies in it. Local.
-    fn free(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
+    fn free(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.free(&name)?;
@@ -253,7 +254,7 @@ impl Session {
     /// Has what changed of the region `name` found by its hashes, and not by the pages that were written: for memory that a
     /// network card, a GPU or another process writes to. Local. For as long as it is protected, wherever it moves.
     /// RegionMissing: no region has this name.
-    fn untrack(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
+    fn untrack(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         self.state.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
     }
 
@@ -261,19 +262,13 @@ impl Session {
     /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
     /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it
     /// has fewer bytes.
-    fn settled(
-        &self,
-        py: Python<'_>,
-        name: &Bound<'_, PyString>,
-        offset: Whole<u64>,
-        bytes: Whole<u64>,
-    ) -> PyResult<()> {
+    fn settled(&self, py: Python<'_>, name: Text<'_>, offset: Whole<u64>, bytes: Whole<u64>) -> PyResult<()> {
         let (name, Whole(offset), Whole(bytes)) = (name.to_string_lossy(), offset, bytes);
         self.state.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
-    fn unprotect(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
+    fn unprotect(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.unprotect(&name)?;
@@ -347,11 +342,16 @@ impl Session {
     #[pyo3(signature = (count, layout=None))]
     fn steps<'py>(
         slf: &Bound<'py, Self>,
-        count: i64,
+        count: Whole<u64>,
         layout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().state.local(slf.py(), |_| Ok(()))?;
-        recovery(slf.py())?.call_method1(intern!(slf.py(), "Steps"), (slf, count, layout))?.call_method0("run")
+        slf.get().state.local(slf.py(), |_| match layout {
+            Some(layout) if !layout.is_callable() => {
+                Err(Error::argument("layout", format!("{} is none, it takes a function of the session", shown(layout))))
+            }
+            _ => Ok(()),
+        })?;
+        recovery(slf.py())?.call_method1(intern!(slf.py(), "Steps"), (slf, count.0, layout))?.call_method0("run")
     }
 
     /// A context manager for the body of a loop over steps(), all of it: a GroupFailed or MPI.Exception that comes out of it
@@ -445,13 +445,7 @@ impl Session {
     /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
     /// is what was written last, what was skipped is zero, and counts towards the bytes announced to begin(). An error is raised by checkpoint() too, which then
     /// saves nothing.
-    fn write(
-        &self,
-        py: Python<'_>,
-        name: &Bound<'_, PyString>,
-        offset: Whole<u64>,
-        data: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, name: Text<'_>, offset: Whole<u64>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
         let bytes = data.bytes();
@@ -464,7 +458,7 @@ impl Session {
     fn read<'py>(
         &self,
         py: Python<'py>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
@@ -480,7 +474,7 @@ impl Session {
     fn readinto(
         &self,
         py: Python<'_>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
@@ -526,7 +520,7 @@ impl Session {
         &self,
         py: Python<'py>,
         shard: Whole<u32>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         bytes: Option<Whole<u64>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
@@ -543,7 +537,7 @@ impl Session {
         &self,
         py: Python<'_>,
         shard: Whole<u32>,
-        name: &Bound<'_, PyString>,
+        name: Text<'_>,
         offset: Whole<u64>,
         buffer: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
@@ -557,14 +551,15 @@ impl Session {
     /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
     /// before; seek(0, 2) goes behind all that was. checkpoint() flushes writers; after that, or another
     /// restore(), open anew.
-    #[pyo3(name = "open", signature = (name, mode="rb"))]
+    #[pyo3(name = "open", signature = (name, mode=None), text_signature = "($self, name, mode='rb')")]
     fn open_stream<'py>(
         slf: &Bound<'py, Self>,
-        name: &Bound<'py, PyString>,
-        mode: &str,
+        name: Text<'py>,
+        mode: Option<Text<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, session) = (slf.py(), slf.get());
-        let file = stream::open(slf.as_any(), name, mode)?;
+        let mode = mode.map_or("rb".into(), |mode| mode.to_string_lossy().into_owned());
+        let file = stream::open(slf.as_any(), &name, &mode)?;
         if mode == "wb" {
             let writer = PyWeakrefReference::new(&file)?.unbind();
             session.state.local(py, |open| {
@@ -582,7 +577,7 @@ impl Session {
     }
 
     /// For files: where the stream ends that is read, or so far the one that is written.
-    fn _end(&self, py: Python<'_>, name: &Bound<'_, PyString>, mode: &str) -> PyResult<u64> {
+    fn _end(&self, py: Python<'_>, name: Text<'_>, mode: &str) -> PyResult<u64> {
         let name = name.to_string_lossy();
         self.state.local(py, |open| match mode {
             "wb" => open.engine()?.written_bytes(&name),
@@ -776,15 +771,20 @@ fn recovery(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "mainstay._recovery"))
 }
 
+/// What numpy has against a type of elements.
+fn odd_type(py: Python<'_>, error: &PyErr) -> PyErr {
+    raise(py, &Error::argument("dtype", format!("numpy has no such type: {}", error.value(py))))
+}
+
 /// Where a box lies, if it is one.
 fn place_of(
     name: &str,
-    global_shape: Option<Vec<Whole<u64>>>,
-    offset: Option<Vec<Whole<u64>>>,
+    global_shape: Option<Wholes<u64>>,
+    offset: Option<Wholes<u64>>,
 ) -> Result<Option<PlaceInWhole>, Error> {
     match (global_shape, offset) {
         (Some(global_shape), Some(offset)) => {
-            let [global_shape, offset] = [global_shape, offset].map(|all| all.into_iter().map(|Whole(n)| n).collect());
+            let [global_shape, offset] = [global_shape, offset].map(|Wholes(all)| all);
             Ok(Some(PlaceInWhole { global_shape, offset }))
         }
         (None, None) => Ok(None),

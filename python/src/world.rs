@@ -8,6 +8,7 @@ use crate::{
     error::raise,
     member::{Member, end_late, introduce},
     mpi::{is_over, survives},
+    number::Status,
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{
@@ -344,12 +345,12 @@ fn has_heartbeat() -> bool {
 /// failed, and with a heartbeat, MPI's own end can hang or crash: this then ends the process once all have come so far. What is in the buffers of
 /// standard output is written before, and nothing that atexit has registered is called.
 #[pyfunction]
-#[pyo3(signature = (status=0))]
-pub(crate) fn finalize(py: Python<'_>, status: i32) -> PyResult<i32> {
+#[pyo3(signature = (status=Status(0)), text_signature = "(status=0)")]
+pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (all, members) = last.unzip();
     let arguments = (
-        status,
+        status.0,
         all,
         PyCFunction::new_closure(py, None, None, move |arguments, _| {
             let (all, members) = (arguments.get_item(0)?, members.iter().flat_map(|members| members.iter()));

@@ -96,6 +96,10 @@ fn config_names_variables_that_are_no_settings() {
 #[test]
 fn a_misspelt_variable_is_refused_by_config_and_before_a_job_is_run() {
     let folder = TempDir::new().unwrap();
+    // Short for several.
+    let short = [("MAINSTAY_EVERY", "10")];
+    let all = ["did you mean MAINSTAY_EVERY_STEPS, MAINSTAY_EVERY_SECONDS, MAINSTAY_DISK_EVERY or MAINSTAY_PFS_EVERY?"];
+    mainstay(folder.path(), &short, &["config"]).refused(2, &all);
     let misspelt = [("MAINSTAY_EVERY_SECOND", "10")];
     let words = ["MAINSTAY_EVERY_SECOND: ", "did you mean MAINSTAY_EVERY_SECONDS?"];
     mainstay(folder.path(), &misspelt, &["config"]).refused(2, &words);

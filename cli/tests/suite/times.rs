@@ -68,3 +68,21 @@ fn pages_tell_their_zone() {
     }
     assert!(run(&space, "<-0730>7:30", &["status"]).out.contains("(local time)"));
 }
+
+/// Its time was one of UTC wherever people are.
+#[test]
+fn who_has_a_space_open_is_told_in_the_zone_of_the_command() {
+    let space = Space::with(1, 1);
+    space.run(|_, _, _| {
+        let refused = |more: &[&str]| {
+            let mut command = Command::new(MAINSTAY);
+            command.env("TZ", "<-0730>7:30").arg("prune").arg(space.path()).args(["--keep-last", "1"]).args(more);
+            let ran = command.output().map(Ran::of).unwrap();
+            ran.refused(4, &["in use by another job", "its rank 0, has had it open since 20"]);
+            ran.err
+        };
+        let (local, utc) = (refused(&[]), refused(&["--utc"]));
+        assert!(local.contains("(local time)") && utc.contains("(UTC)"), "{local} {utc}");
+        assert_eq!((seconds(&utc) - seconds(&local)).rem_euclid(86_400), 27_000, "{local} {utc}");
+    });
+}

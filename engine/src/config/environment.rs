@@ -82,7 +82,10 @@ impl Surroundings {
     fn check_names(&self) -> Result<()> {
         let misspelt = self.unknown().into_iter().find(|unknown| unknown.is_misspelt);
         misspelt.map_or(Ok(()), |UnknownVariable { name, nearest, .. }| {
-            let meant = nearest.unwrap_or_default();
+            // Of Mainstay's other variables none is short for several.
+            let nearest = nearest.unwrap_or_default();
+            let all = Key::meant(name_of(name), |key| format!("{PREFIX}{}", key.to_uppercase()));
+            let meant = all.filter(|all| all.contains(&nearest)).unwrap_or(nearest);
             let why = format!("there is no such setting; did you mean {meant}? Unset it if it is not Mainstay's");
             Err(Error::argument(name, why))
         })

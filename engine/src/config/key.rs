@@ -20,6 +20,9 @@ impl Key {
     /// The name of the key that `name` was most likely meant to be.
     pub fn nearest(name: &str) -> Option<&'static str> {
         const LIKENESS_MIN: f64 = 0.75;
+        if let Some(key) = KEYS.iter().find(|key| key.name == plain(name)) {
+            return Some(key.name);
+        }
         // `pool` is no slip of the pen for `poll`: what is left out is the unit; of `signal`, what the signal is for.
         let plain = plain(name);
         let given = |key: &&Key| {
@@ -39,10 +42,23 @@ impl Key {
         (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)
     }
 
+    /// What `name` may have been meant to be, each key as `shown`: the nearest, or all whose unit or owner it leaves out.
+    pub(super) fn meant(name: &str, shown: impl Fn(&'static str) -> String) -> Option<String> {
+        let short = short_of(name);
+        let meant = if short.len() > 1 { short } else { Self::nearest(name).into_iter().collect() };
+        let (last, first) = meant.split_last()?;
+        let last = shown(last);
+        if first.is_empty() {
+            return Some(last);
+        }
+        let first: Vec<String> = first.iter().map(|key| shown(key)).collect();
+        Some(format!("{} or {last}", first.join(", ")))
+    }
+
     /// What to say if no key has this name.
     pub(super) fn unknown(name: &str) -> String {
-        match Self::nearest(name) {
-            Some(nearest) => format!("there is no such setting; did you mean {nearest}?"),
+        match Self::meant(name, str::to_owned) {
+            Some(meant) => format!("there is no such setting; did you mean {meant}?"),
             None => "there is no such setting; `mainstay config` lists all".to_owned(),
         }
     }
@@ -57,6 +73,20 @@ impl Key {
         }
         Err(self.refusal(&format!("{} is out of range", (self.show)(config))))
     }
+}
+
+/// Of which settings `name` leaves the unit out, or what they are of: `every` is a number of steps, a time, or a level's. None
+/// where it is a setting, but for case and dashes.
+fn short_of(name: &str) -> Vec<&'static str> {
+    const UNITS: [&str; 4] = ["_steps", "_seconds", "_bytes", "_count"];
+    let plain = plain(name);
+    let all = KEYS.iter().map(|key| key.name);
+    if plain.is_empty() || all.clone().any(|key| key == plain || UNITS.iter().any(|unit| unit[1..] == plain)) {
+        return Vec::new();
+    }
+    let lacks_unit = |key: &&str| UNITS.iter().any(|unit| key.strip_suffix(unit) == Some(&*plain));
+    let lacks_owner = |key: &&str| key.strip_suffix(&*plain).is_some_and(|owner| owner.ends_with('_'));
+    all.clone().filter(lacks_unit).chain(all.filter(lacks_owner)).collect()
 }
 
 /// Settings of which a value is often taken for the name: `incremental = true`.
@@ -126,9 +156,20 @@ mod tests {
             ("snapshot", "capture"),
             ("incremental_snapshot", "capture"),
             ("zstd", "compress"),
+            ("KEEP", "keep"),
         ];
         for (wrong, meant) in near {
             assert_eq!(Key::nearest(wrong), Some(meant));
+        }
+        let several = [
+            ("every", "every_steps, every_seconds, disk_every or pfs_every"),
+            ("Copies", "memory_copies or disk_copies"),
+            ("stripe", "stripe_count or stripe_bytes"),
+            ("pool", "pool_bytes"),
+        ];
+        for (wrong, meant) in several {
+            let told = Key::unknown(wrong);
+            assert!(told.ends_with(&format!("did you mean {meant}?")), "{told}");
         }
         assert_eq!(Key::nearest("zzz"), None);
         assert_eq!(Key::nearest(""), None);

@@ -48,6 +48,7 @@ pub(crate) use levels::{GoneBack, LevelsNote, NOTE_BYTES_MAX, copy_in, level_dir
 pub(crate) use levels_file::sync_directory;
 pub(crate) use lock_blocks::LockBlocks;
 pub(crate) use locks::Locks;
+pub use opener::tell_times;
 pub(crate) use opener::{note_opener, with_opener};
 pub(crate) use packed::{Packer, head_of, unpack};
 pub(crate) use packed_manifest::pack_manifest;

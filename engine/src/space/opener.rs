@@ -4,8 +4,22 @@ use super::{format::Opener, lock_blocks::LockBlocks};
 use crate::{device::Device, error::Error, ground::unix_ns, printable::printable};
 use std::{
     process,
+    sync::OnceLock,
     time::{Duration, UNIX_EPOCH},
 };
+
+/// How messages tell a time, given in nanoseconds since 1970; set before the first one.
+static TELL: OnceLock<fn(u64) -> String> = OnceLock::new();
+
+/// Has messages tell times as `tell` does, in place of UTC: for a command, which knows what time people go by.
+pub fn tell_times(tell: fn(u64) -> String) {
+    let _ = TELL.set(tell);
+}
+
+fn in_utc(unix_ns: u64) -> String {
+    let since = UNIX_EPOCH.checked_add(Duration::from_nanos(unix_ns));
+    since.map_or_else(|| "?".to_owned(), |since| humantime::format_rfc3339_seconds(since).to_string())
+}
 
 /// Notes that this process, on `host`, has the space on `device` open, whose locks it has. Where that cannot be written, others
 /// are told less.
@@ -18,17 +32,15 @@ pub(crate) fn note_opener(device: &dyn Device, host: String) {
 pub(crate) fn with_opener(error: Error, device: &dyn Device) -> Error {
     match error {
         Error::InUse { path, holder } if holder.is_empty() => {
-            let told =
-                LockBlocks::open(device).ok().and_then(|blocks| blocks.opener()).and_then(|opener| told(&opener));
+            let told = LockBlocks::open(device).ok().and_then(|blocks| blocks.opener()).map(|opener| told(&opener));
             Error::InUse { path, holder: told.unwrap_or_default() }
         }
         other => other,
     }
 }
 
-fn told(opener: &Opener) -> Option<String> {
-    let since = UNIX_EPOCH.checked_add(Duration::from_nanos(opener.since_unix_ns))?;
-    let since = humantime::format_rfc3339_seconds(since);
+fn told(opener: &Opener) -> String {
+    let since = TELL.get().map_or_else(|| in_utc(opener.since_unix_ns), |tell| tell(opener.since_unix_ns));
     let (process, host) = (opener.process, printable(&opener.host));
-    Some(format!(": process {process} on {host}, its rank 0, has had it open since {since}"))
+    format!(": process {process} on {host}, its rank 0, has had it open since {since}")
 }
