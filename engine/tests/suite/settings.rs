@@ -440,7 +440,7 @@ fn a_variable_that_must_be_meant_as_a_setting_is_refused() {
         ("EVERY_SECOND", "EVERY_SECONDS"),
         ("EVERY_STEP", "EVERY_STEPS"),
         ("EVREY_SECONDS", "EVERY_SECONDS"),
-        ("EVERY", "EVERY_SECONDS"),
+        ("EVERY", "EVERY_STEPS, MAINSTAY_EVERY_SECONDS, MAINSTAY_DISK_EVERY or MAINSTAY_PFS_EVERY"),
         ("every_seconds", "EVERY_SECONDS"),
         ("KEEPS", "KEEP"),
         ("POOL_SIZE", "POOL_BYTES"),
