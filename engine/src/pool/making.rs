@@ -307,12 +307,18 @@ impl Shared {
         }
         let of_chunks = if self.keeps_memory() { made } else { 0 };
         let needed = self.constants.memory_bytes(made) - made + of_chunks;
-        if self.memory() >= needed { made } else { 0 }
+        if self.memory() < needed {
+            return 0;
+        }
+        self.sizes.checked.store(made, Ordering::Release);
+        made
     }
 
-    /// Looks how far other members have made the memory.
+    /// Looks how far other members have made the memory. Asks the system only if their word has changed since: whoever takes memory
+    /// back has it say less before.
     pub(super) fn see(&self) -> u64 {
-        let made = self.made();
+        let told = self.control().made_bytes.load(Ordering::SeqCst);
+        let made = if told == self.sizes.checked.load(Ordering::Acquire) { told } else { self.made() };
         self.sizes.seen.fetch_max(made, Ordering::AcqRel);
         made
     }

@@ -16,6 +16,7 @@ use crate::{
 };
 use std::{
     fs::{self, File},
+    io::ErrorKind,
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
@@ -24,6 +25,9 @@ use std::{
     },
 };
 use zerocopy::IntoBytes;
+
+/// A plan that takes no more has its memory at t1, so that a small checkpoint need not open the file once more at t2.
+const SHORT_PLAN_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// A rank's record; its file is removed with it. No handle is kept open, so that none is inherited.
 #[derive(Debug)]
@@ -90,11 +94,12 @@ impl RankRecord {
         let too_large =
             || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than a file can have"));
         let parts = Parts::new(rows_bytes, segments_max).ok_or_else(too_large)?;
-        if parts.plan_at > self.mapped {
+        let with_plan = parts.plan_at.saturating_add(SHORT_PLAN_BYTES);
+        if with_plan > self.mapped {
             let record = open_same(&self.path, self.identity)?;
-            lengthen(&record, &self.path, parts.plan_at)?;
-            let map = Mapping::new(&record, parts.plan_at).map_err(|e| file::failed("mapping", &self.path, e))?;
-            (self.map, self.mapped) = (Arc::new(map), parts.plan_at);
+            lengthen(&record, &self.path, with_plan)?;
+            let map = Mapping::new(&record, with_plan).map_err(|e| file::failed("mapping", &self.path, e))?;
+            (self.map, self.mapped) = (Arc::new(map), with_plan);
         }
         let recorded = Recorded {
             pool: self.pool.clone(),
@@ -226,11 +231,16 @@ impl ShardRecord {
         let encoded = Vec::with_capacity(plan.contents.len() + bytes + BLOCK_BYTES as usize);
         let plan = postcard::to_extend(plan, encoded)
             .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;
-        // The plan is written, not stored: if memory is short a write is an error, and a store would be a SIGBUS.
-        let record = open_same(&recorded.path, recorded.identity)?;
-        lengthen(&record, &recorded.path, recorded.parts.plan_at + plan.len() as u64)?;
-        let written = record.write_all_at(&plan, recorded.parts.plan_at);
-        written.map_err(|e| file::failed("writing to", &recorded.path, e))?;
+        if plan.len() as u64 <= SHORT_PLAN_BYTES {
+            see_same(&recorded.path, recorded.identity)?;
+            recorded.store_plan(&plan);
+        } else {
+            // Written, not stored: if memory is short a write is an error, and a store would be a SIGBUS.
+            let record = open_same(&recorded.path, recorded.identity)?;
+            lengthen(&record, &recorded.path, recorded.parts.plan_at + plan.len() as u64)?;
+            let written = record.write_all_at(&plan, recorded.parts.plan_at);
+            written.map_err(|e| file::failed("writing to", &recorded.path, e))?;
+        }
         recorded.seal_over(&plan);
         recorded.count(number);
         Ok(())
@@ -295,6 +305,13 @@ impl Recorded {
         self.control().ended.store(0, Ordering::Release);
     }
 
+    #[allow(unsafe_code)]
+    fn store_plan(&self, plan: &[u8]) {
+        let place = self.map.part(self.parts.plan_at as usize, plan.len());
+        // SAFETY: inside the mapping; the record is not sealed, so that nobody reads a plan in it.
+        unsafe { place.copy_from_nonoverlapping(plan.as_ptr(), plan.len()) };
+    }
+
     fn seal_over(&self, plan: &[u8]) {
         let found = ShardFound {
             sealed: SEALED,
@@ -354,11 +371,25 @@ fn identity(file: &File, path: &Path) -> Result<(u64, u64)> {
 }
 
 fn open_same(path: &Path, expected: (u64, u64)) -> Result<File> {
-    let found = file::open(path)?.ok_or_else(|| file::refused(path, "it was removed meanwhile"))?;
-    match identity(&found, path)? == expected {
-        true => Ok(found),
-        false => Err(file::refused(path, "it was replaced meanwhile")),
+    let found = file::open(path)?.ok_or_else(|| removed(path))?;
+    check_same(identity(&found, path)?, path, expected).map(|()| found)
+}
+
+/// Looks whether the file is there that a later job would find.
+fn see_same(path: &Path, expected: (u64, u64)) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => check_same((found.dev(), found.ino()), path, expected),
+        Err(e) if e.kind() == ErrorKind::NotFound => Err(removed(path)),
+        Err(e) => Err(file::failed("looking at", path, e)),
     }
+}
+
+fn check_same(found: (u64, u64), path: &Path, expected: (u64, u64)) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(file::refused(path, "it was replaced meanwhile")) }
+}
+
+fn removed(path: &Path) -> Error {
+    file::refused(path, "it was removed meanwhile")
 }
 
 /// Gives `file` memory for `bytes` bytes; a file never gets shorter.

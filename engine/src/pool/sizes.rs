@@ -20,6 +20,8 @@ pub(super) struct Sizes {
     pub(super) at_hand: AtomicU64,
     /// The most bytes that ever had memory: chunks beyond are nobody's.
     pub(super) seen: AtomicU64,
+    /// What the pool's word of its memory said when the file was last found to have been given that much.
+    pub(super) checked: AtomicU64,
     /// Whether a thread of this process makes memory.
     pub(super) is_making: AtomicBool,
     /// The last look at what is free.
@@ -52,6 +54,7 @@ impl Sizes {
             at_hand: 0.into(),
             is_making: false.into(),
             seen: seen.into(),
+            checked: 0.into(),
             looked: Mutex::new(None),
             #[cfg(test)]
             room: Mutex::new(None),

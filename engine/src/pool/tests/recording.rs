@@ -115,6 +115,57 @@ fn a_sealed_shard_is_read_back() {
     assert_eq!((files(directory.path()).len(), pool.sealed(0).len()), (1, 0));
 }
 
+/// A short plan has its memory when the shard begins; a long one gets it with the seal.
+#[test]
+fn plans_of_any_length_are_read_back() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = RankRecord::create(&pool, 6).unwrap();
+    for bytes in [300, 40_000, 12_000, 16_384, 300, 200_000] {
+        let plan = SealedPlan { contents: vec![bytes as u8; bytes], ..plan() };
+        stage(&mut record, &take(&pool)).seal(&plan).unwrap();
+        assert!(sealed(&pool, 6).unwrap().plan == plan, "{bytes} bytes");
+    }
+}
+
+/// A later job would find nothing of it.
+#[test]
+fn a_record_that_is_gone_or_another_is_not_sealed() {
+    for bytes in [300, 40_000] {
+        let directory = memory();
+        let pool = pool(&directory, 1, 3);
+        let mut record = RankRecord::create(&pool, 6).unwrap();
+        let plan = SealedPlan { contents: vec![6; bytes], ..plan() };
+        let shard = stage(&mut record, &take(&pool));
+        let path = super::super::file::path_of(&pool.shared.directory, pool.id(), Some(6));
+        let refused = || shard.seal(&plan).unwrap_err().to_string();
+        let other = directory.path().join("other");
+        fs::rename(&path, &other).unwrap();
+        assert!(refused().contains("removed meanwhile"), "{bytes} bytes: {}", refused());
+        fs::copy(&other, &path).unwrap();
+        assert!(refused().contains("replaced meanwhile"), "{bytes} bytes: {}", refused());
+        fs::rename(&other, &path).unwrap();
+        shard.seal(&plan).unwrap();
+    }
+}
+
+#[test]
+fn a_note_of_the_spaces_that_was_overwritten_is_written_again() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = RankRecord::create(&pool, 6).unwrap();
+    let is_noted = || {
+        let note = super::super::spaces_of(directory.path(), pool.id());
+        note.is_some_and(|note| note.is_of(|space| space == Path::new("/somewhere/6")))
+    };
+    for at in [1024, 1030, 1050] {
+        stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
+        assert!(is_noted());
+        pool.shared.file().write_all_at(&[0xa5; 4], at).unwrap();
+        assert!(!is_noted(), "overwritten at {at}");
+    }
+}
+
 #[test]
 fn each_target_is_owed_what_it_does_not_have() {
     let directory = memory();
@@ -327,7 +378,9 @@ fn a_record_that_was_cut_short_is_none() {
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let (file, parts) = (file_of(&pool, 0), Parts::new(ROWS, SEGMENTS_MAX).unwrap());
-    let ends = [file.metadata().unwrap().len() - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
+    // Behind a short plan there is room for a longer one.
+    let plan_end = parts.plan_at + postcard::to_stdvec(&plan()).unwrap().len() as u64;
+    let ends = [plan_end - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
     // The mapping is in use no more: its memory must not be touched where the file has ended.
     std::mem::forget(record);
     for end in ends {
