@@ -10,4 +10,4 @@ mod thread;
 pub use clock::unix_ns;
 pub(crate) use clock::{Instant, pause, processor_us, sleep};
 pub(crate) use lock::lock;
-pub(crate) use thread::{each_at_once, spawn, spawn_scoped, threads_at_once};
+pub(crate) use thread::{Urgency, each_at_once, spawn, spawn_scoped, threads_at_once};

@@ -26,6 +26,36 @@ pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work))
 }
 
+/// Whether a thread takes a processor from who runs there as soon as it has something to do, or waits for the end of that one's
+/// time slice.
+#[derive(Debug)]
+pub(crate) struct Urgency {
+    /// `None`: as the user has it, who has set something else.
+    is_urgent: Option<bool>,
+}
+
+impl Urgency {
+    pub(crate) fn of_this_thread() -> Urgency {
+        // SAFETY: 0 is the calling thread.
+        #[allow(unsafe_code)]
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        Urgency { is_urgent: (policy == libc::SCHED_OTHER).then_some(true) }
+    }
+
+    /// Only on the thread that this is of.
+    pub(crate) fn set(&mut self, is_urgent: bool) {
+        if self.is_urgent.is_none_or(|now| now == is_urgent) {
+            return;
+        }
+        let policy = if is_urgent { libc::SCHED_OTHER } else { libc::SCHED_BATCH };
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread, and the priority outlives the call.
+        #[allow(unsafe_code)]
+        let set = unsafe { libc::sched_setscheduler(0, policy, &priority) };
+        self.is_urgent = (set == 0).then_some(is_urgent);
+    }
+}
+
 /// More threads are no faster: a few come near to what memory gives.
 const AT_ONCE_MAX: usize = 4;
 
@@ -64,6 +94,26 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[allow(unsafe_code)]
+    fn policy() -> i32 {
+        // SAFETY: 0 is the calling thread.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn a_thread_is_urgent_or_not_unless_the_user_has_set_something_else() {
+        let mut urgency = Urgency::of_this_thread();
+        let found = [true, false, false, true].map(|is_urgent| {
+            urgency.set(is_urgent);
+            policy()
+        });
+        assert_eq!(found, [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_BATCH, libc::SCHED_OTHER]);
+        urgency.set(false);
+        let mut urgency = Urgency::of_this_thread();
+        urgency.set(true);
+        assert_eq!(policy(), libc::SCHED_BATCH);
+    }
 
     #[test]
     fn each_is_done_once_whatever_the_number_of_threads() {

@@ -9,9 +9,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-const NEAREST: usize = 0;
-/// To write a shard of so few bytes takes a processor for longer than to copy it.
-const SMALL_BYTES: u64 = 64 << 10;
+pub(super) const NEAREST: usize = 0;
 
 /// A part of the log that has its place, and whose bytes a snapshot is to copy.
 #[derive(Debug)]
@@ -143,7 +141,7 @@ impl Load {
             // Work that others wait for, and that takes next to no processor, goes on meanwhile.
             to.prepare()?;
         }
-        if to.takes_processor() || shard.size().bytes() <= SMALL_BYTES {
+        if to.takes_processor() || shard.is_small() {
             shard.pace.let_others_copy(chunk.pool(), has_failed, || chunk.is_wanted() || chunk.holds_up());
         }
         let turn = if target == NEAREST { chunk.await_turn() } else { chunk.check() };

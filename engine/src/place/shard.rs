@@ -24,6 +24,9 @@ use std::{
     time::Duration,
 };
 
+/// A shard of no more bytes is small.
+const SMALL_BYTES: u64 = 64 << 10;
+
 /// What staging took of the program's time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct StagingTime {
@@ -129,6 +132,11 @@ impl Shard {
 
     pub(crate) fn started(&self) -> Instant {
         self.intent.started
+    }
+
+    /// To write it takes a processor for longer than to copy it.
+    pub(crate) fn is_small(&self) -> bool {
+        self.size().bytes() <= SMALL_BYTES
     }
 
     pub(crate) fn size(&self) -> &Size {

@@ -1,11 +1,12 @@
 //! The I/O threads of a session. They never call the group.
 //!
-//! Some threads write and others hash, so that a device never waits for a checksum.
+//! Some threads write and others hash, so that a device never waits for a checksum. What is small one thread does alone, and takes
+//! no processor from a rank for it: to wake two threads takes longer than to copy it.
 
-use super::{Following, Load, Shard};
+use super::{Following, Load, Shard, load::NEAREST};
 use crate::{
     error::{Error, Result},
-    ground::spawn,
+    ground::{Urgency, spawn},
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
@@ -34,6 +35,8 @@ enum Work {
     /// Writes the load to one of its targets.
     Write(Arc<Load>, usize),
     Hash(Arc<Load>),
+    /// Hashes the load, and writes it to the nearest target.
+    Small(Arc<Load>),
     /// Follows the snapshot of a shard, and hands on what it has copied. The queues live as long.
     Follow(Box<Following>, Queues),
     /// Commits the shard in one of its targets.
@@ -77,15 +80,19 @@ impl IoThreads {
 
 impl Queues {
     fn carry(&self, load: Arc<Load>) {
-        for (index, target) in load.shard().targets.iter().enumerate() {
+        let targets = &load.shard().targets;
+        let is_for_one = load.shard().is_small() && !targets.is_empty();
+        for (index, target) in targets.iter().enumerate() {
             target.add_parts(1);
             if load.is_to_be_written() {
                 target.add_parts(1);
-                // The threads hold the receivers until the senders are gone.
-                let _ = self.writing.send(Work::Write(load.clone(), index));
+                if !is_for_one || index != NEAREST {
+                    // The threads hold the receivers until the senders are gone.
+                    let _ = self.writing.send(Work::Write(load.clone(), index));
+                }
             }
         }
-        let _ = self.hashing.send(Work::Hash(load));
+        let _ = if is_for_one { self.writing.send(Work::Small(load)) } else { self.hashing.send(Work::Hash(load)) };
     }
 
     fn all_staged(&self, shard: &Arc<Shard>) {
@@ -108,21 +115,43 @@ impl Drop for IoThreads {
 }
 
 fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
+    let mut urgency = Urgency::of_this_thread();
     for work in work {
+        urgency.set(!work.is_small());
         match work {
-            Work::Write(load, target) => {
-                guard(|| load.write(target, flush_every), |error| load.shard().fail_target(target, error));
-                give_back(load, target..target + 1);
-            }
-            Work::Hash(load) => {
-                guard(|| load.hash(), |error| load.shard().fail(error));
-                let targets = load.shard().targets.len();
-                give_back(load, 0..targets);
+            Work::Write(load, target) => write(load, target, flush_every),
+            Work::Hash(load) => hash(load),
+            Work::Small(load) => {
+                hash(load.clone());
+                if load.is_to_be_written() {
+                    write(load, NEAREST, flush_every);
+                }
             }
             Work::Follow(following, queues) => follow(*following, &queues),
             Work::Commit(shard, target) => commit(&shard, target),
         }
     }
+}
+
+impl Work {
+    fn is_small(&self) -> bool {
+        match self {
+            Work::Write(load, _) | Work::Hash(load) | Work::Small(load) => load.shard().is_small(),
+            Work::Follow(..) => false,
+            Work::Commit(shard, _) => shard.is_small(),
+        }
+    }
+}
+
+fn write(load: Arc<Load>, target: usize, flush_every: Option<Duration>) {
+    guard(|| load.write(target, flush_every), |error| load.shard().fail_target(target, error));
+    give_back(load, target..target + 1);
+}
+
+fn hash(load: Arc<Load>) {
+    guard(|| load.hash(), |error| load.shard().fail(error));
+    let targets = load.shard().targets.len();
+    give_back(load, 0..targets);
 }
 
 /// A bug in here must end neither the program nor the wait for this revision. A target ends only
