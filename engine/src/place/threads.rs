@@ -117,12 +117,15 @@ impl Drop for IoThreads {
 fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     let mut urgency = Urgency::of_this_thread();
     for work in work {
-        urgency.set(!work.is_small());
+        let is_small = matches!(work, Work::Small(_));
+        urgency.set(!is_small);
         match work {
             Work::Write(load, target) => write(load, target, flush_every),
             Work::Hash(load) => hash(load),
             Work::Small(load) => {
                 hash(load.clone());
+                // The other ranks have copied by now, and the device wakes this thread several times.
+                urgency.set(true);
                 if load.is_to_be_written() {
                     write(load, NEAREST, flush_every);
                 }
@@ -130,16 +133,7 @@ fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
             Work::Follow(following, queues) => follow(*following, &queues),
             Work::Commit(shard, target) => commit(&shard, target),
         }
-    }
-}
-
-impl Work {
-    fn is_small(&self) -> bool {
-        match self {
-            Work::Write(load, _) | Work::Hash(load) | Work::Small(load) => load.shard().is_small(),
-            Work::Follow(..) => false,
-            Work::Commit(shard, _) => shard.is_small(),
-        }
+        urgency.set(!is_small);
     }
 }
 
