@@ -63,9 +63,10 @@ def hashes(output):
 
 
 def places(output, start):
-    """On which node each rank of a start ran."""
-    part = re.split(r"^mainstay: start \d+: .*$", output, flags=re.M)[start]
-    found = dict(re.findall(r"rank (\d) on (n\d)", part))  # several may have come in one line
+    """On which node each rank of a start ran; one in which the launcher failed before any rank ran does not count."""
+    starts = re.split(r"^mainstay: start \d+: .*$", output, flags=re.M)[1:]
+    ran = [found for part in starts if (found := re.findall(r"rank (\d) on (n\d)", part))]  # several may come in one line
+    found = dict(ran[start - 1])
     assert sorted(found) == [str(rank) for rank in range(RANKS)], output
     return [found[str(rank)] for rank in range(RANKS)]
 
