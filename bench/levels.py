@@ -151,6 +151,8 @@ class Bench:
         nx, ny, nz = GRID
         grid = ["--nx", nx, "--ny", ny, "--nz", max(nz // self.o.part, shape.ranks), "--steps", JACOBI_STEPS]
         runs = {"none": [], "idle": [], "saving": []}
+        portions = Shape(shape.ranks, shape.nodes, shape.bytes * COPIES * (KEEP + 1))
+        bare = self.measure(portions, "portions", in_memory(), [f"rounds={self.o.rounds}"])
         for round in range(self.o.rounds):
             for side in list(runs)[round % 3 :] + list(runs)[: round % 3]:
                 with self.nodes(shape) as (memory, scratch):
@@ -163,7 +165,7 @@ class Bench:
                 if any(count != wanted for count in clocks["checkpoints"]):
                     raise SystemExit(f"{case}, {side}: not {wanted} checkpoints, but {clocks['checkpoints']}")
                 runs[side].append(clocks)
-        return results.run_rows(case, runs, CHECKPOINTS)
+        return results.run_rows(case, runs, CHECKPOINTS, bare.of("portions"))
 
     def size(self, case, shape):
         """Five ways to save; the slower a way, the fewer the rounds. What cannot be had here is told and left out."""

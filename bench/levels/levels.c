@@ -4,6 +4,7 @@
  *
  *     levels MODE KEY=NUMBER... DIRECTORY */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -137,6 +138,19 @@ static void agreed(program *p, int round)
     double seconds = now() - start;
     meet();
     print_seconds("copy_agreed", round, seconds);
+}
+
+/* The same without the end that all know of: who has copied goes on with the work of `calm`, beside those that still copy. */
+static void going_on(program *p, int round)
+{
+    uint64_t word = (uint64_t)round;
+    double start = start_together();
+    MPI_Allreduce(MPI_IN_PLACE, &word, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    memcpy(p->copy, p->field, p->set.bytes);
+    double seconds = now() - start;
+    work(p, false);
+    meet();
+    print_seconds("copy_going_on", round, seconds);
 }
 
 /* A copy, which goes to a rank on another node while one comes from there. */
@@ -378,10 +392,34 @@ static void parse(settings *set, char **arguments, int count)
     }
 }
 
+/* As much memory of its node as the portions of a rank take is made and given back: once in a job, however often it saves. */
+static void portions(program *p)
+{
+    const char *node = getenv("MAINSTAY_POOL_DIRECTORY");
+    size_t bytes = p->set.bytes;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/bare-%d", node ? node : "/dev/shm", p->rank);
+    for (int round = 0; round < (int)p->set.rounds; round++) {
+        double start = start_together();
+        int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (file < 0 || posix_fallocate(file, 0, (off_t)bytes) != 0)
+            stop("no memory of the node for %s", path);
+        unlink(path);
+        char *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+        if (all == MAP_FAILED)
+            stop("no mapping of %s", path);
+        munmap(all, bytes);
+        close(file);
+        double seconds = now() - start;
+        meet();
+        print_seconds("portions", round, seconds);
+    }
+}
+
 static void measure_mode(program *p, const char *mode)
 {
-    static side *const background[] = {copy, agreed, exchange, calm, working}, *const blocking[] = {copy, exchange, saving},
-                       *const alone[] = {saving};
+    static side *const background[] = {copy, agreed, going_on, exchange, calm, working},
+                       *const blocking[] = {copy, exchange, saving}, *const alone[] = {saving};
     if (strcmp(mode, "background") == 0)
         measure(p, background, sizeof background / sizeof *background);
     else if (strcmp(mode, "blocking") == 0)
@@ -422,6 +460,8 @@ int main(int argc, char **argv)
         restart(&p, begun);
     else if (strcmp(mode, "memory") == 0)
         memory(&p);
+    else if (strcmp(mode, "portions") == 0)
+        portions(&p);
     else
         measure_mode(&p, mode);
 

@@ -16,7 +16,7 @@ SHARED, DISK, MEMORY, MEMORY_SLOW, DISK_DOUBLE = WAYS = ("shared", "disk", "memo
 def background_rows(case, measured):
     """In the background: what the program waits, and what it loses until all copies are there."""
     copy, agreed, both, calm = (measured.of(side) for side in ("copy", "copy_agreed", "copy_exchange", "calm"))
-    perceived = measured.of("working", "perceived")
+    perceived, going_on = measured.of("working", "perceived"), measured.of("copy_going_on")
     took = measured.of("working")
     slowdown = [max(0, with_it - without) for with_it, without in zip(took, calm)]
     used, used_calm = (measured.of(side, "processor", together=mean) for side in ("working", "calm"))
@@ -27,10 +27,12 @@ def background_rows(case, measured):
     return [
         rows.floor(case, "copy", copy, "s"),
         rows.floor(case, "copy_agreed", agreed, "s"),
+        rows.floor(case, "copy_going_on", going_on, "s"),
         rows.floor(case, "copy_exchange", both, "s"),
         rows.floor(case, "calm", calm, "s"),
         one("perceived", perceived, "copy", copy, PERCEIVED_MAX),
         one("perceived_together", perceived, "copy_agreed", agreed),
+        one("perceived_going_on", perceived, "copy_going_on", going_on),
         *(one(f"perceived_{phase}", measured.of("working", phase), "copy", copy) for phase in PHASES),
         one("slowdown", slowdown, "copy_exchange", both, SLOWDOWN_MAX),
         one("slowdown_processor", [max(0, a - b) for a, b in zip(used, used_calm)], "copy_exchange", both),
@@ -91,16 +93,21 @@ def restart_rows(case, measured):
     ]
 
 
-def run_rows(case, runs, checkpoints):
-    """Three cases of a run of jacobi3d: `runs` by side, each with the clocks of every rank."""
+def run_rows(case, runs, checkpoints, portions):
+    """Three cases of a run of jacobi3d: `runs` by side, each with the clocks of every rank; `portions`: what the memory of
+    the portions takes alone."""
     took = {side: [max(run["run"]) for run in of_side] for side, of_side in runs.items()}
+    idle = clocked.inside(runs["idle"], *clocked.CLOCKS)
+    bare = [100 * a / b for a, b in zip(portions, took["none"])]
     each = [(a - b) / checkpoints for a, b in zip(took["saving"], took["idle"])]
     return [
         rows.floor(case, "run_none", took["none"], "s"),
         *(rows.row(case, f"run_{side}", took[side], "s", "run_none", took["none"]) for side in ("idle", "saving")),
         rows.floor(case, "in_mainstay_allowed", [IDLE_MAX], "%"),
-        rows.row(case, "in_mainstay_idle", clocked.inside(runs["idle"], *clocked.CLOCKS), "%", "in_mainstay_allowed",
-                 [IDLE_MAX], 1),
+        rows.row(case, "in_mainstay_idle", idle, "%", "in_mainstay_allowed", [IDLE_MAX], 1),
+        rows.floor(case, "in_portions", bare, "%"),
+        rows.row(case, "in_mainstay_beside_portions", idle, "%", "in_portions", bare),
+        rows.row(case, "apart_idle", clocked.inside(runs["idle"], "apart"), "%"),
         *(rows.row(case, f"in_{clock}_idle", clocked.inside(runs["idle"], clock), "%") for clock in clocked.CLOCKS),
         *(rows.row(case, f"in_{clock}_saving", clocked.inside(runs["saving"], clock), "%") for clock in clocked.CLOCKS),
         rows.row(case, "checkpoint", [max(run["checkpoint"]) / checkpoints for run in runs["saving"]], "s"),
