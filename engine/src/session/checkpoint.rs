@@ -243,9 +243,8 @@ impl Inner {
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.
         self.means.touch(&self.levels, TouchOrder::EndFirst);
-        // As far as it goes without waiting.
-        let moved = self.progress().map(drop);
-        let told = told.and(moved);
+        // Other copies go on their way later: to take them here would keep the program as long as those who have nothing to wait for
+        // send.
         self.copy_now(Call::Checkpoint).and(told).map(|()| number)
     }
 
