@@ -353,8 +353,10 @@ def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):
     assert said.status != 0, said.output
     # It is told before the first step.
     assert said.step is None and "WRONG restore: DISK_FULL" in said.output, said.output
-    wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", said.output).groups())
-    assert wanted > 8 * LARGE and free < 16 << 20, said.output
+    told = re.findall(r"(\d+) bytes were to go there, (\d+) are free; (.*)", said.output)
+    # Two revisions on a node, of its own rank and of another node's.
+    assert told and all(int(wanted) > 4 * 8 * LARGE and int(free) < 16 << 20 for wanted, free, _ in told), said.output
+    assert all(advice.startswith("free some space or choose another place") for *_, advice in told), said.output
 
 
 def kills(nodes, seed, count):

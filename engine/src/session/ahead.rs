@@ -1,7 +1,7 @@
 //! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
 //! memory that nobody has touched yet, which takes many times as long as the copy.
 
-use super::{copying::swap_sizes, inner::Inner, ranks::Entered, room::ShardSizes};
+use super::{copying::swap_sizes, inner::Inner, level::Level, need::told_of_all, ranks::Entered, room::ShardSizes};
 use crate::{
     capture::{Size, size_elsewhere},
     error::{ErrorKind, Result},
@@ -26,17 +26,25 @@ impl Inner {
             // What is written in pieces is known at t1 alone.
             return Ok(());
         }
+        self.make_portions(entry, &size).map_err(|error| {
+            let family = self.levels.families().swap_remove(0);
+            let levels: Vec<&Level> = self.levels.iter().take(family.end).filter(|level| !level.is_former()).collect();
+            told_of_all(self.epoch.group.with(entry), &levels, &size, error)
+        })
+    }
+
+    fn make_portions(&mut self, entry: &Entered, size: &Size) -> Result<()> {
         let family = self.levels.families().swap_remove(0);
-        self.levels.nearest_mut().have_room(&self.epoch, entry, ShardSizes::of_owner(&size))?;
+        self.levels.nearest_mut().have_room(&self.epoch, entry, ShardSizes::of_owner(size))?;
         // As the checkpoint counts copies: else it would make larger portions at once.
-        let size = if self.means.changing.is_some() { size_elsewhere(&size, None) } else { size };
+        let size = &if self.means.changing.is_some() { size_elsewhere(size, None) } else { size.clone() };
         // Between two ranks, sizes would stand behind what is on its way.
         let is_busy = self.levels.iter().any(|level| level.under_feed.is_some());
         for index in family.skip(1).filter(|_| !is_busy) {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
             if !level.is_former() {
-                let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, &size, entry)?;
-                level.have_room(epoch, entry, ShardSizes::of_writer(&size, &told))?;
+                let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
+                level.have_room(epoch, entry, ShardSizes::of_writer(size, &told))?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::{
     changed::PlannedShard,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
+    need::told_of_all,
     places,
     ranks::Entered,
     room::ShardSizes,
@@ -16,10 +17,9 @@ use crate::{
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
-    place::portion_blocks,
     space::{
-        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, format::Codec, layout_name, open_layout,
-        probe_name, remove_layout, remove_layouts_of,
+        Arrangement, LayoutFile, Making, Per, create_layout, format::Codec, layout_name, open_layout, probe_name,
+        remove_layout, remove_layouts_of,
     },
 };
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ impl Level {
                 if group.rank() == self.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
-                return Err(error);
+                return Err(told_of_all(group, &[self], own, error));
             }
         };
         let layout = agree(group, layout)?;
@@ -147,10 +147,7 @@ impl Level {
         let number = self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
         let mut numbers = [number, agree(group, stripe)?, u64::from(self.config.portion_bytes != 0)];
         group.all_max(&mut numbers)?;
-        let blocks = match self.config.portion_bytes {
-            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
-            configured => blocks_in(configured),
-        };
+        let blocks = self.blocks_of_portion(size);
         let layout_id = same_id(group)?;
         let [layout_number, stripe_bytes, sized] = numbers;
         let blocks = gather(group, &blocks)?;
@@ -274,7 +271,7 @@ impl Level {
     }
 
     /// How what is written here is compressed. Memory has it as it is: there it is copied once, and mapped.
-    fn codec(&self) -> Option<Codec> {
+    pub(super) fn codec(&self) -> Option<Codec> {
         match self.config.compress {
             Compress::Lz4 if self.kind != LevelKind::Memory => Some(Codec::Lz4),
             Compress::Zstd if self.kind != LevelKind::Memory => Some(Codec::Zstd),
@@ -298,7 +295,7 @@ impl Level {
 
     /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
     /// single sync are worth it; one that is saved early meanwhile; and those that others are still fed with.
-    fn shards_at_once(&self) -> u32 {
+    pub(super) fn shards_at_once(&self) -> u32 {
         let is_storage = self.kind != LevelKind::Memory;
         let early = is_storage && self.config.capture.is_incremental() && self.config.predictor != Predictor::Off;
         self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds

@@ -44,6 +44,7 @@ mod locking;
 mod looked;
 mod means;
 mod missed;
+mod need;
 mod node;
 mod open;
 mod outward;

@@ -1,0 +1,57 @@
+//! How much the portions of levels take where they lie: for who is told that there is no room for them.
+//!
+//! A file of a layout fails beside others that are made at the same time: what it lacked, and what was free just then, says
+//! neither how much room is needed nor how much there is.
+
+use super::level::Level;
+use crate::{
+    capture::Size,
+    error::{Error, Result},
+    group::{Group, agree, gather},
+    place::portion_blocks,
+    space::{blocks_in, format::BLOCK_BYTES},
+};
+
+impl Level {
+    /// Blocks of the portion that a new layout has for a shard of this `size`.
+    pub(super) fn blocks_of_portion(&self, size: &Size) -> u64 {
+        match self.config.portion_bytes {
+            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
+            configured => blocks_in(configured),
+        }
+    }
+
+    /// The bytes of the portions that a new layout has in the place where those lie that this rank writes. Collective.
+    fn bytes_here(&self, group: &dyn Group, size: &Size) -> Result<u64> {
+        let all = gather(group, &(self.domain.leader(), self.blocks_of_portion(size)))?;
+        let is_here = |shard: &usize| all[self.writers.of(*shard)].0 == self.domain.leader();
+        Ok((0..all.len()).filter(is_here).map(|shard| all[shard].1.saturating_mul(BLOCK_BYTES)).sum())
+    }
+}
+
+/// The `error` of making layouts on `levels`, which lie in one place, for shards like this rank's of this `size`: if that has too
+/// little room, says how much all of them take there together. All ranks have an error. Collective.
+pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, error: Error) -> Error {
+    if matches!(error, Error::GroupFailed { .. }) {
+        return error;
+    }
+    let mut needed = 0_u64;
+    for level in levels {
+        match level.bytes_here(group, size) {
+            Ok(bytes) => needed = needed.saturating_add(if level.is_laid_out() { 0 } else { bytes }),
+            Err(failed) => return failed,
+        }
+    }
+    let free = levels.first().and_then(|level| level.device.available_bytes());
+    let mine = match &error {
+        Error::DiskFull { source, .. } if free.is_some_and(|free| free < needed) => Err(Error::DiskFull {
+            doing: "making all portions of".to_owned(),
+            path: levels.first().map_or(String::new(), |level| level.device.path()),
+            source: source.clone(),
+            needed: Some(needed),
+            available: free,
+        }),
+        _ => Ok(()),
+    };
+    agree(group, mine).err().unwrap_or(error)
+}
