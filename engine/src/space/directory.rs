@@ -34,11 +34,11 @@ const ZEROS_BYTES: u64 = 4 << 20;
 
 /// All layout files of a space, oldest layout first.
 pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutFile>> {
-    layouts_and_strays(device, access).map(|(layouts, _)| layouts)
+    layouts_and_strays(device, access, false).map(|(layouts, _)| layouts)
 }
 
-/// Files in the directory of a level that are passed over, as what they might have may lie elsewhere; in a space itself they
-/// are an error.
+/// Files that are passed over, as what they might have may lie elsewhere: in the directory of a level, or in a space that a session
+/// opens with further levels. In a space that is all there is they are an error.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     /// What there is to tell of files that belong to another space.
@@ -56,14 +56,20 @@ pub(crate) struct Stray {
     pub(crate) of: Option<(u32, u32)>,
 }
 
-/// As `layouts`, with what was passed over.
-pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<(Vec<LayoutFile>, Strays)> {
+/// As `layouts`, with what was passed over. `has_others`: the session has further levels.
+pub(crate) fn layouts_and_strays(
+    device: &dyn Device,
+    access: Access,
+    has_others: bool,
+) -> Result<(Vec<LayoutFile>, Strays)> {
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
     let is_level = space_of_level(&device.directory()).is_some();
+    let passes_over = is_level || has_others;
     // A file in memory is mapped whole: what was cut off can be neither read nor written.
     let is_mapped = is_level && device.is_memory();
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
-        let of = named_in(&name);
+        // A file of a space may have portions of many ranks, whatever its name.
+        let of = named_in(&name).filter(|_| is_level);
         let mut stray = |told| strays.damaged.push(Stray { told, of });
         match open_layout(device, name, access) {
             Ok(layout) => match layout.told_if_foreign(device) {
@@ -71,8 +77,8 @@ pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<
                 None if is_mapped && layout.is_cut() => stray(layout.told_as_cut()),
                 None => layouts.push(layout),
             },
-            Err(Error::Damaged { what }) if is_level => stray(what.join("; ")),
-            Err(Error::NotASpace { path, why }) if is_level => stray(format!("{path}: {why}")),
+            Err(Error::Damaged { what }) if passes_over => stray(what.join("; ")),
+            Err(Error::NotASpace { path, why }) if passes_over => stray(format!("{path}: {why}")),
             Err(error) => return Err(error),
         }
     }

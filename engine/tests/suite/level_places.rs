@@ -7,7 +7,7 @@ use crate::support::{
     run,
     spread::Spread,
 };
-use mainstay_engine::{Config, ErrorKind, LevelPlace, MemoryAfter, Session, SpaceSurvey, Start};
+use mainstay_engine::{Config, ErrorKind, LevelPlace, MemoryAfter, Session, SpaceSurvey, Start, space::Per};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, chown},
@@ -53,17 +53,20 @@ impl Place {
 
     /// One rank on each of `nodes`; each shard lies so many times in memory, and nothing goes to the space.
     fn job<T: Send>(&self, nodes: &[usize], copies: u32, work: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
+        self.job_by(nodes, Config { memory_copies: copies, pfs_every: 0, ..Config::default() }, work)
+    }
+
+    /// The same by further settings.
+    fn job_by<T: Send>(&self, nodes: &[usize], by: Config, work: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
         bounded("a job with levels in directories", || {
             run(nodes.len(), |rank, group| {
                 let node = self.node(nodes[rank]);
                 let config = Config {
                     memory: LevelPlace::At(node.clone()),
-                    memory_copies: copies,
                     memory_after: MemoryAfter::Kept,
                     pool_directory: node,
-                    pfs_every: 0,
                     start: Start::Fresh,
-                    ..Config::default()
+                    ..by.clone()
                 };
                 work(rank, Session::open(group, &self.space(), config).unwrap())
             })
@@ -245,6 +248,53 @@ fn what_may_have_been_a_revision_is_no_fresh_start() {
             session.restore().map(drop).unwrap_err().kind()
         });
         assert_eq!(refused, [ErrorKind::Damaged; 2], "without {lost:?}");
+    }
+}
+
+/// The start was refused, though each revision was whole in memory.
+#[test]
+fn what_is_damaged_in_the_space_is_passed_over_where_memory_has_all() {
+    for (hurt, per) in [Hurt::HeaderFlipped, Hurt::CutInHeader, Hurt::Filled]
+        .into_iter()
+        .flat_map(|hurt| [Per::App, Per::Rank].map(|per| (hurt, per)))
+    {
+        let place = Place::new();
+        let by = || Config { per, pfs_every: 1, ..Config::default() };
+        let restored = |steps: std::ops::Range<u64>| {
+            place.job_by(&[0, 1], by(), |rank, mut session| {
+                let mut program = Program::new(rank);
+                program.protect(&mut session).unwrap();
+                program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES).unwrap();
+                let came = session.restore().map_err(|error| error.kind())?;
+                for step in steps.clone() {
+                    program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+                    session.checkpoint().unwrap();
+                    session.wait().unwrap();
+                }
+                session.close().unwrap();
+                Ok(came.map(|came| (came.revision, came.skipped.join("; "))))
+            })
+        };
+        assert_eq!(restored(1..4), [Ok(None), Ok(None)], "{hurt:?}");
+        let files = entries(&place.space());
+        let file = files.iter().find(|file| file.extension().is_some_and(|suffix| suffix == "mainstay")).unwrap();
+        hurt.to(file, Path::new(""));
+        let came = restored(4..6);
+        let is_told = |told: &str| told.contains(file.file_name().unwrap().to_str().unwrap());
+        let is_third = |came: &Result<Option<_>, _>| matches!(came, Ok(Some((3, _))));
+        let told = |came: &Result<Option<(u64, String)>, _>| matches!(came, Ok(Some((_, told))) if is_told(told));
+        assert!(came.iter().all(is_third) && came.iter().any(told), "{hurt:?}: {came:?}");
+        // The space has what was saved since, beside that file.
+        [0, 1].map(|node| fs::remove_dir_all(place.node(node)).unwrap());
+        let came = restored(6..6);
+        assert!(came.iter().all(|came| matches!(came, Ok(Some((5, _))))), "{hurt:?}: {came:?}");
+        // Nothing else is left: it may have been complete.
+        [0, 1].map(|node| fs::remove_dir_all(place.node(node)).unwrap());
+        let others = entries(&place.space()).into_iter();
+        let others =
+            others.filter(|other| other != file && other.extension().is_some_and(|suffix| suffix == "mainstay"));
+        others.for_each(|other| fs::remove_file(other).unwrap());
+        assert_eq!(restored(6..6), [Err(ErrorKind::Damaged), Err(ErrorKind::Damaged)], "{hurt:?}, {per:?}");
     }
 }
 

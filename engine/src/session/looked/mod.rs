@@ -50,12 +50,14 @@ impl Looked {
             let config = config_of(plan, config, index == plans.len() - 1);
             let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
             // With one level, the program decides what to do where its space is too small.
-            let grows = plan.kind == LevelKind::Memory || plans.len() > 1;
+            let has_others = plans.len() > 1;
+            let grows = plan.kind == LevelKind::Memory || has_others;
             let mut at = |device: &Arc<dyn Device>, writers, feeds| {
                 let (kind, back) = (plan.kind, back.clone());
-                let wanted = Wanted { kind, writers, every, grows, feeds, device: device.clone(), back };
-                let domain = Domain::find(group, &**device, id)?;
-                let locks = locking::take(group, &**device, &domain, kept.as_deref_mut())?;
+                let device = device.clone();
+                let wanted = Wanted { kind, writers, every, grows, has_others, feeds, device, back };
+                let domain = Domain::find(group, &*wanted.device, id)?;
+                let locks = locking::take(group, &*wanted.device, &domain, kept.as_deref_mut())?;
                 Looked::at(group, wanted, config.clone(), domain, locks)
             };
             let level = at(&plan.device, Writers::Owners, feeds)?;

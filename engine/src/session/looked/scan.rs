@@ -29,7 +29,7 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
     if rank == domain.leader() {
         clear_away(device)?;
     }
-    let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write)?;
+    let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write, wanted.has_others)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     if rank == domain.leader() {
         sight.torn.extend(foreign);

@@ -60,7 +60,8 @@ impl Looked {
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
-        let wanted = Wanted { kind, writers: Writers::Holders(holders), every, grows, feeds, device, back };
+        let writers = Writers::Holders(holders);
+        let wanted = Wanted { kind, writers, every, grows, has_others: true, feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
@@ -121,7 +122,7 @@ impl Looked {
     /// and stops. Collective.
     pub(in crate::session) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { wanted, scan, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
-        let Wanted { kind, writers, every, grows, feeds, device, back } = wanted;
+        let Wanted { kind, writers, every, grows, feeds, device, back, .. } = wanted;
         let Scan { layouts, opened, newest, sight } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
         // one later sees the lock.

@@ -14,6 +14,8 @@ pub(in crate::session) struct Wanted {
     pub(super) writers: Writers,
     pub(super) every: u32,
     pub(super) grows: bool,
+    /// The session has further levels, which may have what is damaged here.
+    pub(super) has_others: bool,
     pub(super) feeds: u32,
     pub(in crate::session) device: Arc<dyn Device>,
     /// What rollbacks have left out.
