@@ -370,6 +370,10 @@ def test_notes_and_what_they_may_be(scratch):
         assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
+        # The text of an array leaves out what is in the middle of it.
+        with pytest.raises(mainstay.InvalidArgument, match="note many: its value is no text and no number"):
+            session.note("many", np.arange(10_000))
+        session.note("one", np.array(7))
 
 
 def refusals(session, reader):
