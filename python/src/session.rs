@@ -224,16 +224,17 @@ impl Session {
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
         let how = Allocated { written_by_system: written_by_system.0, same_address: same_address.0 };
-        let memory = self.state.local(py, |open| {
+        let (memory, bytes) = self.state.local(py, |open| {
             let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
             if is_of_objects {
                 return Err(Error::argument("dtype", "objects of Python are no plain memory; take a type of numbers"));
             }
-            open.engine()?.allocate(&name.to_string_lossy(), bytes as u64, how)
+            Ok((open.engine()?.allocate(&name.to_string_lossy(), bytes as u64, how)?, bytes))
         })?;
         let protect = || {
-            let memory = Memory { memory, shape, typestr: dtype.getattr("str")?.extract()? };
-            let array = numpy.call_method1("asarray", (Bound::new(py, memory)?,))?;
+            let memory = numpy.call_method1("asarray", (Bound::new(py, Memory { memory, bytes })?,))?;
+            // Not of the interface's type, which knows no fields, and no types of others than numpy.
+            let array = numpy.call_method1("ndarray", (shape, dtype, memory))?;
             self.protect(py, name.clone(), &array, None, None)?;
             Ok(array)
         };
