@@ -6,7 +6,7 @@
 
 use crate::{
     buffer::Flat,
-    error::{guarded, raise},
+    error::{caused, guarded, raise},
     open::or_refuse,
     session::Session,
     wire::Alone,
@@ -14,7 +14,6 @@ use crate::{
 use mainstay_engine::{Error, Result, Session as Engine};
 use mainstay_objects::{Balanced, Key, Object, Objects as Core, Op, Options, Post, Wire, id_of, place_of};
 use pyo3::{
-    exceptions::PyException,
     intern,
     prelude::*,
     types::{PyBytes, PyList},
@@ -306,17 +305,9 @@ impl Objects {
         self.told(py, done)
     }
 
-    /// What this rank's program has raised is the cause of what all ranks are told; a Ctrl-C in it stays one.
     fn told<T>(&self, py: Python<'_>, done: PyResult<T>) -> PyResult<T> {
         let cause = self.raised.borrow_mut().take();
-        done.map_err(|error| match cause {
-            Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
-            Some(cause) => {
-                error.set_cause(py, Some(cause));
-                error
-            }
-            None => error,
-        })
+        done.map_err(|error| caused(py, error, cause))
     }
 }
 

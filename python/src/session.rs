@@ -145,7 +145,7 @@ impl Session {
     /// A function in place of the buffer, `lambda: self.field`, is called here, at each checkpoint (with begin() there
     /// and at the checkpoint() that ends it) and at each restore(), and gives the buffer of that moment, which is held
     /// no longer than that: for programs that swap their arrays, or make new ones. What it raises, the call raises on
-    /// all ranks.
+    /// all ranks, as InvalidArgument; a Ctrl-C in it stays one on its own rank.
     #[pyo3(signature = (name, buffer, global_shape=None, offset=None))]
     fn protect(
         &self,
@@ -159,8 +159,8 @@ impl Session {
         let name = name.to_string_lossy();
         let place = place_of(&name, global_shape, offset);
         if buffer.is_callable() {
-            let followed = place.and_then(|place| self.state.follow(&name, buffer, place));
-            return followed.map_err(|error| raise(py, &error));
+            let place = place.map_err(|error| raise(py, &error))?;
+            return self.state.follow(&name, buffer, place);
         }
         self.state.local(py, |open| {
             let held = Buffer::hold(&name, buffer)?;
