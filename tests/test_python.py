@@ -272,6 +272,14 @@ def test_addresses_are_neither_written_nor_read_into(scratch, objects):
                     call()
 
 
+def test_a_masked_array_is_not_written_without_its_mask(scratch):
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with mainstay.open(scratch / "space") as session:
+        with pytest.raises(mainstay.InvalidArgument, match='buffer "whole": the array is masked'):
+            session.put("whole", masked)
+        session.put("whole", masked.data)
+
+
 def test_an_array_that_the_program_forgets_is_saved_all_the_same(scratch):
     with mainstay.open(scratch / "space") as session:
         session.protect("field", np.full(100_000, 7.0))

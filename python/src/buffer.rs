@@ -93,8 +93,7 @@ impl Buffer {
                     .to_owned()
             }));
         }
-        // numpy's masked arrays export their data alone.
-        if object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false) {
+        if is_masked(object) {
             return Err(refuse(
                 "the array is masked, and its mask is memory of its own; protect array.data and \
                  numpy.ma.getmaskarray(array), kept in a variable, under two names"
@@ -272,6 +271,10 @@ impl Flat {
                 format!("{OF_ADDRESSES}; give numbers, or what pickle.dumps makes of them"),
             ));
         }
+        if is_masked(object) {
+            let why = "the array is masked, and its mask is memory of its own; give its data, and the mask besides";
+            return Err(Error::argument(what, why));
+        }
         Ok(flat)
     }
 
@@ -378,6 +381,11 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Export, bool), String> {
         told = format!("its memory cannot be had: {}", error.value(py));
     }
     Err(told)
+}
+
+/// numpy's masked arrays export their data alone.
+fn is_masked(object: &Bound<'_, PyAny>) -> bool {
+    object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false)
 }
 
 /// Whether the elements of a buffer are addresses: filled with those of another process, objects are a crash to come.
