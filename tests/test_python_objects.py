@@ -207,6 +207,24 @@ def test_an_array_that_lies_too_deep_to_come_back_is_not_saved(session, deep):
             assert here.restore().objects == 1
 
 
+def test_a_revision_without_the_objects_that_are_open_is_not_saved(session):
+    """The program's own checkpoint pushed out the last revision that had them."""
+    with objects.open(session) as here:
+        kind = here.add(Any, fields=["index"])
+        kind.create(7)
+        here.checkpoint()
+        for call in (session.checkpoint, lambda: session.put("whole", b"bytes"), lambda: session.begin(10)):
+            with pytest.raises(mainstay.InvalidArgument, match="session: objects are open on it.*their checkpoint"):
+                call()
+        with pytest.raises(mainstay.InvalidArgument, match="objects: others are open on this session"):
+            objects.open(session)
+        assert here.restore().objects == 1
+        here.checkpoint()
+    session.protect("state", bytearray(3))
+    session.checkpoint()  # none are open
+    objects.open(session).close()
+
+
 def test_what_is_named_is_pickled(session):
     def change(one):
         one.chance = random.Random(5)
