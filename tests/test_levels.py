@@ -107,6 +107,49 @@ def test_a_function_gives_the_buffer_of_the_moment_in_python(scratch):
         assert model.calls == calls
 
 
+def test_what_a_function_raises_is_the_cause_and_a_ctrl_c_stays_one_in_python(scratch):
+    """A program that goes on after a checkpoint that failed went on after its Ctrl-C, and its end by sys.exit, too."""
+    model = np.arange(10.0)
+    raised = None
+
+    def given():
+        if raised:
+            raise raised
+        return model
+
+    with mainstay.open(scratch / "space") as session:
+        session.protect("u", given)
+        for raised in ValueError("mine"), KeyboardInterrupt(), SystemExit(3):
+            calls = session.checkpoint, session.restore, lambda: session.protect("other", given)
+            for call in calls:
+                with pytest.raises((mainstay.InvalidArgument, type(raised))) as told:
+                    call()
+                if isinstance(raised, Exception):
+                    assert told.type is mainstay.InvalidArgument and told.value.__cause__ is raised
+                else:
+                    assert told.value is raised
+        raised = None
+        assert session.checkpoint() == 1
+
+
+def test_a_function_may_protect_another_in_python(scratch):
+    model, other = np.arange(10.0), np.ones(3)
+    with mainstay.open(scratch / "space") as session:
+
+        def given():
+            if first:
+                session.protect("other", lambda: other)
+            return model
+
+        first = False
+        session.protect("u", given)
+        first = True
+        session.checkpoint()
+        first, other[:] = False, 0
+        session.restore()
+        assert (other == 1).all()
+
+
 def test_a_program_and_its_session_that_refer_to_each_other_are_collected_in_python(scratch):
     class Model:
         def __init__(self):

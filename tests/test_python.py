@@ -246,6 +246,40 @@ def test_memory_is_let_go_by_unprotect_and_by_the_end(scratch):
     buffer.clear()
 
 
+ADDRESSES = {
+    "array": np.array([1000, "a", None], object),
+    "structured": np.zeros(3, [("x", "i8"), ("of", "O")]),
+    "view": memoryview(np.array([1000, "a", None], object)),
+    "ctypes": (ctypes.py_object * 3)(1000, "a", None),
+    "pointers": (ctypes.c_void_p * 3)(),
+}
+
+
+@pytest.mark.parametrize("objects", ADDRESSES.values(), ids=ADDRESSES)
+def test_addresses_are_neither_written_nor_read_into(scratch, objects):
+    """Another process got dead addresses for objects, and crashed where it looked at one."""
+    with mainstay.open(scratch / "space") as session:
+        session.begin(1000)
+        with pytest.raises(mainstay.InvalidArgument, match='stream "pieces": its elements are Python objects or pointers'):
+            session.write("pieces", 0, objects)
+        session.abandon()
+        with pytest.raises(mainstay.InvalidArgument, match='buffer "whole": its elements are Python objects or pointers'):
+            session.put("whole", objects)
+        session.put("whole", bytes(memoryview(objects).nbytes))
+        with mainstay.read(scratch / "space") as reader:
+            for call in (lambda: session.get("whole", objects), lambda: reader.readinto(0, "whole", 0, objects)):
+                with pytest.raises(mainstay.InvalidArgument, match="its elements are Python objects or pointers"):
+                    call()
+
+
+def test_a_masked_array_is_not_written_without_its_mask(scratch):
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with mainstay.open(scratch / "space") as session:
+        with pytest.raises(mainstay.InvalidArgument, match='buffer "whole": the array is masked'):
+            session.put("whole", masked)
+        session.put("whole", masked.data)
+
+
 def test_an_array_that_the_program_forgets_is_saved_all_the_same(scratch):
     with mainstay.open(scratch / "space") as session:
         session.protect("field", np.full(100_000, 7.0))
@@ -370,6 +404,10 @@ def test_notes_and_what_they_may_be(scratch):
         assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
+        # The text of an array leaves out what is in the middle of it.
+        with pytest.raises(mainstay.InvalidArgument, match="note many: its value is no text and no number"):
+            session.note("many", np.arange(10_000))
+        session.note("one", np.array(7))
 
 
 def refusals(session, reader):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import mainstay
+import ml_dtypes
 import numpy as np
 import pytest
 from jobs import run
@@ -152,6 +153,7 @@ VALUES = [
     bytearray(b"abc"), array.array("d", [1, 2]), array.array("H"), [], (), {}, [1, [2, (3, {"a": [None]})]],
     {1: "a", (2, 3): b"b"}, np.arange(12.0).reshape(3, 4)[:, ::2], np.zeros((0, 3)), np.array(5, "i2"), np.float32(1.5),
     np.array(["ab", "c"]), np.array(["2026-11-23"], "M8[D]"), np.zeros(2, [("a", "f8"), ("b", "i4", (2,))]), np.asfortranarray(np.eye(3)),
+    np.ones(3, ml_dtypes.bfloat16), ml_dtypes.bfloat16(1.5), np.ones(3, ml_dtypes.float8_e5m2), np.zeros(2, "V0"),
 ]  # fmt: skip
 
 
@@ -176,6 +178,51 @@ def test_a_field_is_pickled_if_it_is_named_and_else_refused(session):
 
     with pytest.raises(mainstay.InvalidArgument, match=r"object Any\[7\] on rank 0: .*field 'chance': .*type Random"):
         comes_back(session, Any, change, fields=["chance"])
+
+
+C_STRUCT = np.dtype([("a", "u1"), ("b", "f8")], align=True)
+
+
+@pytest.mark.parametrize("value", [np.zeros(2, C_STRUCT), np.zeros(2, [("a", ml_dtypes.bfloat16)])], ids=["gaps", "bfloat16"])
+def test_an_array_that_would_come_back_as_another_is_refused(session, value):
+    def change(one):
+        one.value = value
+
+    with pytest.raises(mainstay.InvalidArgument, match=r"field 'value': an array of type .*pickled="):
+        comes_back(session, Any, change, fields=["value"])
+
+
+@pytest.mark.parametrize("deep", range(27, 34))
+def test_an_array_that_lies_too_deep_to_come_back_is_not_saved(session, deep):
+    with objects.open(session) as here:
+        one = here.add(Any, fields=["value"]).create(7)
+        one.value = np.zeros(2, [("a", "f8"), ("b", "i4", (2,))])
+        for _ in range(deep):
+            one.value = [one.value]
+        try:
+            here.checkpoint()
+        except mainstay.InvalidArgument as error:
+            assert deep > 27 and "deep" in str(error)
+        else:
+            assert here.restore().objects == 1
+
+
+def test_a_revision_without_the_objects_that_are_open_is_not_saved(session):
+    """The program's own checkpoint pushed out the last revision that had them."""
+    with objects.open(session) as here:
+        kind = here.add(Any, fields=["index"])
+        kind.create(7)
+        here.checkpoint()
+        for call in (session.checkpoint, lambda: session.put("whole", b"bytes"), lambda: session.begin(10)):
+            with pytest.raises(mainstay.InvalidArgument, match="session: objects are open on it.*their checkpoint"):
+                call()
+        with pytest.raises(mainstay.InvalidArgument, match="objects: others are open on this session"):
+            objects.open(session)
+        assert here.restore().objects == 1
+        here.checkpoint()
+    session.protect("state", bytearray(3))
+    session.checkpoint()  # none are open
+    objects.open(session).close()
 
 
 def test_what_is_named_is_pickled(session):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import mainstay
+import ml_dtypes
 import numpy as np
 import pytest
 from jobs import run
@@ -103,6 +104,12 @@ def test_what_empty_takes(scratch):
         assert one.shape == (3, 5) and one.dtype == np.int32 and not one.any()
         assert session.empty("none", (0, 7)).shape == (0, 7)
         assert session.empty("number", ()).shape == ()
+        # Also types of which numpy's array interface tells the size alone.
+        types = [("x", "f8"), ("n", "i4", (2,))], ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ("f8", (2,)), "M8[s]", "U3"
+        for number, dtype in enumerate(types):
+            made, like = session.empty(f"typed-{number}", (2, 3), dtype), np.zeros((2, 3), dtype)
+            assert (made.dtype, made.shape) == (like.dtype, like.shape) and (made == like).all()
+            made.flags.writeable = True
         for wrong in (
             lambda: session.empty("one", 3),  # it has memory
             lambda: session.empty("a b", 3),

@@ -28,6 +28,7 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, Union
 
 from mainstay._engine import InvalidArgument, Session
@@ -403,22 +404,33 @@ def _put(parts: list[Any], value: Any, depth: int) -> None:
             _put(parts, key, depth + 1)
             _put(parts, one, depth + 1)
     elif (numpy := sys.modules.get("numpy")) and of is numpy.ndarray:
-        _put_array(parts, b"n", value, numpy)
+        _put_array(parts, b"n", value, numpy, depth)
     elif numpy and isinstance(value, numpy.generic):
-        _put_array(parts, b"g", numpy.asarray(value), numpy)
+        _put_array(parts, b"g", numpy.asarray(value), numpy, depth)
     else:
         why = "take numbers, text, bytes, arrays, lists, tuples and dicts, or name the field in pickled=[...]"
         raise InvalidArgument(f"a value of type {of.__name__} is not saved as it is; {why}")
 
 
-def _put_array(parts: list[Any], letter: bytes, value: Any, numpy: Any) -> None:
+def _put_array(parts: list[Any], letter: bytes, value: Any, numpy: Any, depth: int) -> None:
     if value.dtype.hasobject:
         raise InvalidArgument("an array of Python's objects is not saved as it is; name the field in pickled=[...]")
     parts[-1] += letter
-    _put(parts, value.dtype.str if value.dtype.names is None else value.dtype.descr, 0)
-    _put(parts, tuple(value.shape), 0)
+    _put(parts, _kind_of(value.dtype, numpy), depth + 1)
+    _put(parts, tuple(value.shape), depth + 1)
     row = numpy.ascontiguousarray(value).reshape(-1)
-    _put_memory(parts, row.view(numpy.uint8) if row.size else b"", row.nbytes)
+    _put_memory(parts, row.view(numpy.uint8) if row.nbytes else b"", row.nbytes)
+
+
+def _kind_of(dtype: Any, numpy: Any) -> Any:
+    """What numpy makes the same type of where it is unpacked: not of all that it tells of a type, as of bfloat16."""
+    for told in ("str", "name") if dtype.names is None else ("descr",):
+        with suppress(TypeError, ValueError):
+            kind = getattr(dtype, told)
+            if numpy.dtype(kind) == dtype:
+                return kind
+    why = "numpy could not make this type again; name the field in pickled=[...], or take a type without gaps, of plain numbers"
+    raise InvalidArgument(f"an array of type {dtype} is not saved as it is: {why}")
 
 
 def _short() -> InvalidArgument:
@@ -494,10 +506,16 @@ def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         kind, at = _get(data, at, depth + 1)
         shape, at = _get(data, at, depth + 1)
         body, at = _get_sized(data, at)
-        dtype = numpy.dtype(kind)
+        try:
+            dtype = numpy.dtype(kind)
+        except TypeError:
+            why = "import the module that has it before"
+            raise InvalidArgument(f"what was packed is an array of type {kind}, which numpy does not know here; {why}") from None
         if dtype.hasobject:
             raise InvalidArgument("what was packed is an array of Python's objects")
-        values = numpy.frombuffer(body, dtype).reshape(shape).copy()
+        values = numpy.ndarray(shape, dtype, body).copy()
+        if values.nbytes != len(body):
+            raise InvalidArgument("what was packed is an array of another size")
         return (values[()] if letter == b"g" else values), at
     if letter == b"p":
         raise InvalidArgument("packing pickled a field that unpacking has not in pickled=[...]; let all ranks have the same")

@@ -7,8 +7,13 @@ use mainstay_engine::{
     Error, Region,
     space::format::{ElementType, PlaceInWhole},
 };
-use pyo3::{ffi, prelude::*, types::PyWeakrefReference};
+use pyo3::{
+    ffi, intern,
+    prelude::*,
+    types::{PyByteArray, PyBytes, PyWeakrefReference},
+};
 use std::{
+    borrow::Cow,
     ffi::{CStr, c_char, c_int, c_void},
     ops::Deref,
 };
@@ -43,6 +48,7 @@ const SIMPLE: c_int = 0;
 const WRITABLE: c_int = 1;
 /// How far the owner of memory is looked for, through views of views.
 const OWNERS_MAX: usize = 16;
+const OF_ADDRESSES: &str = "its elements are Python objects or pointers, whose bytes mean nothing in another process";
 
 /// Memory of a Python object, exported to us until this is dropped.
 pub(crate) struct Buffer {
@@ -87,8 +93,7 @@ impl Buffer {
                     .to_owned()
             }));
         }
-        // numpy's masked arrays export their data alone.
-        if object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false) {
+        if is_masked(object) {
             return Err(refuse(
                 "the array is masked, and its mask is memory of its own; protect array.data and \
                  numpy.ma.getmaskarray(array), kept in a variable, under two names"
@@ -216,21 +221,13 @@ impl Buffer {
         })
     }
 
-    #[allow(unsafe_code)]
     fn element_of(&self, object: &Bound<'_, PyAny>, has_format: bool) -> Result<ElementType, String> {
-        let format = if self.view.format.is_null() {
-            has_format.then_some("B".into())
-        } else {
-            // SAFETY: the protocol: a text that ends with a zero, until the release.
-            Some(unsafe { CStr::from_ptr(self.view.format) }.to_string_lossy())
-        };
+        let format = self.view.format(has_format);
         let dtype = object.getattr("dtype").ok();
         let says = |what: &str| dtype.as_ref().and_then(|dtype| dtype.getattr(what).ok());
         let is = |what: &str| says(what).is_some_and(|value| value.is_truthy().unwrap_or(false));
         if is("hasobject") || format.as_deref().is_some_and(holds_addresses) {
-            return Err("its elements are Python objects or pointers, whose bytes mean nothing in another process; \
-                        protect arrays of numbers"
-                .to_owned());
+            return Err(format!("{OF_ADDRESSES}; protect arrays of numbers"));
         }
         let (element, swapped) = match &format {
             Some(format) => element_of_format(format, self.view.itemsize),
@@ -267,7 +264,18 @@ impl Flat {
             let told = error.value(object.py());
             Error::argument(what, format!("an object of type {class} has no {wanted}: {told}"))
         };
-        Export::of(object, flags).map(Flat).map_err(refuse)
+        let flat = Export::of(object, flags).map(Flat).map_err(refuse)?;
+        if has_addresses(object) {
+            return Err(Error::argument(
+                what,
+                format!("{OF_ADDRESSES}; give numbers, or what pickle.dumps makes of them"),
+            ));
+        }
+        if is_masked(object) {
+            let why = "the array is masked, and its mask is memory of its own; give its data, and the mask besides";
+            return Err(Error::argument(what, why));
+        }
+        Ok(flat)
     }
 
     #[allow(unsafe_code)]
@@ -311,6 +319,16 @@ impl Export {
             0 => Ok(Export(view)),
             _ => Err(PyErr::fetch(object.py())),
         }
+    }
+
+    /// That of its elements; `None`: the protocol has none, or was not asked.
+    #[allow(unsafe_code)]
+    fn format(&self, was_asked: bool) -> Option<Cow<'_, str>> {
+        if self.format.is_null() {
+            return was_asked.then_some("B".into());
+        }
+        // SAFETY: the protocol: a text that ends with a zero, until the release.
+        Some(unsafe { CStr::from_ptr(self.format) }.to_string_lossy())
     }
 
     /// Whether the exporter would give the same memory today. One that cannot say has not moved it.
@@ -363,6 +381,22 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Export, bool), String> {
         told = format!("its memory cannot be had: {}", error.value(py));
     }
     Err(told)
+}
+
+/// numpy's masked arrays export their data alone.
+fn is_masked(object: &Bound<'_, PyAny>) -> bool {
+    object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false)
+}
+
+/// Whether the elements of a buffer are addresses: filled with those of another process, objects are a crash to come.
+fn has_addresses(object: &Bound<'_, PyAny>) -> bool {
+    if object.is_exact_instance_of::<PyBytes>() || object.is_exact_instance_of::<PyByteArray>() {
+        return false;
+    }
+    if let Ok(dtype) = object.getattr(intern!(object.py(), "dtype")) {
+        return dtype.getattr(intern!(object.py(), "hasobject")).is_ok_and(|has| has.is_truthy().unwrap_or(false));
+    }
+    export(object).is_ok_and(|(view, has_format)| view.format(has_format).as_deref().is_some_and(holds_addresses))
 }
 
 /// `object`, and what its memory belongs to.

@@ -71,6 +71,18 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     raised
 }
 
+/// What this rank's program has raised in a call is the cause of what all ranks are told; a Ctrl-C in it stays one.
+pub(crate) fn caused(py: Python<'_>, error: PyErr, cause: Option<PyErr>) -> PyErr {
+    match cause {
+        Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
+        Some(cause) => {
+            error.set_cause(py, Some(cause));
+            error
+        }
+        None => error,
+    }
+}
+
 /// Runs `call` without the interpreter; a panic in it becomes an error.
 pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     py.detach(|| guarded(call))

@@ -7,7 +7,10 @@
 use crate::buffer::Buffer;
 use mainstay_engine::{Error, Region, Session as Engine, space::format::PlaceInWhole};
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 pub(crate) struct Followed {
     pub(crate) function: Py<PyAny>,
@@ -20,7 +23,7 @@ pub(crate) struct Followed {
 struct Now(Arc<Mutex<Option<Region>>>);
 
 /// What the functions gave, by name of the region.
-pub(crate) type Given = Vec<(String, Buffer)>;
+pub(crate) type Given = HashMap<String, Buffer>;
 
 impl Followed {
     /// Protects what `function` gives, which is `buffer` now, at each checkpoint and restore anew.
@@ -73,12 +76,13 @@ impl Now {
     }
 }
 
-/// What `function` gives for the region `name` now.
-pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
+/// What `function` gives for the region `name` now; what it raises goes to `raised`, too.
+pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>, raised: &mut Option<PyErr>) -> Result<Buffer, Error> {
     let told = |error: PyErr| {
         let (py, class) = (function.py(), error.get_type(function.py()));
         let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
         let why = format!("the function that gives its buffer raised {class}: {}", error.value(py));
+        *raised = Some(error);
         Error::argument(format!("region {name:?}"), why)
     };
     Buffer::hold(name, &function.call0().map_err(told)?)

@@ -31,9 +31,13 @@ pub(crate) fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<
     let py = name.py();
     let odd = |why: &str| Error::argument(format!("the note {name}"), why);
     let name = name.extract().map_err(|_| odd("its name is no text; give a dict from str to str or numbers"))?;
-    // numpy's numbers are no int and no float, but can be made one.
-    let is_number =
-        [intern!(py, "__index__"), intern!(py, "__float__")].into_iter().any(|can| value.hasattr(can).unwrap_or(false));
+    // numpy's numbers are no int and no float, but can be made one; its arrays too, as far as their type tells.
+    let has_sides =
+        value.getattr(intern!(py, "ndim")).and_then(|sides| sides.extract()).is_ok_and(|sides: usize| sides > 0);
+    let is_number = !has_sides
+        && [intern!(py, "__index__"), intern!(py, "__float__")]
+            .into_iter()
+            .any(|can| value.hasattr(can).unwrap_or(false));
     if !is_number && !value.is_instance_of::<PyString>() {
         return Err(odd("its value is no text and no number; give str(value), or protect it"));
     }

@@ -6,7 +6,7 @@
 
 use crate::{
     buffer::Flat,
-    error::{guarded, raise},
+    error::{caused, guarded, raise},
     open::or_refuse,
     session::Session,
     wire::Alone,
@@ -14,7 +14,6 @@ use crate::{
 use mainstay_engine::{Error, Result, Session as Engine};
 use mainstay_objects::{Balanced, Key, Object, Objects as Core, Op, Options, Post, Wire, id_of, place_of};
 use pyo3::{
-    exceptions::PyException,
     intern,
     prelude::*,
     types::{PyBytes, PyList},
@@ -23,6 +22,7 @@ use std::{
     any::Any,
     cell::{RefCell, RefMut},
     rc::Rc,
+    sync::Arc,
 };
 
 /// What a function of the program has raised, until the call that it was in ends.
@@ -39,6 +39,8 @@ pub(crate) struct Objects {
     core: RefCell<Option<Core>>,
     post: Post,
     raised: Raised,
+    /// Until they are closed: the session sees by its other end that they are open.
+    open: RefCell<Option<Arc<()>>>,
 }
 
 /// An object of the program, and its kind of `mainstay.objects`.
@@ -133,12 +135,28 @@ impl Objects {
     #[new]
     fn new(py: Python<'_>, session: Py<Session>, strategy: &str, every: u64, after_failure: u64) -> PyResult<Objects> {
         let strategy = strategy.parse().map_err(|error| raise(py, &error))?;
-        session.get().state.local(py, |_| Ok(()))?;
+        let mark = Arc::new(());
+        session.get().state.local(py, |open| {
+            if open.objects.strong_count() > 0 {
+                return Err(Error::argument(
+                    "objects",
+                    "others are open on this session; add kinds to those, or close them",
+                ));
+            }
+            open.objects = Arc::downgrade(&mark);
+            Ok(())
+        })?;
         let wire: Box<dyn Wire> =
             session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
         let core = Core::new(wire, Options { strategy, every, after_failure });
         let post = core.post();
-        Ok(Objects { session, core: RefCell::new(Some(core)), post, raised: Raised::default() })
+        Ok(Objects {
+            session,
+            core: RefCell::new(Some(core)),
+            post,
+            raised: Raised::default(),
+            open: RefCell::new(Some(mark)),
+        })
     }
 
     /// The number of the index at these coordinates; `None`: too many, or too large.
@@ -276,6 +294,7 @@ impl Objects {
         let Some(mut core) = self.core.try_borrow_mut().map_err(|_| raise(py, &reentered("close")))?.take() else {
             return Ok(());
         };
+        self.open.borrow_mut().take();
         // A session that is closed, or that a failed recovery has ended, has nothing to forget.
         drop(self.session.get().state.local(py, |open| core.forget(open.engine()?)));
         Ok(())
@@ -306,17 +325,9 @@ impl Objects {
         self.told(py, done)
     }
 
-    /// What this rank's program has raised is the cause of what all ranks are told; a Ctrl-C in it stays one.
     fn told<T>(&self, py: Python<'_>, done: PyResult<T>) -> PyResult<T> {
         let cause = self.raised.borrow_mut().take();
-        done.map_err(|error| match cause {
-            Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
-            Some(cause) => {
-                error.set_cause(py, Some(cause));
-                error
-            }
-            None => error,
-        })
+        done.map_err(|error| caused(py, error, cause))
     }
 }
 

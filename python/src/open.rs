@@ -3,7 +3,7 @@
 use crate::{
     buffer::Buffer,
     enter::Job,
-    error::{detached, raise},
+    error::{caused, detached, raise},
     follow::{Followed, Given, ask},
     stream::{self, Files},
 };
@@ -11,7 +11,7 @@ use mainstay_engine::{Error, Session as Engine, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, TryLockError, Weak, atomic::Ordering},
 };
 
 /// What a session is while it is open; nothing once it is closed.
@@ -27,6 +27,8 @@ pub(crate) struct Open {
     pub(crate) files: Files,
     /// Of a loop that is under way.
     pub(crate) steps: Option<Py<PyAny>>,
+    /// The objects of the program have the other end, for as long as they are open.
+    pub(crate) objects: Weak<()>,
     /// `None` without a communicator.
     pub(crate) job: Option<Arc<Job>>,
 }
@@ -94,10 +96,27 @@ impl State {
         self.held(py, |engine| detached(py, || call(engine)))
     }
 
+    /// As `call_held`, for what saves a revision: refused where the program's objects would be missing in it.
+    pub(crate) fn call_to_save<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let has_objects = self.local(py, |open| Ok(open.objects.strong_count() > 0))?;
+        self.call_held(py, |engine| {
+            if has_objects {
+                let why = "objects are open on it, and the revision would lack them; save by their checkpoint()";
+                engine.refuse(Error::argument("session", why));
+            }
+            call(engine)
+        })
+    }
+
     /// The same with the interpreter, for what calls functions of the program.
     pub(crate) fn held<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error>) -> PyResult<T> {
-        let given = self.ask_followed(py);
-        self.local(py, |open| {
+        let mut raised = None;
+        let given = self.ask_followed(py, &mut raised);
+        let done = self.local(py, |open| {
             let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
             let in_place = in_place.and_then(|()| open.show(&given));
             let engine = open.engine()?;
@@ -105,35 +124,38 @@ impl State {
             let called = call(engine);
             open.hide();
             called
-        })
+        });
+        done.map_err(|error| caused(py, error, raised))
     }
 
     /// Protects what `function` gives, at each checkpoint and restore anew.
-    pub(crate) fn follow(
-        &self,
-        name: &str,
-        function: &Bound<'_, PyAny>,
-        place: Option<PlaceInWhole>,
-    ) -> Result<(), Error> {
+    pub(crate) fn follow(&self, name: &str, function: &Bound<'_, PyAny>, place: Option<PlaceInWhole>) -> PyResult<()> {
+        let (py, mut raised) = (function.py(), None);
         // It may call this session.
-        let buffer = ask(name, function)?;
-        let mut state = self.lock()?;
-        let open = state.as_mut().ok_or_else(closed)?;
-        let followed = Followed::protect(open.engine()?, name, function, &buffer, place)?;
-        open.followed.insert(name.to_owned(), followed);
-        Ok(())
+        let asked = ask(name, function, &mut raised);
+        let done = self.local(py, |open| {
+            let followed = Followed::protect(open.engine()?, name, function, &asked?, place)?;
+            open.followed.insert(name.to_owned(), followed);
+            Ok(())
+        });
+        done.map_err(|error| caused(py, error, raised))
     }
 
-    /// Asks all functions; an error is that of the call that follows, on all ranks.
-    fn ask_followed(&self, py: Python<'_>) -> Result<Given, Error> {
-        let functions: Vec<(String, Py<PyAny>)> = {
-            let mut state = self.lock()?;
-            let followed = state.as_mut().map(|open| &open.followed);
-            let of = |(name, followed): (&String, &Followed)| (name.clone(), followed.function.clone_ref(py));
-            followed.map(|all| all.iter().map(of).collect()).unwrap_or_default()
-        };
-        let given = |(name, function): (String, Py<PyAny>)| ask(&name, function.bind(py)).map(|buffer| (name, buffer));
-        functions.into_iter().map(given).collect()
+    /// Asks all functions, also those that they protect; an error is that of the call that follows, on all ranks.
+    fn ask_followed(&self, py: Python<'_>, raised: &mut Option<PyErr>) -> Result<Given, Error> {
+        let mut given = Given::new();
+        while let Some((name, function)) = self.unasked(py, &given)? {
+            let buffer = ask(&name, function.bind(py), raised)?;
+            given.insert(name, buffer);
+        }
+        Ok(given)
+    }
+
+    fn unasked(&self, py: Python<'_>, given: &Given) -> Result<Option<(String, Py<PyAny>)>, Error> {
+        let state = self.lock()?;
+        let mut followed = state.iter().flat_map(|open| &open.followed);
+        let unasked = followed.find(|(name, _)| !given.contains_key(*name));
+        Ok(unasked.map(|(name, followed)| (name.clone(), followed.function.clone_ref(py))))
     }
 
     /// Ends the session in order, together with the other ranks.

@@ -32,7 +32,7 @@ use std::{
     mem::{replace, take},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -97,6 +97,7 @@ impl Session {
             followed: HashMap::new(),
             files: Files::default(),
             steps: None,
+            objects: Weak::new(),
             job: job.clone(),
         };
         Ok(Session { path, rank, size, job, state: State::new(open) })
@@ -145,7 +146,7 @@ impl Session {
     /// A function in place of the buffer, `lambda: self.field`, is called here, at each checkpoint (with begin() there
     /// and at the checkpoint() that ends it) and at each restore(), and gives the buffer of that moment, which is held
     /// no longer than that: for programs that swap their arrays, or make new ones. What it raises, the call raises on
-    /// all ranks.
+    /// all ranks, as InvalidArgument; a Ctrl-C in it stays one on its own rank.
     #[pyo3(signature = (name, buffer, global_shape=None, offset=None))]
     fn protect(
         &self,
@@ -159,8 +160,8 @@ impl Session {
         let name = name.to_string_lossy();
         let place = place_of(&name, global_shape, offset);
         if buffer.is_callable() {
-            let followed = place.and_then(|place| self.state.follow(&name, buffer, place));
-            return followed.map_err(|error| raise(py, &error));
+            let place = place.map_err(|error| raise(py, &error))?;
+            return self.state.follow(&name, buffer, place);
         }
         self.state.local(py, |open| {
             let held = Buffer::hold(&name, buffer)?;
@@ -224,16 +225,17 @@ impl Session {
         let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
         let how = Allocated { written_by_system: written_by_system.0, same_address: same_address.0 };
-        let memory = self.state.local(py, |open| {
+        let (memory, bytes) = self.state.local(py, |open| {
             let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
             if is_of_objects {
                 return Err(Error::argument("dtype", "objects of Python are no plain memory; take a type of numbers"));
             }
-            open.engine()?.allocate(&name.to_string_lossy(), bytes as u64, how)
+            Ok((open.engine()?.allocate(&name.to_string_lossy(), bytes as u64, how)?, bytes))
         })?;
         let protect = || {
-            let memory = Memory { memory, shape, typestr: dtype.getattr("str")?.extract()? };
-            let array = numpy.call_method1("asarray", (Bound::new(py, memory)?,))?;
+            let memory = numpy.call_method1("asarray", (Bound::new(py, Memory { memory, bytes })?,))?;
+            // Not of the interface's type, which knows no fields, and no types of others than numpy.
+            let array = numpy.call_method1("ndarray", (shape, dtype, memory))?;
             self.protect(py, name.clone(), &array, None, None)?;
             Ok(array)
         };
@@ -410,7 +412,7 @@ impl Session {
         let notes = notes::notes(notes);
         let flushed = self.state.flush(py);
         self.state.turn(py)?;
-        self.state.call_held(py, |engine| {
+        self.state.call_to_save(py, |engine| {
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
             engine.checkpoint()
@@ -426,7 +428,7 @@ impl Session {
     fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
         self.state.turn(py)?;
-        self.state.call_held(py, |engine| {
+        self.state.call_to_save(py, |engine| {
             let noted = notes.and_then(|notes| notes::set(engine, &notes));
             or_refuse(engine, noted);
             let bytes = or_refuse(engine, bytes);
@@ -594,7 +596,7 @@ impl Session {
         let data = Flat::to_read(&buffer_of(&name), data);
         let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
         self.state.turn(py)?;
-        self.state.call_held(py, |engine| {
+        self.state.call_to_save(py, |engine| {
             let (name, bytes) = (or_refuse(engine, name), or_refuse(engine, bytes));
             engine.put(&name, bytes)
         })
