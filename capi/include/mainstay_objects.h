@@ -120,8 +120,9 @@ extern "C" {
 #endif // __cplusplus
 
 // Opens the objects of a job, whose ranks are those of `session`, and puts them into `*objects`. Local. `options` may be
-// NULL. Objects are made by mainstay_objects_create, or by mainstay_objects_restore, which comes first. The table is taken
-// over, and released in any case. Programs on MPI call mainstay_objects_open_mpi instead.
+// NULL. Objects are made by mainstay_objects_create, or by mainstay_objects_restore, which comes first. Until they are closed
+// mainstay_checkpoint, mainstay_begin and mainstay_put are refused on the session (MAINSTAY_INVALID_ARGUMENT), as the revision would lack the objects: save by
+// mainstay_objects_checkpoint; so are further objects. The table is taken over, and released in any case. Programs on MPI call mainstay_objects_open_mpi instead.
 mainstay_status mainstay_objects_open(mainstay_session *session,
                                       const mainstay_wire *wire,
                                       const mainstay_objects_options *options,

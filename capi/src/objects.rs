@@ -351,8 +351,9 @@ impl Objects {
 }
 
 /// Opens the objects of a job, whose ranks are those of `session`, and puts them into `*objects`. Local. `options` may be
-/// NULL. Objects are made by mainstay_objects_create, or by mainstay_objects_restore, which comes first. The table is taken
-/// over, and released in any case. Programs on MPI call mainstay_objects_open_mpi instead.
+/// NULL. Objects are made by mainstay_objects_create, or by mainstay_objects_restore, which comes first. Until they are closed
+/// mainstay_checkpoint, mainstay_begin and mainstay_put are refused on the session (MAINSTAY_INVALID_ARGUMENT), as the revision would lack the objects: save by
+/// mainstay_objects_checkpoint; so are further objects. The table is taken over, and released in any case. Programs on MPI call mainstay_objects_open_mpi instead.
 ///
 /// # Safety
 /// `session` is open, and stays so until the objects are closed; the tables are filled in; `objects` points to room for a
@@ -379,7 +380,7 @@ pub unsafe extern "C" fn mainstay_objects_open(
             return Err(null("a function of the wire"));
         }
         // SAFETY: as the caller promised.
-        unsafe { session_of(session) }?;
+        let engine = &mut unsafe { session_of(session) }?.engine;
         let options = match options {
             None => Options::default(),
             Some(given) if given.size != size_of::<ObjectsOptions>() => {
@@ -392,7 +393,8 @@ pub unsafe extern "C" fn mainstay_objects_open(
                 after_failure: given.balance_after_failure,
             },
         };
-        let core = Core::new(Box::new(wire), options);
+        let mut core = Core::new(Box::new(wire), options);
+        core.attach(engine)?;
         let post = core.post();
         *opened = Box::into_raw(Box::new(Objects { session, core: RefCell::new(core), post }));
         Ok(())

@@ -55,7 +55,7 @@ pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use session::{
-    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardItems, ShardsHere,
+    Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, ShardItems, ShardsHere,
     Speculation, Stepped, run,
 };
 pub use space::{format::PoolBound, tell_times};

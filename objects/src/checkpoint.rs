@@ -100,14 +100,23 @@ impl Objects {
         self.protect_mark(session)?;
         let sized = self.index();
         let index = agree(&*self.wire, sized)?;
-        let bytes = index.rows.iter().map(|row| row.bytes).sum::<u64>();
         let told = crate::tree::encode(&index)?;
+        let Some(saver) = self.saver.take() else {
+            return Err(Error::Internal { what: "objects that no session knows are saved".to_owned() });
+        };
+        let saved = session.save_as(&saver, |session| self.save_indexed(session, &index, &told));
+        self.saver = Some(saver);
+        saved
+    }
+
+    fn save_indexed(&mut self, session: &mut Session, index: &Index, told: &[u8]) -> Result<u64> {
+        let bytes = index.rows.iter().map(|row| row.bytes).sum::<u64>();
         let begun = session.begin(bytes + told.len() as u64);
         if let Err(error @ Error::GroupFailed { .. }) = begun {
             return Err(error);
         }
         begun?;
-        let written = self.write(session, &index, &told);
+        let written = self.write(session, index, told);
         if let Err(error) = agree(&*self.wire, written) {
             if error.kind() != mainstay_engine::ErrorKind::GroupFailed {
                 session.abandon()?;

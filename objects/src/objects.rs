@@ -8,7 +8,7 @@ use crate::{
     wire::Wire,
 };
 use mainstay_engine::{
-    Error, Region, Result, Session,
+    Error, Region, Result, Saver, Session,
     space::format::{ElementType, PlaceInWhole},
 };
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,8 @@ pub struct Objects {
     /// Who is given up has changed since the last checkpoint.
     pub(crate) holders_change: bool,
     mark: Box<u64>,
+    /// That the session saves nothing without these objects; `None` until they are known to it.
+    pub(crate) saver: Option<Saver>,
 }
 
 /// What an object has done of late: the last time that loads were balanced halved it.
@@ -111,6 +113,7 @@ impl Objects {
             is_given_up: false,
             holders_change: false,
             mark: Box::default(),
+            saver: None,
         }
     }
 
@@ -205,8 +208,18 @@ impl Objects {
             .map_err(|error| fault(&self.name(key), self.rank(), format!("it could not be made: {error}")))
     }
 
+    /// Has `session` save nothing without these objects from here on, until they are dropped or forgotten: else that begins with the
+    /// first `restore` or `checkpoint`. `InvalidArgument` if there are other objects on it. Local.
+    pub fn attach(&mut self, session: &mut Session) -> Result<()> {
+        if self.saver.is_none() {
+            self.saver = Some(session.reserve_saving()?);
+        }
+        Ok(())
+    }
+
     /// Has the engine know that the state is one that other numbers of ranks can take over.
     pub(crate) fn protect_mark(&mut self, session: &mut Session) -> Result<()> {
+        self.attach(session)?;
         // Without a cell: for one that all ranks have, the shard that it is in would be brought to each of them, whole.
         let place = PlaceInWhole { global_shape: vec![1], offset: vec![0] };
         // SAFETY: the box stays where it is until `forget`, or the end of the session, which the caller sees to.
@@ -221,6 +234,7 @@ impl Objects {
 
     /// Takes out of `session` what these objects have protected there: before they are dropped, if the session goes on.
     pub fn forget(&mut self, session: &mut Session) -> Result<()> {
+        self.saver = None;
         match session.unprotect(MARK) {
             Err(Error::RegionMissing { .. }) => Ok(()),
             done => done,

@@ -22,7 +22,6 @@ use std::{
     any::Any,
     cell::{RefCell, RefMut},
     rc::Rc,
-    sync::Arc,
 };
 
 /// What a function of the program has raised, until the call that it was in ends.
@@ -39,8 +38,6 @@ pub(crate) struct Objects {
     core: RefCell<Option<Core>>,
     post: Post,
     raised: Raised,
-    /// Until they are closed: the session sees by its other end that they are open.
-    open: RefCell<Option<Arc<()>>>,
 }
 
 /// An object of the program, and its kind of `mainstay.objects`.
@@ -135,28 +132,12 @@ impl Objects {
     #[new]
     fn new(py: Python<'_>, session: Py<Session>, strategy: &str, every: u64, after_failure: u64) -> PyResult<Objects> {
         let strategy = strategy.parse().map_err(|error| raise(py, &error))?;
-        let mark = Arc::new(());
-        session.get().state.local(py, |open| {
-            if open.objects.strong_count() > 0 {
-                return Err(Error::argument(
-                    "objects",
-                    "others are open on this session; add kinds to those, or close them",
-                ));
-            }
-            open.objects = Arc::downgrade(&mark);
-            Ok(())
-        })?;
         let wire: Box<dyn Wire> =
             session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
-        let core = Core::new(wire, Options { strategy, every, after_failure });
+        let mut core = Core::new(wire, Options { strategy, every, after_failure });
+        session.get().state.local(py, |open| core.attach(open.engine()?))?;
         let post = core.post();
-        Ok(Objects {
-            session,
-            core: RefCell::new(Some(core)),
-            post,
-            raised: Raised::default(),
-            open: RefCell::new(Some(mark)),
-        })
+        Ok(Objects { session, core: RefCell::new(Some(core)), post, raised: Raised::default() })
     }
 
     /// The number of the index at these coordinates; `None`: too many, or too large.
@@ -294,7 +275,6 @@ impl Objects {
         let Some(mut core) = self.core.try_borrow_mut().map_err(|_| raise(py, &reentered("close")))?.take() else {
             return Ok(());
         };
-        self.open.borrow_mut().take();
         // A session that is closed, or that a failed recovery has ended, has nothing to forget.
         drop(self.session.get().state.local(py, |open| core.forget(open.engine()?)));
         Ok(())

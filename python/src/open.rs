@@ -11,7 +11,7 @@ use mainstay_engine::{Error, Session as Engine, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, TryLockError, Weak, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::Ordering},
 };
 
 /// What a session is while it is open; nothing once it is closed.
@@ -27,8 +27,6 @@ pub(crate) struct Open {
     pub(crate) files: Files,
     /// Of a loop that is under way.
     pub(crate) steps: Option<Py<PyAny>>,
-    /// The objects of the program have the other end, for as long as they are open.
-    pub(crate) objects: Weak<()>,
     /// `None` without a communicator.
     pub(crate) job: Option<Arc<Job>>,
 }
@@ -94,22 +92,6 @@ impl State {
         call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.held(py, |engine| detached(py, || call(engine)))
-    }
-
-    /// As `call_held`, for what saves a revision: refused where the program's objects would be missing in it.
-    pub(crate) fn call_to_save<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        let has_objects = self.local(py, |open| Ok(open.objects.strong_count() > 0))?;
-        self.call_held(py, |engine| {
-            if has_objects {
-                let why = "objects are open on it, and the revision would lack them; save by their checkpoint()";
-                engine.refuse(Error::argument("session", why));
-            }
-            call(engine)
-        })
     }
 
     /// The same with the interpreter, for what calls functions of the program.

@@ -32,7 +32,7 @@ use std::{
     mem::{replace, take},
     path::PathBuf,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -97,7 +97,6 @@ impl Session {
             followed: HashMap::new(),
             files: Files::default(),
             steps: None,
-            objects: Weak::new(),
             job: job.clone(),
         };
         Ok(Session { path, rank, size, job, state: State::new(open) })
@@ -412,7 +411,7 @@ impl Session {
         let notes = notes::notes(notes);
         let flushed = self.state.flush(py);
         self.state.turn(py)?;
-        self.state.call_to_save(py, |engine| {
+        self.state.call_held(py, |engine| {
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
             engine.checkpoint()
@@ -428,7 +427,7 @@ impl Session {
     fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
         self.state.turn(py)?;
-        self.state.call_to_save(py, |engine| {
+        self.state.call_held(py, |engine| {
             let noted = notes.and_then(|notes| notes::set(engine, &notes));
             or_refuse(engine, noted);
             let bytes = or_refuse(engine, bytes);
@@ -596,7 +595,7 @@ impl Session {
         let data = Flat::to_read(&buffer_of(&name), data);
         let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
         self.state.turn(py)?;
-        self.state.call_to_save(py, |engine| {
+        self.state.call_held(py, |engine| {
             let (name, bytes) = (or_refuse(engine, name), or_refuse(engine, bytes));
             engine.put(&name, bytes)
         })

@@ -79,7 +79,7 @@ static int open_objects(mainstay_session *session, const char *name) {
          mainstay_objects_register(objects, &kind, NULL) == MAINSTAY_OK;
 }
 
-static void act(void) {
+static void act(mainstay_session *session) {
   const uint32_t all[] = {0, 1, 2}, others[] = {1, 2};
   int rank, ranks;
   uint64_t index;
@@ -94,6 +94,7 @@ static void act(void) {
   if (strcmp(fault, "unpacks") == 0 && said("evacuate", mainstay_objects_evacuate(objects, others, 2, NULL))) return;
   if (strcmp(fault, "leaves_all") == 0) said("evacuate", mainstay_objects_evacuate(objects, all, 3, NULL));
   if (strcmp(fault, "strategy") == 0) said("balance", mainstay_objects_balance(objects, "best", NULL));
+  if (strcmp(fault, "left_out") == 0) said("put", mainstay_put(session, "alone", "some", 4, NULL));
   said("checkpoint", mainstay_objects_checkpoint(objects, NULL));
 }
 
@@ -103,6 +104,6 @@ void faulty(mainstay_session *session, const char *how) {
     said("open", MAINSTAY_INTERNAL);
     return;
   }
-  act();
+  act(session);
   said("close", mainstay_objects_close(objects));
 }

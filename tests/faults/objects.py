@@ -62,3 +62,8 @@ def objects_leave_all_ranks(stage):
 @scenario
 def objects_strategy_unknown(stage):
     goes_wrong(stage, "strategy", comes_back=True)
+
+
+@scenario
+def objects_left_out(stage):
+    goes_wrong(stage, "left_out", comes_back=True)

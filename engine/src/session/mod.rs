@@ -64,6 +64,7 @@ mod restore;
 mod road;
 mod room;
 mod run;
+mod saver;
 mod schedule;
 mod settle;
 mod shards;
@@ -81,6 +82,7 @@ pub use record::Record;
 pub use recover::Recovered;
 pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
+pub use saver::Saver;
 pub use shards::{ShardItems, ShardsHere};
 
 use crate::{
@@ -96,7 +98,11 @@ use entry::Call;
 use inner::Inner;
 use plan::Whence;
 use remains::Remains;
-use std::{path::Path, process, sync::Arc};
+use std::{
+    path::Path,
+    process,
+    sync::{Arc, Weak},
+};
 use telling::node_name;
 
 /// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
@@ -106,6 +112,8 @@ pub struct Session {
     inner: Option<Inner>,
     /// The process that the threads, locks and communicator of the session belong to.
     pid: u32,
+    /// Of who alone begins revisions, if anybody.
+    saver: Weak<()>,
 }
 
 impl Session {
@@ -322,6 +330,7 @@ impl Session {
     /// that an earlier job has saved and this session has not read; so are `begin` and `due`, and `put` once a revision
     /// has to go.
     pub fn checkpoint(&mut self) -> Result<u64> {
+        self.refuse_without_saver();
         self.ours()?.answering(|inner| {
             let ready = inner.program.ready();
             inner.checkpoint(ready)
@@ -334,6 +343,7 @@ impl Session {
     /// rank left the checkpoint before without `checkpoint` or `abandon`, that one is given up, and `begin` fails on
     /// all ranks: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
+        self.refuse_without_saver();
         self.ours()?.answering(|inner| {
             let ready = inner.program.ready();
             inner.begin(Call::Begin, bytes, ready)
@@ -473,6 +483,7 @@ impl Session {
     /// it is complete: durable on all ranks. Returns its number. A restore leaves it for `get`, unless a region has its name. Collective; each rank can give another number of bytes
     /// at each call. An error on any rank is told on all, and earlier revisions are as they were.
     pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
+        self.refuse_without_saver();
         self.ours()?.answering(|inner| inner.put(name, bytes))
     }
 
@@ -576,7 +587,7 @@ impl Session {
 
     fn open_from(group: Box<dyn Group>, whence: Whence, config: &Config) -> Result<Session> {
         let inner = Inner::open(group, &whence, config, Remains::default())?;
-        Ok(Session { inner: Some(inner), pid: process::id() })
+        Ok(Session { inner: Some(inner), pid: process::id(), saver: Weak::new() })
     }
 
     fn ours(&mut self) -> Result<&mut Inner> {

@@ -285,11 +285,11 @@ fn what_is_damaged_in_the_space_is_passed_over_where_memory_has_all() {
         let told = |came: &Result<Option<(u64, String)>, _>| matches!(came, Ok(Some((_, told))) if is_told(told));
         assert!(came.iter().all(is_third) && came.iter().any(told), "{hurt:?}: {came:?}");
         // The space has what was saved since, beside that file.
-        [0, 1].map(|node| fs::remove_dir_all(place.node(node)).unwrap());
+        [0, 1].iter().for_each(|node| fs::remove_dir_all(place.node(*node)).unwrap());
         let came = restored(6..6);
         assert!(came.iter().all(|came| matches!(came, Ok(Some((5, _))))), "{hurt:?}: {came:?}");
         // Nothing else is left: it may have been complete.
-        [0, 1].map(|node| fs::remove_dir_all(place.node(node)).unwrap());
+        [0, 1].iter().for_each(|node| fs::remove_dir_all(place.node(*node)).unwrap());
         let others = entries(&place.space()).into_iter();
         let others =
             others.filter(|other| other != file && other.extension().is_some_and(|suffix| suffix == "mainstay"));

@@ -22,7 +22,7 @@ struct Table {
 }
 
 /// What each scenario has object number 4 do wrong, and whether there are objects from before.
-const SCENARIOS: [(&str, &str, bool); 10] = [
+const SCENARIOS: [(&str, &str, bool); 11] = [
     ("object_packs_more", "packs", false),
     ("object_grows", "grows", false),
     ("object_unpacks_less", "unpacks", false),
@@ -33,6 +33,7 @@ const SCENARIOS: [(&str, &str, bool); 10] = [
     ("object_made_twice", "twice", false),
     ("objects_leave_all_ranks", "leaves_all", true),
     ("objects_strategy_unknown", "strategy", true),
+    ("objects_left_out", "left_out", true),
 ];
 
 struct Thing {
@@ -104,6 +105,7 @@ fn act(
             let best = "best".parse().map_err(at("balance"))?;
             objects.balance(best).map_err(at("balance")).map(drop)?;
         }
+        "left_out" => session.put("alone", b"some").map_err(at("put")).map(drop)?,
         _ => {}
     }
     objects.checkpoint(session).map_err(at("checkpoint")).map(drop)

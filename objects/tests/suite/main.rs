@@ -294,6 +294,33 @@ fn what_a_rank_has_of_its_own_comes_back_beside_its_objects() {
     }
 }
 
+/// A revision without them pushed out the last one that had them, where one is kept.
+#[test]
+fn a_session_saves_nothing_without_the_objects_that_are_open_on_it() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    job(folder.path(), 2, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.attach(session).unwrap();
+        let alone = ThreadGroup::new(1).remove(0);
+        let others = Objects::new(Box::new(ThreadWire::new(alone)), Options::default()).attach(session);
+        assert!(others.unwrap_err().to_string().contains("others are open on this session"));
+        let refused = [session.checkpoint(), session.begin(10), session.put("own", b"own")];
+        for refused in refused {
+            assert!(
+                refused.unwrap_err().to_string().contains("objects are open on it, and the revision would lack them")
+            );
+        }
+        objects.restore(session).unwrap();
+        create(objects);
+        assert_eq!(objects.checkpoint(session).unwrap(), 1);
+        session.checkpoint().unwrap_err();
+        assert_eq!(objects.checkpoint(session).unwrap(), 2);
+        objects.forget(session).unwrap();
+        session.put("own", b"own").unwrap();
+        session.wait().unwrap();
+    });
+}
+
 /// The same error on all ranks, that names the object, its rank, and what it did.
 fn fails(wrong: Wrong, says: &[&str], work: impl Fn(&mut Objects, &mut Session) -> Result<()> + Sync) {
     let folder = TempDir::new_in("/dev/shm").unwrap();
