@@ -369,6 +369,14 @@ def test_steps_without_recovery_restore_and_save(scratch):
     assert sums == [([0, 1, 2, 3, 4], 10.0), ([5, 6, 7], 28.0), ([], 28.0)]
 
 
+def test_one_loop_of_steps_at_a_time(scratch):
+    with mainstay.open(scratch / "space") as session:
+        for step in session.steps(3):
+            with pytest.raises(mainstay.InvalidArgument, match="steps: another loop over them is under way"):
+                list(session.steps(2))
+        assert step == 2 and list(session.steps(3)) == [0, 1, 2]
+
+
 def test_a_layout_protects_anew_what_it_has_protected(scratch):
     import numpy
 

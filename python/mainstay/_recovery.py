@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainstay._engine import Error, GroupFailed, InvalidArgument, Session
+from mainstay._engine import DuplicateName, Error, GroupFailed, InvalidArgument, Session
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,8 +40,11 @@ class Steps:
         self.failure: BaseException | None = None  # which has ended that
 
     def run(self) -> Iterator[int]:
+        try:
+            self._session.protect(DONE, self._done)
+        except DuplicateName:
+            raise InvalidArgument("steps: another loop over them is under way on this session; end that first") from None
         self._session._steps = self  # type: ignore[attr-defined]
-        self._session.protect(DONE, self._done)
         try:
             while not (yield from self._try()):
                 self._recover()

@@ -286,6 +286,8 @@ class Program:
             self.said("evacuate", here.evacuate, [0, 1, 2])
         if fault == "strategy":
             self.said("balance", here.balance, "best")
+        if fault == "left_out":
+            self.said("put", self.session.put, "alone", b"some")
         said("checkpoint", here.checkpoint)
 
     def do_note(self, which):

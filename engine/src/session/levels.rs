@@ -11,8 +11,15 @@ use crate::{
     error::{Error, Result},
     group::Group,
     mutant::{self, Mutant},
+    printable::printable_path,
+    space::is_of_space,
 };
-use std::{ops::Range, sync::OnceLock};
+use std::{
+    ffi::OsStr,
+    ops::Range,
+    path::{Path, absolute},
+    sync::OnceLock,
+};
 
 /// The levels of a session, the nearest first; never none.
 pub(super) struct Levels {
@@ -153,6 +160,19 @@ impl Levels {
     /// The levels themselves, where they end.
     pub(super) fn into_levels(self) -> Vec<Level> {
         self.levels
+    }
+
+    /// Refuses a file of a level's own as an output file, which a restore would cut back.
+    pub(super) fn check_not_own(&self, output: &Path) -> Result<()> {
+        let real = |path: &Path| path.canonicalize().or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned());
+        let file = real(output);
+        let folder = file.parent().map(real);
+        let is_named = file.file_name().and_then(OsStr::to_str).is_some_and(is_of_space);
+        if is_named && self.iter().any(|level| folder.as_ref() == Some(&real(&level.device.directory()))) {
+            let why = format!("{} is one of the space; name one that the program writes", printable_path(&file));
+            return Err(Error::argument("output file", why));
+        }
+        Ok(())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {

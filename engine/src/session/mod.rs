@@ -283,7 +283,9 @@ impl Session {
     /// a file is shorter than it was, `restore` fails before anything is filled; files that this session has not named
     /// stay as they are.
     pub fn protect_output(&mut self, path: &Path) -> Result<()> {
-        self.ours()?.program.not_begun("protect_output")?.outputs.add(path)
+        let inner = self.ours()?;
+        inner.levels.check_not_own(path)?;
+        inner.program.not_begun("protect_output")?.outputs.add(path)
     }
 
     /// Has the next collective call do nothing and return `error` on all ranks: for a front that has failed on this

@@ -101,6 +101,29 @@ fn output_files_are_cut_back_to_the_revision_and_no_other_file_is() {
     assert_eq!(fs::read_to_string(output(&job, 0)).unwrap(), "one\nlater\n", "a file was cut that nobody named");
 }
 
+/// A restore would have cut it back.
+#[test]
+fn no_file_of_the_space_is_an_output_file() {
+    let job = job(1, 1);
+    job.run(|_, session, state| {
+        filled(state, 0, 1);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        let space = job.directory.path().join("space");
+        let own =
+            |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".mainstay").then(|| entry.path());
+        let layout = fs::read_dir(&space).unwrap().find_map(|entry| own(entry.unwrap())).unwrap();
+        let link = space.join("link.csv");
+        std::os::unix::fs::symlink(&layout, &link).unwrap();
+        for path in [layout, link, space.join("journal"), space.join("lock")] {
+            let refused = session.protect_output(&path).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.to_string().contains("is one of the space; name one that the program writes"), "{refused}");
+        }
+        session.protect_output(&space.join("other.csv")).unwrap();
+    });
+}
+
 #[test]
 fn a_shorter_output_file_is_an_error_on_all_ranks_and_changes_nothing() {
     let job = job(2, 1);

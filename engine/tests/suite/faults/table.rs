@@ -83,6 +83,7 @@ fn rows_are_well_formed() {
         "step",
         "balance",
         "evacuate",
+        "put",
     ];
     let statuses: Vec<String> = ErrorKind::ALL.into_iter().map(status).collect();
     let mut names = std::collections::HashSet::new();
