@@ -47,12 +47,14 @@ def mean(values):
 
 def blocking_rows(case, measured):
     """Coordinated and blocking, as published."""
-    both = measured.of("copy_exchange")
+    both, verified = measured.of("copy_exchange"), measured.of("copy_exchange_verified")
     perceived = measured.of("saving", "perceived")
     return [
         rows.floor(case, "copy", measured.of("copy"), "s"),
         rows.floor(case, "copy_exchange", both, "s"),
+        rows.floor(case, "copy_exchange_verified", verified, "s"),
         rows.row(case, "perceived", perceived, "s", "copy_exchange", both, BLOCKING_MAX),
+        rows.row(case, "perceived_verified", perceived, "s", "copy_exchange_verified", verified),
         *(rows.row(case, f"perceived_{phase}", measured.of("saving", phase), "s", "copy_exchange", both)
           for phase in PHASES),
     ]  # fmt: skip
