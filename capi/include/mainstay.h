@@ -903,8 +903,9 @@ mainstay_status mainstay_untrack(mainstay_session *session,
 
 // Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
 // the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
-// Without it, and of memory whose pages are not told, nothing happens. Local, never waits for a write.
-// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes.
+// Without it, and of memory whose pages are not told, nothing happens, nor of bytes that a region which is followed did not
+// have at the checkpoint or restore before. Local, never waits for a write.
+// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes, and is not followed.
 mainstay_status mainstay_settled(mainstay_session *session,
                                  const char *name,
                                  uint64_t offset,

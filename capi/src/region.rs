@@ -153,8 +153,9 @@ pub unsafe extern "C" fn mainstay_untrack(session: *mut Session, name: *const c_
 
 /// Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
 /// the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
-/// Without it, and of memory whose pages are not told, nothing happens. Local, never waits for a write.
-/// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes.
+/// Without it, and of memory whose pages are not told, nothing happens, nor of bytes that a region which is followed did not
+/// have at the checkpoint or restore before. Local, never waits for a write.
+/// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes, and is not followed.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.

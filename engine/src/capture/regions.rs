@@ -124,6 +124,10 @@ impl Regions {
         Ok(())
     }
 
+    pub(crate) fn is_followed(&self, name: &str) -> bool {
+        self.followed.contains_key(name)
+    }
+
     /// Finds out where all that is followed lies now.
     pub(crate) fn look(&mut self) -> Result<()> {
         if self.followed.is_empty() {

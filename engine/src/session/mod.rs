@@ -531,8 +531,8 @@ impl Session {
     /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again before its next
     /// checkpoint: with a `predictor` they are saved at once, in the background (paper 004 calls it user-level checkpointing).
     /// What is written again all the same is saved again. Without a predictor, and of memory whose pages are not told, nothing
-    /// happens. `RegionMissing`: no region has the name; `InvalidArgument`: the region has fewer bytes. Local, never waits for a
-    /// write.
+    /// happens, nor of bytes that a region which is followed did not have when it was last asked for. `RegionMissing`: no
+    /// region has the name; `InvalidArgument`: the region has fewer bytes, and is not followed. Local, never waits for a write.
     pub fn settled(&mut self, name: &str, offset: u64, bytes: u64) -> Result<()> {
         self.ours()?.settled(name, offset, bytes)
     }

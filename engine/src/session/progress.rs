@@ -36,13 +36,16 @@ impl Inner {
             || Error::RegionMissing { name: name.to_owned(), why: "is not protected; give a name that is".to_owned() };
         let region = region.ok_or_else(missing)?;
         let all = region.description.bytes;
-        if offset.checked_add(bytes).is_none_or(|end| end > all) {
+        let end = offset.checked_add(bytes);
+        if end.is_none_or(|end| end > all && !self.program.regions.is_followed(name)) {
             let why =
                 format!("{bytes} bytes from byte {offset} of region {name:?}, which has {all}; give bytes that it has");
             return Err(Error::argument("settled", why));
         }
-        if let Some(early) = early(&mut self.means.changing) {
-            early.settled(region, offset, bytes);
+        // What is followed may have grown since it was last asked for, and what came then has not been looked at.
+        let known = bytes.min(all.saturating_sub(offset));
+        if let Some(early) = early(&mut self.means.changing).filter(|_| known > 0) {
+            early.settled(region, offset, known);
         }
         Ok(())
     }

@@ -439,6 +439,14 @@ fn what_is_called_settled_must_be_there() {
             assert_eq!(session.settled("x", offset, bytes).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
         assert_eq!(session.settled("z", 0, 0).unwrap_err().kind(), ErrorKind::RegionMissing);
+        // What is followed may have more by now than when it was last asked for.
+        let followed = |region: &Region| Ok(region.clone());
+        session.follow("x", followed).unwrap();
+        for (offset, bytes) in [(1, all), (all, BLOCK as u64), (all + 1, 0), (0, 1 << 60)] {
+            session.settled("x", offset, bytes).unwrap();
+        }
+        assert_eq!(session.settled("x", u64::MAX, 2).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        session.checkpoint().unwrap();
         session.close().unwrap();
     }
 }
