@@ -6,6 +6,12 @@ use crate::{
     pool::{Pool, Sealed},
     space::Locks,
 };
+use std::{thread, time::Duration};
+
+/// A process that has ended lets its locks go one by one: that of its membership, by which it is known to be dead, perhaps
+/// before that of its portion. Tries are counted, not time: on a machine that stalls, that process stalls too.
+const TRIES: u32 = 25;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Completes on `devices` the sealed shards of members that have died, and frees their chunks: no other rank waits for
 /// them. Chunks of a shard that cannot be completed are freed all the same; so are chunks that an aggregator had of a
@@ -23,8 +29,7 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
                 for device in devices {
                     // The locks are held until the shard is complete.
                     let locks = Locks::open(*device);
-                    let locked = locks.as_ref().map(|locks| locks.try_lock(owed.shard.plan.shard.into()));
-                    if matches!(locked, Ok(Ok(LockOutcome::Held))) {
+                    if locks.as_ref().is_ok_and(|locks| is_locked(locks, owed.shard.plan.shard.into())) {
                         let _ = complete(*device, owed, pool.contents());
                     }
                 }
@@ -32,4 +37,15 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
             pool.free_of(member);
         }
     });
+}
+
+/// Locks the byte of a portion whose writer has died; false if a living process has it, or no lock can be had.
+fn is_locked(locks: &Locks, portion: u64) -> bool {
+    for _ in 0..TRIES {
+        match locks.try_lock(portion) {
+            Ok(LockOutcome::Busy) => thread::sleep(BETWEEN_TRIES),
+            outcome => return matches!(outcome, Ok(LockOutcome::Held)),
+        }
+    }
+    false
 }

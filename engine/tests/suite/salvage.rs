@@ -13,6 +13,7 @@ use mainstay_engine::{
     space::Per,
     tend::{self, GoneOver, SalvageFate, Salvaged, SalvagedShard, Unseen},
 };
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::{
     env, fs,
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
@@ -862,9 +863,13 @@ fn rank_in_a_process_of_its_own() {
     let come = || say(&meeting, &format!("come-{rank}"), &[]);
     if rank >= first {
         device.between.sticks_after(0);
-        match env::var("SALVAGE_WHEN").unwrap().as_str() {
+        let when = env::var("SALVAGE_WHEN").unwrap();
+        match when.as_str() {
             "filling" => session.write("stream", 0, &[7; 40_000]).unwrap(),
             _ => drop(session.checkpoint().unwrap()),
+        }
+        if when == "locked" {
+            outlive_locks_of(Path::new(&space));
         }
         come();
         thread::sleep(Duration::from_secs(120));
@@ -880,6 +885,19 @@ fn rank_in_a_process_of_its_own() {
     std::process::exit(0);
 }
 
+/// Has a process hold the locks that this one has in the space for some moments after its end, as the kernel does when it
+/// ends a process on a busy machine.
+fn outlive_locks_of(space: &Path) {
+    let is_lock = |fd: &i32| fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|path| path == space.join("lock"));
+    let all = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
+    let all = all.map(|name| name.to_str().unwrap().parse().unwrap());
+    let itself = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    for fd in all.filter(is_lock) {
+        let held = pidfd_getfd(&itself, fd, PidfdGetfdFlags::empty()).unwrap();
+        Command::new("sleep").arg("0.3").stdin(held).stdout(Stdio::null()).spawn().unwrap();
+    }
+}
+
 #[test]
 fn what_a_killed_rank_was_filling_is_given_to_the_others() {
     for way in WAYS {
@@ -887,6 +905,18 @@ fn what_a_killed_rank_was_filling_is_given_to_the_others() {
         kill_ranks(&place, "filling", RANKS - 1, 0);
         assert_eq!(place.newest(), Some(1));
         assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(1), "{way}");
+        assert!(place.is_empty());
+    }
+}
+
+/// A revision was lost: the lock of the portion was still held when that of the member was not.
+#[test]
+fn what_a_killed_rank_had_staged_is_completed_also_if_its_locks_go_late() {
+    for way in WAYS {
+        let place = Place::new(way);
+        kill_ranks(&place, "locked", 2, 0);
+        assert_eq!(place.newest(), Some(2), "{way}");
+        assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(2));
         assert!(place.is_empty());
     }
 }
