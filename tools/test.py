@@ -80,7 +80,7 @@ def pytest():
     with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
         report = Path(folder) / "report.xml"
         side_by_side = ["-n", str(WORKERS), "--dist", "loadscope"]
-        command = [sys.executable, "-m", "pytest", "tests", "-rs", "--durations=20", *side_by_side, f"--junit-xml={report}"]
+        command = [sys.executable, "-m", "pytest", "tests", "-rsR", "--durations=20", *side_by_side, f"--junit-xml={report}"]
         say(command)
         status = subprocess.run(command, cwd=ROOT).returncode
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []

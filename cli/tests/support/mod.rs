@@ -1,7 +1,7 @@
 //! Spaces written by jobs whose ranks are threads, and the command run on them.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
-use mainstay_engine::{Config, LevelPlace, Region, Session, Start, group::ThreadGroup, space::format::ElementType};
+use mainstay_engine::{Config, LevelPlace, Region, Session, SpaceSurvey, Start, group::ThreadGroup, space::format::ElementType};
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -81,6 +81,12 @@ impl Space {
                 });
             }
         });
+        // A process that another test starts has the locks of all tests until it becomes the program.
+        let since = Instant::now();
+        while SpaceSurvey::is_in_use(&self.path()).unwrap() == Some(true) {
+            assert!(since.elapsed() < Duration::from_secs(60), "the space stays in use");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Runs `look` beside a job that saves one revision after another, from the second on.
