@@ -6,7 +6,7 @@ import subprocess
 
 import library
 import pytest
-from jobs import comes_back
+from jobs import comes_back, run
 from limits import LIMIT_S
 from mpi import ROOT
 from programs import BUILT, CXX_SOURCES, build_cxx
@@ -81,3 +81,23 @@ def test_what_cannot_be_protected_does_not_compile(scratch, code, words):
 
 def test_a_job_comes_back(mpi, scratch):
     comes_back(build_cxx("adopt.cpp", "adopt-cxx", mpi=mpi), scratch, mpi)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"PER": "node", "AGGREGATORS": 1}, {"STAGE": "direct"}, {"MEMORY": "auto", "PFS_EVERY": 1}, {"RECOVERY": "shrink"}],
+    ids=lambda settings: "+".join(settings) or "defaults",
+)
+def test_an_exception_of_one_rank_does_not_wait_for_the_others(mpi, scratch, settings, monkeypatch):
+    """The destructor closed, which is collective: the rank waited there and the others in MPI, for ever."""
+    for name, value in settings.items():
+        monkeypatch.setenv(f"MAINSTAY_{name}", str(value))
+    program = build_cxx("leaves.cpp", "leaves-cxx", mpi=mpi)
+    for at, (what, caught) in enumerate([("throw", "caught alone"), ("leave", "caught left")]):
+        status, output = run(3, [program, scratch / "space", what], scratch, mpi=mpi)
+        assert status != 0 and f"restored {2 * at}, {2 * at}" in output and caught in output, output
+    # All catch the same, and end in order.
+    status, output = run(3, [program, scratch / "space", "both"], scratch, mpi=mpi)
+    assert status == 0 and "restored 4, 4" in output and output.count("caught all") == 3, output
+    status, output = run(3, [program, scratch / "space", "nothing"], scratch, mpi=mpi)
+    assert status == 0 and "restored 6, 6" in output, output

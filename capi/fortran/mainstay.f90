@@ -401,6 +401,7 @@ module mainstay
     procedure :: check
     procedure :: run
     procedure :: close => close_session
+    procedure :: leave => leave_session
   end type
 
   public :: mainstay_finalize
@@ -757,6 +758,11 @@ module mainstay
       integer(c_int) :: status
     end function
     function c_close(session) bind(C, name="mainstay_close") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_leave(session) bind(C, name="mainstay_leave") result(status)
       import
       type(c_ptr), value :: session
       integer(c_int) :: status
@@ -1353,6 +1359,17 @@ contains
     handle = self%handle
     self%handle = c_null_ptr
     call settle(c_close(handle), stat)
+  end subroutine
+
+  ! Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
+  ! revision becomes durable. The other ranks wait in their next collective call until the job is ended. Local.
+  subroutine leave_session(self, stat)
+    class(mainstay_session), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: handle
+    handle = self%handle
+    self%handle = c_null_ptr
+    call settle(c_leave(handle), stat)
   end subroutine
 
   function sized(options) result(all)

@@ -956,6 +956,12 @@ mainstay_status mainstay_open_solo(const char *path,
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
 
+// Ends the session of this rank without the others, as after an error that is this rank's alone, also when it returns an
+// error: its part of the last revision becomes durable, and the pointer must not be used again. The space is not noted as
+// closed, and other ranks in a collective call of their session wait until the job is ended, as by MPI_Abort. With one rank
+// it is mainstay_close. Local; in a job that goes on when ranks fail it may take 10 s. Before MPI_Finalize.
+mainstay_status mainstay_leave(mainstay_session *session);
+
 // Puts into `*count` how many shards the revision has that the last mainstay_restore brought back: shard r is what rank r
 // had saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun since. Local.
 mainstay_status mainstay_shards(mainstay_session *session,

@@ -10,6 +10,8 @@
  *     session.checkpoint();
  *     session.close();                            // throws what went wrong; the destructor says nothing
  *
+ * A session that an exception destroys ends on this rank alone: the others may be elsewhere.
+ *
  * What each call does, and which are collective, stands in mainstay.h.
  */
 #ifndef MAINSTAY_HPP
@@ -232,7 +234,11 @@ public:
   }
   session(const session &) = delete;
   session &operator=(const session &) = delete;
-  ~session() { quietly_close(); }
+  /* Closes; while an exception passes, which may be this rank's alone, it leaves. */
+  ~session() {
+    if (std::uncaught_exceptions() == exceptions_) quietly_close();
+    else if (handle_) mainstay_leave(handle_);
+  }
 
   /* A variable: a number, an enum, a plain struct, an array or std::array of such, also of several dimensions. */
   template <class T, std::enable_if_t<!detail::is_view<T>::value, int> = 0>
@@ -518,6 +524,11 @@ public:
   void close() {
     if (handle_) detail::check(mainstay_close(std::exchange(handle_, nullptr)));
   }
+  /* Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
+   * revision becomes durable. The others wait in their next collective call until the job is ended, as by MPI_Abort. */
+  void leave() {
+    if (handle_) detail::check(mainstay_leave(std::exchange(handle_, nullptr)));
+  }
   bool is_open() const noexcept { return handle_ != nullptr; }
   /* For calls of mainstay.h; the session keeps it. */
   mainstay_session *get() const noexcept { return handle_; }
@@ -546,6 +557,7 @@ private:
   }
 
   mainstay_session *handle_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 /* One revision of a space, read by any process. It can be moved, not copied. */

@@ -132,6 +132,25 @@ pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
     })
 }
 
+/// Ends the session of this rank without the others, as after an error that is this rank's alone, also when it returns an
+/// error: its part of the last revision becomes durable, and the pointer must not be used again. The space is not noted as
+/// closed, and other ranks in a collective call of their session wait until the job is ended, as by MPI_Abort. With one rank
+/// it is mainstay_close. Local; in a job that goes on when ranks fail it may take 10 s. Before MPI_Finalize.
+///
+/// # Safety
+/// `session` came from mainstay_open and was not closed.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_leave(session: *mut Session) -> Status {
+    guard(|| {
+        if session.is_null() {
+            return Err(null("session"));
+        }
+        // SAFETY: made by `mainstay_open` from a box, and given up by the caller.
+        unsafe { Box::from_raw(session) }.engine.leave()
+    })
+}
+
 /// # Safety
 /// `session` is null or came from `mainstay_open` and was not closed.
 #[allow(unsafe_code)]

@@ -1,7 +1,9 @@
 //! Spaces written by jobs whose ranks are threads, and the command run on them.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
-use mainstay_engine::{Config, LevelPlace, Region, Session, SpaceSurvey, Start, group::ThreadGroup, space::format::ElementType};
+use mainstay_engine::{
+    Config, LevelPlace, Region, Session, SpaceSurvey, Start, group::ThreadGroup, space::format::ElementType,
+};
 use serde_json::Value;
 use std::{
     ffi::OsString,

@@ -887,6 +887,7 @@ fn rank_in_a_process_of_its_own() {
 
 /// Has a process hold the locks that this one has in the space for some moments after its end, as the kernel does when it
 /// ends a process on a busy machine.
+#[expect(clippy::zombie_processes, reason = "it outlives this process")]
 fn outlive_locks_of(space: &Path) {
     let is_lock = |fd: &i32| fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|path| path == space.join("lock"));
     let all = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
