@@ -89,6 +89,12 @@ class Bench:
             written = {name: newest(Path(scratch) / f"{name}.space")["bytes"] / self.o.ranks for name in names}
         return results.changed_rows(case, saved, names, self.bytes, part, written)
 
+    def often(self, case):
+        part = max(self.o.parts)
+        with self.scratch() as scratch:
+            saved = self.job("save", scratch, part, self.o.revisions, sides(COPY, SCAN, PAGES))
+        return results.often_rows(case, saved, self.bytes, part)
+
     def restart(self, case):
         chosen = sides(WHOLE, PAGES, HASHES)
         with self.scratch() as scratch:
@@ -133,6 +139,7 @@ class Bench:
         size = f"{self.o.ranks} x {self.o.mib} MiB"
         for part in self.o.parts:
             yield f"{size}, {100 * part:g} % of the pages", lambda case, part=part: self.changed(case, part)
+        yield f"{size}, {100 * max(self.o.parts):g} %, {self.o.revisions} times", self.often
         yield f"{size}, restart", self.restart
         yield f"{size}, snapshot", self.snapshot
         for program in PROGRAMS:

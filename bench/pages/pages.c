@@ -102,22 +102,36 @@ static double sweep(side *side)
     return now() - begun;
 }
 
+/* Bytes that this process has written to disks so far. */
+static double stored(void)
+{
+    char line[100];
+    unsigned long long bytes = 0;
+    FILE *told = fopen("/proc/self/io", "r");
+    while (told && fgets(line, sizeof line, told))
+        if (sscanf(line, "write_bytes: %llu", &bytes) == 1)
+            break;
+    if (told)
+        fclose(told);
+    return (double)bytes;
+}
+
 static void save_one(program *p, side *side, int round)
 {
-    static const char *const names[] = {"write", "perceived", "sweep", "durable"};
+    static const char *const names[] = {"write", "perceived", "sweep", "durable", "stored"};
     bool sweeps = p->part >= 1;
     double written = sweeps ? 0 : write_some(side, round);
     if (side->session)
         side->sum = sum(side);
     settle(p->directory, SPACE);
-    double t1 = start_together();
+    double before = stored(), t1 = start_together();
     t1 = now();
     side->kind->save(side);
     double perceived = now() - t1;
     double swept = sweeps ? sweep(side) : 0;
     double durable = side->kind->wait ? side->kind->wait(side) : perceived;
     meet();
-    const double values[] = {written, perceived, swept, durable};
+    const double values[] = {written, perceived, swept, durable, stored() - before};
     print(side->name, round, sizeof values / sizeof *values, names, values);
 }
 

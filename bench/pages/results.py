@@ -54,6 +54,26 @@ def changed_rows(case, saved, names, bytes, part, written):
     return made
 
 
+def often_rows(case, saved, bytes, part):
+    """What all of many revisions took and wrote: to the disk, with roots and journal, on the average of them."""
+    dirty = part * bytes
+    copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
+    perceived, durable, stored = (saved.of(PAGES, what) for what in ("perceived", "durable", "stored"))
+    book = [max(0, took - least - bare) for took, least, bare in zip(perceived, copy, scan)]
+    allowed = 1.25 * dirty + MIB * bytes / GIB
+    return [
+        rows.floor(case, COPY, copy, "s"),
+        rows.floor(case, "bookkeeping_allowed", [bookkeeping_s(bytes, part)], "s"),
+        rows.floor(case, f"{PAGES}_bytes_allowed", [allowed], "bytes"),
+        rows.row(case, PAGES, perceived, "s", COPY, copy),
+        rows.row(case, f"{PAGES}_longest", [max(perceived)], "s", COPY, copy),
+        rows.row(case, f"{PAGES}_durable", durable, "s", COPY, copy),
+        rows.row(case, f"{PAGES}_durable_longest", [max(durable)], "s", COPY, copy),
+        rows.row(case, f"{PAGES}_stored", [sum(stored) / len(stored)], "bytes", f"{PAGES}_bytes_allowed", [allowed], 1),
+        rows.row(case, f"{PAGES}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
+    ]
+
+
 def beside(writes, plain, dirty):
     """Seconds more for each page."""
     return [max(0, seconds / (dirty / PAGE) - least) for seconds, least in zip(writes, plain)]

@@ -35,7 +35,10 @@ struct Placed {
     description: Arc<Description>,
     /// The length of the item; for a stream, how far it was written.
     bytes: u64,
+    /// Ascending, none over another.
     parts: Vec<Part>,
+    /// Those that were laid when one behind them had been: what was gathered in a buffer, or is written over others.
+    late: Vec<Part>,
 }
 
 /// Bytes of an item that lie together in the log.
@@ -92,7 +95,7 @@ impl Log {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
         let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
-        self.items.push(Placed { kind, description, bytes, parts: Vec::new() });
+        self.items.push(Placed { kind, description, bytes, parts: Vec::new(), late: Vec::new() });
         self.handed += 1;
         HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
     }
@@ -134,7 +137,8 @@ impl Log {
     pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
         item.kind != ItemKind::Stream
-            || item.parts.len() < LED_PARTS_MAX && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
+            || item.parts.len() + item.late.len() < LED_PARTS_MAX
+                && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
     }
 
     /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.
@@ -183,28 +187,12 @@ impl Log {
         let item = &mut self.items[handed.item];
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
-        match item.parts.last_mut() {
-            Some(last)
-                if at == Extent::ZEROS
-                    && last.at == at
-                    && last.offset + last.bytes == offset
-                    && handed.order.checked_sub(last.order).is_some_and(|between| between <= 1) =>
-            {
-                (last.bytes, last.order) = (last.bytes + bytes, handed.order);
-            }
-            // The piece follows the last part, and nothing was handed over since that could lie over it.
-            Some(last)
-                if last.offset + last.bytes == offset
-                    && last.at + last.bytes == at
-                    && handed.order.checked_sub(last.order).is_some_and(|between| between <= 1) =>
-            {
-                (last.bytes, last.order) = (last.bytes + bytes, handed.order);
-            }
-            _ if bytes == 0 => {}
-            _ => {
-                item.parts.push(Part { offset, bytes, at, order: handed.order });
-                self.parts += u64::from(item.kind == ItemKind::Stream);
-            }
+        let part = Part { offset, bytes, at, order: handed.order };
+        let is_late = item.parts.last().is_some_and(|last| offset < last.end());
+        let parts = if is_late { &mut item.late } else { &mut item.parts };
+        if !parts.last_mut().is_some_and(|last| last.goes_on_in(&part)) && bytes > 0 {
+            parts.push(part);
+            self.parts += u64::from(item.kind == ItemKind::Stream);
         }
     }
 
@@ -212,7 +200,7 @@ impl Log {
     pub(crate) fn gaps(&mut self) -> Vec<(HandedOver, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
-            let (mut end, mut parts) = (0, item.parts.clone());
+            let (mut end, mut parts) = (0, item.all());
             parts.sort_unstable_by_key(|part| part.offset);
             for part in
                 parts.iter().map(|part| (part.offset, part.offset + part.bytes)).chain([(item.bytes, item.bytes)])
@@ -232,8 +220,7 @@ impl Log {
     /// What has come to lie in the log, which has so many `blocks`.
     pub(crate) fn contents(&self, blocks: u64, annex: Annex) -> Contents {
         let item = |item: &Placed| {
-            let mut extents = Vec::new();
-            item.resolved().iter().for_each(|part| extend(&mut extents, part.at, part.bytes));
+            let extents = item.in_order().unwrap_or_else(|| extents_of(item.resolved()));
             let description = &item.description;
             Item {
                 name: description.name.clone(),
@@ -258,15 +245,39 @@ impl Placed {
             place: None,
             bytes: 0,
         };
-        Placed { kind: ItemKind::Stream, description: Arc::new(description), bytes: 0, parts: Vec::new() }
+        Placed {
+            kind: ItemKind::Stream,
+            description: Arc::new(description),
+            bytes: 0,
+            parts: Vec::new(),
+            late: Vec::new(),
+        }
+    }
+
+    fn all(&self) -> Vec<Part> {
+        [&self.parts[..], &self.late].concat()
+    }
+
+    /// Where the item's bytes lie, in their order; `None` if the late parts do not ascend, or one lies over another.
+    fn in_order(&self) -> Option<Vec<Extent>> {
+        let (mut parts, mut late) = (self.parts.iter().peekable(), self.late.iter().peekable());
+        let (mut extents, mut end) = (Vec::with_capacity(self.parts.len() + self.late.len()), 0);
+        loop {
+            let is_late = late.peek().is_some_and(|late| parts.peek().is_none_or(|part| late.offset < part.offset));
+            let Some(part) = (if is_late { late.next() } else { parts.next() }) else { return Some(extents) };
+            if part.offset < end {
+                return None;
+            }
+            end = part.end();
+            extend(&mut extents, part.at, part.bytes);
+        }
     }
 
     /// The parts in the order of the item's bytes, each byte in the one that was handed over last.
     fn resolved(&self) -> Vec<Part> {
-        let mut parts = self.parts.clone();
-        // What is led to ascends, and so does what is staged.
+        let mut parts = self.all();
         parts.sort_by_key(|part| part.offset);
-        if parts.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset) {
+        if parts.windows(2).all(|pair| pair[0].end() <= pair[1].offset) {
             return parts;
         }
         parts.sort_by_key(|part| part.order);
@@ -277,6 +288,30 @@ impl Placed {
         }
         laid.into_values().collect()
     }
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+
+    /// Whether `next` follows this part, which is then both: nothing was handed over between that could lie over it.
+    fn goes_on_in(&mut self, next: &Part) -> bool {
+        let are_zeros = self.at == Extent::ZEROS && next.at == Extent::ZEROS;
+        let follows = self.end() == next.offset
+            && (are_zeros || self.at + self.bytes == next.at)
+            && next.order.checked_sub(self.order).is_some_and(|between| between <= 1);
+        if follows {
+            (self.bytes, self.order) = (self.bytes + next.bytes, next.order);
+        }
+        follows
+    }
+}
+
+fn extents_of(parts: Vec<Part>) -> Vec<Extent> {
+    let mut extents = Vec::new();
+    parts.iter().for_each(|part| extend(&mut extents, part.at, part.bytes));
+    extents
 }
 
 /// Takes the bytes from `from` to `to` out of the parts in `laid`.

@@ -28,7 +28,7 @@ mod userfaultfd;
 
 pub(crate) use changed::{
     Base, ByHashes, Changes, EarlyBlocks, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Written,
-    WrittenOf, audit, differing, size_elsewhere, size_to_lead,
+    WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_to_lead,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

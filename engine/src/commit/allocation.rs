@@ -190,7 +190,7 @@ impl Allocation {
             phases: PhaseRecord::default(),
         };
         let blocks = self.data.iter().copied().chain([self.meta]).chain(shared).collect();
-        Kept { entry, blocks, data: self.log_blocks(), frames: Vec::new() }
+        Kept::new(entry, blocks, self.log_blocks(), Vec::new())
     }
 
     /// How many blocks the log can have, those of older revisions with them.
@@ -320,8 +320,6 @@ pub(super) struct FreeMaps {
     from: u64,
     to: u64,
     known: Vec<(Vec<Arc<Kept>>, FreeMap)>,
-    /// The blocks of revisions that lie in many stretches.
-    sets: Vec<(Arc<Kept>, BlockSet)>,
 }
 
 /// So many lists come up in turn.
@@ -330,7 +328,7 @@ const FREE_MAPS_MAX: usize = 4;
 impl FreeMaps {
     /// Of a portion with the blocks `from..to`.
     pub(super) fn new((from, to): (u64, u64)) -> FreeMaps {
-        FreeMaps { from, to, known: Vec::new(), sets: Vec::new() }
+        FreeMaps { from, to, known: Vec::new() }
     }
 
     fn beside<'a>(&mut self, kept: impl Iterator<Item = &'a Arc<Kept>>) -> FreeMap {
@@ -356,24 +354,13 @@ impl FreeMaps {
         self.known.last().expect("just put there").1.clone()
     }
 
-    fn free_beside(&mut self, list: &[Arc<Kept>]) -> FreeMap {
+    fn free_beside(&self, list: &[Arc<Kept>]) -> FreeMap {
         let (from, to) = (self.from, self.to);
         if !pays(list.iter().map(|kept| kept.blocks.len()).sum(), from..to) {
             return FreeMap::new(from, to, list.iter().flat_map(|kept| kept.blocks.iter().copied()));
         }
         let mut free = BlockSet::all(from..to);
-        for kept in list {
-            if let Some((_, set)) = self.sets.iter().find(|(known, _)| Arc::ptr_eq(known, kept)) {
-                free.remove_all(set);
-                continue;
-            }
-            let mut set = BlockSet::within(from..to);
-            for blocks in &kept.blocks {
-                set.add(*blocks);
-            }
-            free.remove_all(&set);
-            self.sets.push((kept.clone(), set));
-        }
+        list.iter().for_each(|kept| kept.take_from(&mut free, from..to));
         FreeMap::of(free)
     }
 }

@@ -3,11 +3,13 @@
 use crate::{
     mutant::{self, Mutant},
     space::{
+        BlockSet,
         format::{BLOCK_BYTES, Entry, Frame, Lineage, Manifest},
         free::{Blocks, united},
     },
 };
 use serde::{Deserialize, Serialize};
+use std::{ops::Range, sync::OnceLock};
 
 /// A revision's identity. The newest has the highest lineage, and in that the highest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,6 +49,9 @@ pub(crate) struct Kept {
     pub(crate) data: u64,
     /// Those of its frames, ascending.
     pub(crate) frames: Vec<Frame>,
+    /// The blocks as a set, once they were asked for as one.
+    #[serde(skip)]
+    set: OnceLock<(Range<u64>, BlockSet)>,
 }
 
 impl Kept {
@@ -66,7 +71,24 @@ impl Kept {
         blocks.extend(manifest.frames.iter().map(Frame::room));
         blocks.push(Blocks { first: own.start / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
         let data = manifest.runs.iter().map(|run| run.blocks).sum();
-        Kept { entry, blocks: united(blocks), data, frames: manifest.frames.clone() }
+        Kept::new(entry, united(blocks), data, manifest.frames.clone())
+    }
+
+    pub(super) fn new(entry: Entry, blocks: Vec<Blocks>, data: u64, frames: Vec<Frame>) -> Kept {
+        Kept { entry, blocks, data, frames, set: OnceLock::new() }
+    }
+
+    /// Takes the blocks out of `free`, which is of the blocks in `range`.
+    pub(super) fn take_from(&self, free: &mut BlockSet, range: Range<u64>) {
+        let set_of = || {
+            let mut set = BlockSet::within(range.clone());
+            for blocks in &self.blocks {
+                set.add(*blocks);
+            }
+            set
+        };
+        let (of, set) = self.set.get_or_init(|| (range.clone(), set_of()));
+        if *of == range { free.remove_all(set) } else { free.remove_all(&set_of()) }
     }
 
     pub(crate) fn key(&self) -> RevisionKey {

@@ -9,7 +9,7 @@ mod arrived;
 pub(crate) use arrived::{Arrived, Landing, Older};
 
 use crate::{
-    capture::{Contents, Led, LogPlaces, Size, differing},
+    capture::{Contents, Led, LogPlaces, Size, differing_or_sparse},
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, each_at_once, spawn},
@@ -300,7 +300,7 @@ fn led_to(
     let (there, kept) = copy.older(None)?;
     let old = base_of(&there, &kept.entry).ok()??;
     let rows = joined_rows(portion, manifest).ok()?;
-    let carried = differing(contents, &rows, &old);
+    let carried = differing_or_sparse(contents, &rows, &old);
     let led = Led::new(contents, &carried, &old).filter(|led| !led.shared.is_empty())?;
     copy.lead(&led, lasts).ok()?.then_some((carried, led))
 }

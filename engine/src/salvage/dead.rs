@@ -3,10 +3,11 @@
 use super::complete;
 use crate::{
     device::{Device, LockOutcome},
+    ground::sleep,
     pool::{Pool, Sealed},
     space::Locks,
 };
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 /// A process that has ended lets its locks go one by one: that of its membership, by which it is known to be dead, perhaps
 /// before that of its portion. Tries are counted, not time: on a machine that stalls, that process stalls too.
@@ -43,7 +44,7 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
 fn is_locked(locks: &Locks, portion: u64) -> bool {
     for _ in 0..TRIES {
         match locks.try_lock(portion) {
-            Ok(LockOutcome::Busy) => thread::sleep(BETWEEN_TRIES),
+            Ok(LockOutcome::Busy) => sleep(BETWEEN_TRIES),
             outcome => return matches!(outcome, Ok(LockOutcome::Held)),
         }
     }

@@ -72,6 +72,18 @@ impl BlockSet {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
+    /// How many blocks it has in each segment of so many blocks, a multiple of 64; by the number of the segment, without those
+    /// that have none.
+    pub(crate) fn counts(&self, segment_blocks: u64) -> impl Iterator<Item = (u64, u64)> {
+        debug_assert!(segment_blocks.is_multiple_of(BITS));
+        let segment = |index: u64| (self.from + index * BITS) / segment_blocks;
+        let mut counts = vec![0; segment(self.words.len() as u64) as usize + 1 - segment(0) as usize];
+        for (index, word) in (0..).zip(&self.words) {
+            counts[(segment(index) - segment(0)) as usize] += u64::from(word.count_ones());
+        }
+        (segment(0)..).zip(counts).filter(|(_, count)| *count > 0)
+    }
+
     fn bits(&self) -> u64 {
         self.words.len() as u64 * BITS
     }

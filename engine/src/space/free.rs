@@ -28,6 +28,9 @@ pub(crate) fn is_among(united: &[Blocks], blocks: Blocks) -> bool {
     behind.checked_sub(1).is_some_and(|index| end.is_some_and(|end| end <= united[index].end()))
 }
 
+/// Stretches so long, in blocks, are tried one after the other: each stretch is written by a call of its own.
+const LENGTHS: [u64; 4] = [512, 64, 8, 1];
+
 /// Free blocks, which are found by the stretches that they lie in.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeMap(Form);
@@ -111,7 +114,8 @@ impl FreeMap {
         Some(taken)
     }
 
-    /// Takes `count` blocks from the low end: one stretch if there is one, else several, ascending.
+    /// Takes `count` blocks from the low end: one stretch if there is one, else several, ascending, and no short ones where
+    /// longer ones have as many.
     pub(crate) fn take_low(&mut self, count: u64) -> Option<Vec<Blocks>> {
         if count == 0 || self.count() < count {
             return (count == 0).then(Vec::new);
@@ -125,15 +129,10 @@ impl FreeMap {
             return Some(vec![Blocks { first, count }]);
         }
         let taken = match &self.0 {
-            Form::Stretches(stretches) => lowest(stretches.iter().copied(), count),
-            Form::Bits(free) => lowest(free.stretches(), count),
+            Form::Stretches(stretches) => lowest(|| stretches.iter().copied(), count),
+            Form::Bits(free) => lowest(|| free.stretches(), count),
         };
-        let (last, before) = taken.split_last()?;
-        match &mut self.0 {
-            Form::Stretches(stretches) => drop(stretches.drain(..before.len())),
-            Form::Bits(free) => before.iter().for_each(|taken| free.remove(*taken)),
-        }
-        self.cut(*last);
+        taken.iter().for_each(|taken| self.cut(*taken));
         Some(taken)
     }
 }
@@ -152,10 +151,20 @@ fn shortest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Option<Block
     shortest
 }
 
-/// The first `count` blocks of these.
-fn lowest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Vec<Blocks> {
+/// The first `count` blocks of the longest stretches that have as many; of `stretches`, which have as many.
+fn lowest<I: Iterator<Item = Blocks>>(stretches: impl Fn() -> I, count: u64) -> Vec<Blocks> {
+    let mut in_longer = [0; LENGTHS.len()];
+    for stretch in stretches() {
+        for (sum, least) in in_longer.iter_mut().zip(LENGTHS) {
+            *sum += if stretch.count >= least { stretch.count } else { 0 };
+        }
+        if in_longer[0] >= count {
+            break;
+        }
+    }
+    let least = LENGTHS.into_iter().zip(in_longer).find(|(_, sum)| *sum >= count).map_or(1, |(least, _)| least);
     let (mut lowest, mut missing) = (Vec::new(), count);
-    for stretch in stretches {
+    for stretch in stretches().filter(|stretch| stretch.count >= least) {
         let part = Blocks { first: stretch.first, count: stretch.count.min(missing) };
         missing -= part.count;
         lowest.push(part);

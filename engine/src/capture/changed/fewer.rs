@@ -7,23 +7,35 @@ use super::Lies;
 /// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
 const PARTS_MAX: usize = 2500;
 
-/// Has short clean stretches of a region that falls into many parts staged again, as many blocks as `more` allows.
-pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
-    // Between two clean stretches there is at most one that changed.
-    let mut parts = 2 * clean.len() + 1;
-    if parts <= PARTS_MAX || *more == 0 {
-        return;
+/// How many clean stretches of a region make too many parts.
+pub(super) fn too_many(clean: &[Lies]) -> usize {
+    // Between two of them there is at most one that changed.
+    (2 * clean.len() + 1).saturating_sub(PARTS_MAX).div_ceil(2).min(clean.len())
+}
+
+/// In so many revisions a region is to come to few parts; else its stretches are left as they are.
+const REVISIONS_MAX: u64 = 4;
+
+/// Has short clean stretches of a region that falls into many parts staged again, as many blocks as `more` allows. Returns
+/// `false`, and does nothing, if it would take too many revisions until the parts are few.
+pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) -> bool {
+    let too_many = too_many(clean);
+    if too_many == 0 {
+        return true;
     }
-    let mut shortest: Vec<usize> = (0..clean.len()).collect();
-    shortest.sort_by_key(|index| clean[*index].count);
-    for index in shortest {
-        let count = clean[index].count;
-        if parts <= PARTS_MAX || count > *more {
-            break;
-        }
-        (*more, parts, clean[index].count) = (*more - count, parts.saturating_sub(2), 0);
+    let mut shortest: Vec<(u64, usize)> = clean.iter().enumerate().map(|(index, lies)| (lies.count, index)).collect();
+    shortest.select_nth_unstable(too_many - 1);
+    let shortest = &mut shortest[..too_many];
+    if shortest.iter().map(|(count, _)| count).sum::<u64>() > more.saturating_mul(REVISIONS_MAX) {
+        return false;
+    }
+    shortest.sort_unstable();
+    for (count, index) in shortest {
+        let Some(left) = more.checked_sub(*count) else { break };
+        (*more, clean[*index].count) = (left, 0);
     }
     clean.retain(|lies| lies.count > 0);
+    true
 }
 
 #[cfg(test)]
@@ -43,8 +55,10 @@ mod tests {
         assert!(2 * clean.len() < PARTS_MAX && 2 * clean.len() + 3 > PARTS_MAX, "{}", clean.len());
         assert_eq!(clean.iter().filter(|lies| lies.count == 1).count(), 0, "the short ones go first");
         assert!(left < u64::MAX);
-        let (clean, left) = of(10);
-        assert_eq!((clean.len(), left), (count as usize - 10, 0));
-        assert_eq!(of(0).0.len(), count as usize);
+        let (clean, left) = of(500);
+        assert_eq!((clean.len(), left), (count as usize - 500, 0));
+        // It would take too many revisions.
+        let (clean, left) = of(400);
+        assert_eq!((clean.len(), left), (count as usize, 400));
     }
 }

@@ -6,7 +6,9 @@
 use super::{
     Base, Lies,
     base::{add, lies_of, stored},
-    plan::{once, runs, set_of},
+    fewer::too_many,
+    plan::{more_blocks, once, runs, set_of},
+    vacate::vacate,
 };
 use crate::{
     capture::{Contents, contents::extend},
@@ -29,10 +31,30 @@ pub(crate) struct Led {
 /// Which blocks of the log of a shard with these `contents` are not as `old` has them where the items of their names do, as
 /// stretches that ascend. `rows`: the hashes of all blocks of the log.
 pub(crate) fn differing(contents: &Contents, rows: &[u8], old: &Base) -> Vec<Range<u64>> {
+    let lies = stored_of(contents);
+    without(contents, &lies, &same(contents, &lies, rows, old))
+}
+
+/// The same, and what is left in the emptiest segments of the portion that `old` is in, where it falls into many parts.
+pub(crate) fn differing_or_sparse(contents: &Contents, rows: &[u8], old: &Base) -> Vec<Range<u64>> {
+    let lies = stored_of(contents);
+    let mut same = same(contents, &lies, rows, old);
+    if same.iter().any(|same| too_many(same) > 0) {
+        let (more, mut shared) = (more_blocks(contents.blocks * BLOCK_BYTES, &same), set_of(&same).0);
+        vacate(&mut same, more, &mut shared);
+    }
+    without(contents, &lies, &same)
+}
+
+/// By item, where its blocks lie in the log; zeros are carried nowhere.
+fn stored_of(contents: &Contents) -> Vec<Vec<Lies>> {
+    contents.items.iter().map(|item| stored(&lies_of(item))).collect()
+}
+
+/// By item, the blocks that are as `old` has them, and where they lie there.
+fn same(contents: &Contents, lies: &[Vec<Lies>], rows: &[u8], old: &Base) -> Vec<Vec<Lies>> {
     let hash_of = |block: u64| rows.get(block as usize * HASH_BYTES..(block as usize + 1) * HASH_BYTES);
-    // Zeros are carried nowhere.
-    let lies: Vec<Vec<Lies>> = contents.items.iter().map(|item| stored(&lies_of(item))).collect();
-    let same = contents.items.iter().zip(&lies).map(|(item, lies)| {
+    let same = contents.items.iter().zip(lies).map(|(item, lies)| {
         let mut same = Vec::<Lies>::new();
         each_pair(lies, &old.stored(&item.name), |block, at, old_at| {
             if hash_of(at).is_some_and(|hash| old.hash_at(old_at) == Some(hash)) {
@@ -41,9 +63,13 @@ pub(crate) fn differing(contents: &Contents, rows: &[u8], old: &Base) -> Vec<Ran
         });
         same
     });
-    let same = once(same.collect(), old);
+    once(same.collect(), old)
+}
+
+/// The blocks of the log but for those that are the `same`, as stretches that ascend.
+fn without(contents: &Contents, lies: &[Vec<Lies>], same: &[Vec<Lies>]) -> Vec<Range<u64>> {
     let mut is_same = vec![false; contents.blocks as usize];
-    for (lies, same) in lies.iter().zip(&same) {
+    for (lies, same) in lies.iter().zip(same) {
         each_pair(lies, same, |_, at, _| is_same[at as usize] = true);
     }
     let mut differing = Vec::<Range<u64>>::new();
@@ -180,14 +206,19 @@ mod tests {
     }
 
     /// Whatever differs, every byte of every item is what it was, carried or led to, and the hash of all hashes is that of
-    /// the whole.
+    /// the whole. Of many parts, those that are left in an empty segment are carried, too.
     #[test]
     fn every_byte_is_carried_or_led_to() {
-        for seed in 0..100 {
+        const SEGMENT_AT: u64 = 1 << 20;
+        for seed in 0..101 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let count = random.u64(1..200);
+            let are_many = seed == 100;
+            let count = if are_many { 5 << 10 } else { random.u64(1..200) };
             // The old revision: its blocks in a portion at random, its item's in order.
-            let mut order: Vec<u64> = (0..count).map(|index| 10 + 2 * index + index % 3 / 2).collect();
+            let mut order: Vec<u64> = match are_many {
+                true => (1 << 10..6 << 10).map(|at| if at % 512 == 7 { SEGMENT_AT + at / 512 } else { at }).collect(),
+                false => (0..count).map(|index| 10 + 2 * index + index % 3 / 2).collect(),
+            };
             let mut sorted = order.clone();
             sorted.sort_unstable();
             random.shuffle(&mut order);
@@ -208,7 +239,7 @@ mod tests {
             // The new one, in its log, with an end that shares a block with another item.
             let mut log: Vec<u64> = (0..=count).collect();
             random.shuffle(&mut log);
-            let odds = random.u8(0..=20);
+            let odds = if are_many { 3 } else { random.u8(0..=20) };
             let mut content = old_content.clone();
             content.iter_mut().for_each(|content| *content += if random.u8(0..20) < odds { 100 } else { 0 });
             let mut extents: Vec<Extent> = Vec::new();
@@ -221,9 +252,11 @@ mod tests {
             for (block, content) in log.iter().zip(content.iter().chain([&7777])) {
                 new_rows[*block as usize * HASH_BYTES..][..HASH_BYTES].copy_from_slice(&hash_of(*content));
             }
-            let carried = differing(&contents, &new_rows, &old);
+            let find = if are_many { differing_or_sparse } else { differing };
+            let carried = find(&contents, &new_rows, &old);
             let led = Led::new(&contents, &carried, &old).unwrap();
-            let changed = content.iter().filter(|content| **content >= 100).count() as u64;
+            let is_carried = |(content, at): (&u64, &u64)| *content >= 100 || are_many && *at >= SEGMENT_AT;
+            let changed = content.iter().zip(&order).filter(|both| is_carried(*both)).count() as u64;
             assert_eq!(led.contents.blocks, changed + 1, "seed {seed}");
             assert_eq!(led.contents.shared.end - led.contents.shared.start, count - changed);
             let mut own = vec![0; led.contents.blocks as usize * HASH_BYTES];

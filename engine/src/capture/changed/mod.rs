@@ -13,6 +13,7 @@ mod late;
 mod led;
 mod pages;
 mod plan;
+mod vacate;
 mod watched;
 mod written;
 
@@ -20,7 +21,7 @@ pub(crate) use base::{Base, Lies};
 pub(crate) use early::EarlyBlocks;
 pub(crate) use hashes::{ByHashes, audit};
 pub(crate) use late::Late;
-pub(crate) use led::{Led, differing};
+pub(crate) use led::{Led, differing, differing_or_sparse};
 pub(crate) use pages::PageTracker;
 pub(crate) use plan::{OWN_RUNS_MAX, Part, PartPlace, Plan, size_elsewhere, size_to_lead};
 pub(crate) use written::Written;

@@ -3,7 +3,7 @@
 //!
 //! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
-use super::{Base, Lies, base::add, fewer::merge, hashes::each_block};
+use super::{Base, Lies, base::add, fewer::merge, hashes::each_block, vacate::vacate};
 use crate::{
     capture::{Region, Size, region::SMALL_ALIGNMENT},
     space::{
@@ -118,7 +118,7 @@ impl Plan {
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // What is staged may lie between what is shared.
         let parts = self.regions.iter().map(|parts| parts.len() as u64).sum::<u64>();
-        let parts = parts + Manifest::RUN_EXTENTS * self.shared.len() as u64 + OWN_RUNS_MAX as u64;
+        let parts = parts + Manifest::RUN_EXTENTS * self.shared.len() as u64 + OWN_RUNS_LIKELY as u64;
         whole
             .in_parts(parts.max(parts_likely(whole)))
             .at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
@@ -139,26 +139,34 @@ pub(crate) fn size_to_lead(whole: &Size) -> Size {
 
 /// As `Plan::size_elsewhere` counts them: the parts, and what lies before and behind each that is shared.
 fn parts_likely(whole: &Size) -> u64 {
-    (3 * PARTS_FEW.min(whole.blocks())).max(whole.blocks()) + OWN_RUNS_MAX as u64
+    (3 * PARTS_FEW.min(whole.blocks())).max(whole.blocks()) + OWN_RUNS_LIKELY as u64
 }
 
-/// The most stretches that what is staged may lie in.
-pub(crate) const OWN_RUNS_MAX: usize = 256;
+/// The most stretches that what is staged may lie in; and those that shards have room for from the first on, where it is not
+/// known yet.
+pub(crate) const OWN_RUNS_MAX: usize = 2048;
+const OWN_RUNS_LIKELY: usize = 256;
+
+/// How many blocks may be written besides of a shard of `all` bytes, of which these blocks are clean.
+pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
+    let clean_blocks: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
+    let staged = all.saturating_sub(clean_blocks * BLOCK_BYTES);
+    let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * LISTED_BYTES).sum();
+    let hashes = blocks_for(staged) * HASH_BYTES as u64;
+    (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes) / BLOCK_BYTES
+}
 
 /// The blocks `clean`, and those that are zero, without what is better staged again than led to; and where they lie, as of
 /// `set_of`.
 fn merged(regions: &[Region], clean: &[Vec<Lies>]) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
     let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
-    let all: u64 = regions.iter().map(|region| region.description.bytes).sum();
-    let clean_blocks: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
-    let staged = all.saturating_sub(clean_blocks * BLOCK_BYTES);
-    let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * LISTED_BYTES).sum();
-    let hashes = blocks_for(staged) * HASH_BYTES as u64;
-    let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
-    let mut more = more / BLOCK_BYTES;
-    clean.iter_mut().for_each(|clean| merge(clean, &mut more));
-    let blocks = set_of(&clean);
-    (clean, blocks)
+    let mut more = more_blocks(regions.iter().map(|region| region.description.bytes).sum(), &clean);
+    let are_few = clean.iter_mut().fold(true, |are_few, clean| merge(clean, &mut more) && are_few);
+    let (mut blocks, are_apart) = set_of(&clean);
+    if !are_few {
+        vacate(&mut clean, more, &mut blocks);
+    }
+    (clean, (blocks, are_apart))
 }
 
 /// The stretches of `clean`, and between them those of whole blocks that are zero.

@@ -1,0 +1,119 @@
+//! Keeping long stretches of a portion free: blocks that are alone where most was let go of are staged again, so that new
+//! ones need not lie between them, and a whole shard finds room. Method: the cleaning of segments of a log-structured file
+//! system (Rosenblum and Ousterhout 1992, section 3.4), the emptiest first, as here old and new are written equally often.
+//!
+//! What must hold: nothing becomes clean that was not.
+
+use super::{Lies, base::add};
+use crate::space::{BlockSet, free::Blocks};
+
+/// Written at once, so much is as fast as in longer stretches.
+const SEGMENT_BLOCKS: u64 = 512;
+/// What is fuller stays as it is: more would be written than is gained.
+const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
+
+/// Has the clean blocks in the emptiest segments of the portion staged again, as many as `more` allows. `shared`: the
+/// blocks of the portion that all of `clean` lies in, from which they are taken.
+pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet) {
+    let counts: Vec<(u64, u64)> = shared.counts(SEGMENT_BLOCKS).collect();
+    let mut few: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, count)| *count <= SHARED_MAX).collect();
+    few.sort_unstable_by_key(|(_, count)| *count);
+    let (mut left, mut goes) = (more, vec![false; counts.last().map_or(0, |(last, _)| *last as usize + 1)]);
+    for (segment, count) in few {
+        let Some(rest) = left.checked_sub(count) else { break };
+        (left, goes[segment as usize]) = (rest, true);
+        shared.remove(Blocks { first: segment * SEGMENT_BLOCKS, count: SEGMENT_BLOCKS });
+    }
+    if left == more {
+        return;
+    }
+    let goes = |lies: &Lies| !lies.are_zeros() && goes[(lies.at / SEGMENT_BLOCKS) as usize];
+    for clean in clean {
+        let mut stay = Vec::with_capacity(clean.len());
+        clean
+            .iter()
+            .flat_map(|lies| in_segments(*lies))
+            .filter(|part| !goes(part))
+            .for_each(|part| add(&mut stay, part));
+        *clean = stay;
+    }
+}
+
+/// Blocks of the portion in parts of which each lies in one segment; zeros, which lie nowhere, as they are.
+fn in_segments(mut lies: Lies) -> impl Iterator<Item = Lies> {
+    std::iter::from_fn(move || {
+        let inside = if lies.are_zeros() { lies.count } else { SEGMENT_BLOCKS - lies.at % SEGMENT_BLOCKS };
+        let part = Lies { count: lies.count.min(inside), ..lies };
+        let Lies { block, at, count } = lies;
+        lies = Lies { block: block + part.count, at: at + part.count, count: count - part.count };
+        (part.count > 0).then_some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_of(clean: &[Vec<Lies>]) -> BlockSet {
+        super::super::plan::set_of(clean).0
+    }
+
+    #[test]
+    fn the_emptiest_segments_go_first_as_far_as_bytes_allow() {
+        let segment = |number: u64| number * SEGMENT_BLOCKS;
+        // Segment 2 has 30 blocks, 3 has 20, which go on in 4 with 100, 5 is full but for one block.
+        let all = [
+            vec![Lies { block: 0, at: segment(2) + 7, count: 30 }, Lies { block: 30, at: segment(4) - 20, count: 120 }],
+            vec![Lies::zeros(0, 50), Lies { block: 50, at: segment(5), count: SEGMENT_BLOCKS - 1 }],
+        ];
+        let of = |more: u64| {
+            let mut clean = all.clone();
+            let mut shared = set_of(&all);
+            vacate(&mut clean, more, &mut shared);
+            assert_eq!(shared.stretches().collect::<Vec<_>>(), set_of(&clean).stretches().collect::<Vec<_>>());
+            clean
+        };
+        assert_eq!(of(19), all);
+        let rest = Lies { block: 50, at: segment(4), count: 100 };
+        assert_eq!(of(20), [vec![all[0][0], rest], all[1].clone()]);
+        assert_eq!(of(149), [vec![rest], all[1].clone()]);
+        // What is full stays, and zeros do.
+        assert_eq!(of(u64::MAX), [vec![], all[1].clone()]);
+    }
+
+    /// Where pages are written at random, old logs held so many places that a log found none: every 17th time, a shard was
+    /// saved whole, twice.
+    #[test]
+    fn a_log_goes_on_finding_a_stretch() {
+        const BLOCKS: u64 = 40_000;
+        const CHANGED: u64 = BLOCKS / 10;
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut newest: Vec<u64> = (0..BLOCKS).collect();
+        let mut before = newest.clone();
+        for revision in 2..80 {
+            let mut used = vec![false; 3 * BLOCKS as usize];
+            newest.iter().chain(&before).for_each(|at| used[*at as usize] = true);
+            let mut clean = vec![Vec::new()];
+            for (block, at) in (0..).zip(&newest).filter(|_| random.u64(..BLOCKS) >= CHANGED) {
+                add(&mut clean[0], Lies { block, at: *at, count: 1 });
+            }
+            let mut shared = set_of(&clean);
+            vacate(&mut clean, CHANGED / 5, &mut shared);
+            let written = BLOCKS - clean[0].iter().map(|lies| lies.count).sum::<u64>();
+            let stretch = used.split(|used| *used).find(|free| free.len() as u64 >= written);
+            let stretch = stretch.unwrap_or_else(|| panic!("revision {revision} finds no stretch of {written} blocks"));
+            let mut at = stretch.as_ptr().addr() as u64 - used.as_ptr().addr() as u64;
+            let mut places: Vec<Option<u64>> = vec![None; BLOCKS as usize];
+            clean[0]
+                .iter()
+                .for_each(|lies| (0..lies.count).for_each(|i| places[(lies.block + i) as usize] = Some(lies.at + i)));
+            let place = |kept: &Option<u64>| {
+                kept.unwrap_or_else(|| {
+                    at += 1;
+                    at - 1
+                })
+            };
+            before = std::mem::replace(&mut newest, places.iter().map(place).collect());
+        }
+    }
+}
