@@ -161,7 +161,10 @@ pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
 fn merged(regions: &[Region], clean: &[Vec<Lies>]) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
     let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
     let mut more = more_blocks(regions.iter().map(|region| region.description.bytes).sum(), &clean);
-    let are_few = clean.iter_mut().fold(true, |are_few, clean| merge(clean, &mut more) && are_few);
+    let mut are_few = true;
+    for clean in &mut clean {
+        are_few &= merge(clean, &mut more);
+    }
     let (mut blocks, are_apart) = set_of(&clean);
     if !are_few {
         vacate(&mut clean, more, &mut blocks);
