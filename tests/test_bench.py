@@ -197,6 +197,7 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
 def test_what_was_asked_of_pages_has_a_target(pages_rows):
     assert targets(pages_rows) == {
         "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
+        "1 x 4 MiB, 1 %, 8 times": {"pages_stored", "pages_bookkeeping"},
         "1 x 4 MiB, restart": {
             f"{side}_after_8{of}" for side in ("pages", "hashes") for of in ("", "_to_reads")
         },
