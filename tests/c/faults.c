@@ -412,6 +412,7 @@ static void nulls(void) {
   said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));
+  said("leave(session)", mainstay_leave(NULL));
   /* Two have no status: the message tells. */
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_restored_note(NULL, "a")) say("restored_note", "WRONG", "a note of no session");

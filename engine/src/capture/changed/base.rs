@@ -19,6 +19,8 @@ pub(crate) struct Base {
     before: Vec<u64>,
     /// The rows of hashes of all runs, one behind the other.
     rows: Vec<u8>,
+    /// The blocks of those runs in which no item lies.
+    early: Vec<Blocks>,
 }
 
 /// Whole blocks of an item that lie together in the portion.
@@ -56,7 +58,7 @@ impl Base {
         }
         let is_whole = rows.len() as u64 == end * HASH_BYTES as u64;
         let items = manifest.items.iter().map(|item| (item.name.clone(), lies_of(item))).collect();
-        is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows })
+        is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows, early: Vec::new() })
     }
 
     /// This base with further blocks of the portion, in which no item lies: ascending runs, none of which it has, and their rows
@@ -79,12 +81,19 @@ impl Base {
             end += run.blocks;
             joined.extend_from_slice(row);
         }
-        Base { items: self.items.clone(), runs: all.into_iter().map(|(run, _)| run).collect(), before, rows: joined }
+        let early = self.early.iter().copied().chain(runs.iter().map(Run::stretch)).collect();
+        let runs = all.into_iter().map(|(run, _)| run).collect();
+        Base { items: self.items.clone(), runs, before, rows: joined, early }
     }
 
     /// How many blocks the revision has.
     pub(super) fn blocks(&self) -> u64 {
         (self.rows.len() / HASH_BYTES) as u64
+    }
+
+    /// Blocks in which no item lies, as no revision has them yet.
+    pub(super) fn early(&self) -> &[Blocks] {
+        &self.early
     }
 
     /// Where whole blocks of the item `name` lie, in order.

@@ -41,7 +41,7 @@ pub(crate) fn differing_or_sparse(contents: &Contents, rows: &[u8], old: &Base) 
     let mut same = same(contents, &lies, rows, old);
     if same.iter().any(|same| too_many(same) > 0) {
         let (more, mut shared) = (more_blocks(contents.blocks * BLOCK_BYTES, &same), set_of(&same).0);
-        vacate(&mut same, more, &mut shared);
+        vacate(&mut same, more, &mut shared, &[]);
     }
     without(contents, &lies, &same)
 }

@@ -76,10 +76,10 @@ impl Plan {
         small_below: u64,
     ) -> Option<Plan> {
         let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
-        let (mut shared_clean, (mut blocks, are_apart)) = merged(regions, &clean);
+        let (mut shared_clean, (mut blocks, are_apart)) = merged(regions, &clean, base);
         // Two names have led to the same memory, which is rare.
         if !are_apart {
-            (shared_clean, (blocks, _)) = merged(regions, &once(clean, base));
+            (shared_clean, (blocks, _)) = merged(regions, &once(clean, base), base);
         }
         let clean = shared_clean;
         let (shared, numbers) = runs(blocks, base)?;
@@ -158,7 +158,7 @@ pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
 
 /// The blocks `clean`, and those that are zero, without what is better staged again than led to; and where they lie, as of
 /// `set_of`.
-fn merged(regions: &[Region], clean: &[Vec<Lies>]) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
+fn merged(regions: &[Region], clean: &[Vec<Lies>], base: &Base) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
     let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
     let mut more = more_blocks(regions.iter().map(|region| region.description.bytes).sum(), &clean);
     let mut are_few = true;
@@ -167,7 +167,7 @@ fn merged(regions: &[Region], clean: &[Vec<Lies>]) -> (Vec<Vec<Lies>>, (BlockSet
     }
     let (mut blocks, are_apart) = set_of(&clean);
     if !are_few {
-        vacate(&mut clean, more, &mut blocks);
+        vacate(&mut clean, more, &mut blocks, base.early());
     }
     (clean, (blocks, are_apart))
 }

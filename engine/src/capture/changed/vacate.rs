@@ -12,29 +12,36 @@ const SEGMENT_BLOCKS: u64 = 512;
 /// What is fuller stays as it is: more would be written than is gained.
 const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
 
-/// Has the clean blocks in the emptiest segments of the portion staged again, as many as `more` allows. `shared`: the
-/// blocks of the portion that all of `clean` lies in, from which they are taken.
-pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet) {
-    let counts: Vec<(u64, u64)> = shared.counts(SEGMENT_BLOCKS).collect();
+/// Has the clean blocks in the emptiest segments of the portion staged again, as many as `more` allows.
+/// `shared`: the blocks of the portion that all of `clean` lies in, from which they are taken. `early`: blocks that no
+/// revision has yet, which stay.
+pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
+    let mut old = shared.clone();
+    early.iter().for_each(|blocks| old.remove(*blocks));
+    let counts: Vec<(u64, u64)> = old.counts(SEGMENT_BLOCKS).collect();
     let mut few: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, count)| *count <= SHARED_MAX).collect();
     few.sort_unstable_by_key(|(_, count)| *count);
     let (mut left, mut goes) = (more, vec![false; counts.last().map_or(0, |(last, _)| *last as usize + 1)]);
     for (segment, count) in few {
         let Some(rest) = left.checked_sub(count) else { break };
         (left, goes[segment as usize]) = (rest, true);
-        shared.remove(Blocks { first: segment * SEGMENT_BLOCKS, count: SEGMENT_BLOCKS });
     }
     if left == more {
         return;
     }
-    let goes = |lies: &Lies| !lies.are_zeros() && goes[(lies.at / SEGMENT_BLOCKS) as usize];
+    let goes = |Lies { at, .. }: &Lies| {
+        let is_in = goes.get((at / SEGMENT_BLOCKS) as usize).is_some_and(|goes| *goes);
+        is_in && old.has(Blocks { first: *at, count: 1 })
+    };
     for clean in clean {
         let mut stay = Vec::with_capacity(clean.len());
-        clean
-            .iter()
-            .flat_map(|lies| in_segments(*lies))
-            .filter(|part| !goes(part))
-            .for_each(|part| add(&mut stay, part));
+        for part in clean.iter().flat_map(|lies| in_segments(*lies)) {
+            if goes(&part) {
+                shared.remove(Blocks { first: part.at, count: part.count });
+            } else {
+                add(&mut stay, part);
+            }
+        }
         *clean = stay;
     }
 }
@@ -60,25 +67,26 @@ mod tests {
 
     #[test]
     fn the_emptiest_segments_go_first_as_far_as_bytes_allow() {
-        let segment = |number: u64| number * SEGMENT_BLOCKS;
-        // Segment 2 has 30 blocks, 3 has 20, which go on in 4 with 100, 5 is full but for one block.
+        let at = |segment: u64, inside: u64| segment * SEGMENT_BLOCKS + inside;
+        let lies = |block: u64, at: u64, count: u64| Lies { block, at, count };
+        // Segment 2 has 30 blocks; 3 has 20, which go on in 4, 100 in all; 5 has 40, saved early; 6 is full but for one.
         let all = [
-            vec![Lies { block: 0, at: segment(2) + 7, count: 30 }, Lies { block: 30, at: segment(4) - 20, count: 120 }],
-            vec![Lies::zeros(0, 50), Lies { block: 50, at: segment(5), count: SEGMENT_BLOCKS - 1 }],
+            vec![lies(0, at(2, 7), 30), lies(30, at(4, 0) - 20, 120), lies(150, at(5, 9), 40)],
+            vec![Lies::zeros(0, 50), lies(50, at(6, 1), SEGMENT_BLOCKS - 1)],
         ];
         let of = |more: u64| {
-            let mut clean = all.clone();
-            let mut shared = set_of(&all);
-            vacate(&mut clean, more, &mut shared);
+            let (mut clean, mut shared) = (all.clone(), set_of(&all));
+            vacate(&mut clean, more, &mut shared, &[Blocks { first: at(5, 0), count: 100 }]);
             assert_eq!(shared.stretches().collect::<Vec<_>>(), set_of(&clean).stretches().collect::<Vec<_>>());
             clean
         };
+        let [_, _, early] = all[0][..] else { panic!() };
         assert_eq!(of(19), all);
-        let rest = Lies { block: 50, at: segment(4), count: 100 };
-        assert_eq!(of(20), [vec![all[0][0], rest], all[1].clone()]);
-        assert_eq!(of(149), [vec![rest], all[1].clone()]);
+        let rest = lies(50, at(4, 0), 100);
+        assert_eq!(of(20), [vec![all[0][0], rest, early], all[1].clone()]);
+        assert_eq!(of(149), [vec![rest, early], all[1].clone()]);
         // What is full stays, and zeros do.
-        assert_eq!(of(u64::MAX), [vec![], all[1].clone()]);
+        assert_eq!(of(u64::MAX), [vec![early], all[1].clone()]);
     }
 
     /// Where pages are written at random, old logs held so many places that a log found none: every 17th time, a shard was
@@ -98,7 +106,7 @@ mod tests {
                 add(&mut clean[0], Lies { block, at: *at, count: 1 });
             }
             let mut shared = set_of(&clean);
-            vacate(&mut clean, CHANGED / 5, &mut shared);
+            vacate(&mut clean, CHANGED / 5, &mut shared, &[]);
             let written = BLOCKS - clean[0].iter().map(|lies| lies.count).sum::<u64>();
             let stretch = used.split(|used| *used).find(|free| free.len() as u64 >= written);
             let stretch = stretch.unwrap_or_else(|| panic!("revision {revision} finds no stretch of {written} blocks"));
