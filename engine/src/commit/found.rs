@@ -4,11 +4,8 @@
 //! What must hold: the answers stay right until the shard is published that was begun at that moment. The roots that are
 //! written meanwhile are those of its allocation, and lead to what it retains and what is held.
 
-use super::{Allocation, Kept, Ledger, RevisionKey, protocol::check_shared};
-use crate::{
-    capture::Contents,
-    space::format::{Frame, Run, frames_in},
-};
+use super::{Allocation, Kept, Ledger, RevisionKey, protocol::check_shared, revision::frames_of};
+use crate::{capture::Contents, space::format::Run};
 use std::sync::Arc;
 
 /// A copy of a ledger, by which nothing is written.
@@ -54,13 +51,8 @@ impl FoundLedger {
         // Each root that is written until the shard is published leads to these.
         let stays = |kept: &&Arc<Kept>| retained.contains(&kept.key()) || self.0.held.contains(&kept.key());
         let staying: Vec<Arc<Kept>> = self.0.kept().iter().filter(stays).cloned().collect();
-        let frames_of = |run: &Run| -> Vec<Frame> {
-            staying.iter().flat_map(|kept| frames_in(&kept.frames, run.stretch())).copied().collect()
-        };
-        let mut frames: Vec<Frame> = shared.iter().flat_map(frames_of).collect();
-        frames.sort_unstable_by_key(|frame| frame.first_block);
-        frames.dedup();
-        check_shared(&staying, shared, &[], &frames).ok()?;
+        let frames = frames_of(&staying, shared);
+        check_shared(&staying, self.0.portion.data_blocks(), shared, &[], &frames).ok()?;
         whole.leading_late(contents, shared, frames)
     }
 

@@ -4,13 +4,14 @@ use super::{
     Kept, RevisionKey,
     allocation::{Allocation, FreeMaps, Need, Referred, allocate, catalogue_blocks},
     protocol::{check_freed, check_overwritten, check_shared, check_unreferred},
+    revision::frames_of,
 };
 use crate::{
     error::{Error, Result},
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, Frame, Lineage, PhaseRecord, Run, Slot, blocks_for, frames_in, hash},
+        format::{BLOCK_BYTES, Catalogue, Frame, Lineage, PhaseRecord, Run, Slot, blocks_for, hash},
         free::{Blocks, FreeMap},
     },
 };
@@ -311,25 +312,18 @@ impl Ledger {
 
     /// Checks that the newest root keeps all that a shard shares with older ones: until it is published, nothing else does.
     fn check_shared(&mut self, allocation: &Allocation) -> Result<()> {
-        check_shared(self.kept(), &allocation.shared, &allocation.early, &allocation.frames)
+        check_shared(self.kept(), self.portion.data_blocks(), &allocation.shared, &allocation.early, &allocation.frames)
             .map_err(|error| self.stop(error))
     }
 
     /// Whether the newest root keeps these runs, with their rows, but for those in `early`.
     pub(crate) fn keeps(&self, shared: &[Run], early: &[Blocks]) -> bool {
-        check_shared(self.kept(), shared, early, &[]).is_ok()
+        check_shared(self.kept(), self.portion.data_blocks(), shared, early, &[]).is_ok()
     }
 
     /// The frames that hold blocks of these runs, which the newest root keeps.
     pub(crate) fn frames_of(&self, shared: &[Run]) -> Vec<Frame> {
-        let of_run = |run: &Run| {
-            let stretch = run.stretch();
-            self.kept().iter().flat_map(move |kept| frames_in(&kept.frames, stretch))
-        };
-        let mut frames: Vec<Frame> = shared.iter().flat_map(of_run).copied().collect();
-        frames.sort_unstable_by_key(|frame| frame.first_block);
-        frames.dedup();
-        frames
+        frames_of(self.kept(), shared)
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {

@@ -27,11 +27,19 @@ pub(super) fn check_unreferred(
 
 /// Refuses runs that none of those `kept` has, and that were not saved `early` for this revision: their blocks may have been
 /// written for something else. What is stored of their `frames` must be kept, too.
-pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run], early: &[Blocks], frames: &[Frame]) -> Result<()> {
+pub(super) fn check_shared(
+    kept: &[Arc<Kept>],
+    range: (u64, u64),
+    shared: &[Run],
+    early: &[Blocks],
+    frames: &[Frame],
+) -> Result<()> {
     if shared.is_empty() {
         return Ok(());
     }
-    let (all, _) = BlockSet::of(kept.iter().flat_map(|kept| kept.blocks.iter().copied()));
+    let range = range.0..range.1;
+    let mut all = BlockSet::within(range.clone());
+    kept.iter().for_each(|kept| kept.add_to(&mut all, range.clone()));
     let early = united(early.to_vec());
     let is_kept = |run: &Run| all.has(run.stretch()) && all.has(run.row_blocks());
     let is_early = |run: &Run| is_among(&early, run.stretch()) && is_among(&early, run.row_blocks());

@@ -4,12 +4,17 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         BlockSet,
-        format::{BLOCK_BYTES, Entry, Frame, Lineage, Manifest},
+        format::{BLOCK_BYTES, Entry, Frame, Lineage, Manifest, Run, frames_in},
         free::{Blocks, united},
+        pays,
     },
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, sync::OnceLock};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 /// A revision's identity. The newest has the highest lineage, and in that the highest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -80,6 +85,29 @@ impl Kept {
 
     /// Takes the blocks out of `free`, which is of the blocks in `range`.
     pub(super) fn take_from(&self, free: &mut BlockSet, range: Range<u64>) {
+        match self.set(range) {
+            Some(set) => free.remove_all(&set),
+            None => self.blocks.iter().for_each(|blocks| free.remove(*blocks)),
+        }
+    }
+
+    /// Adds the blocks to `all`, which is of the blocks in `range`.
+    pub(super) fn add_to(&self, all: &mut BlockSet, range: Range<u64>) {
+        match self.set(range) {
+            Some(set) => all.add_all(&set),
+            None => {
+                for blocks in &self.blocks {
+                    all.add(*blocks);
+                }
+            }
+        }
+    }
+
+    /// The blocks as a set of those in `range`, if they are many.
+    fn set(&self, range: Range<u64>) -> Option<Cow<'_, BlockSet>> {
+        if !pays(self.blocks.len(), range.clone()) {
+            return None;
+        }
         let set_of = || {
             let mut set = BlockSet::within(range.clone());
             for blocks in &self.blocks {
@@ -88,15 +116,37 @@ impl Kept {
             set
         };
         let (of, set) = self.set.get_or_init(|| (range.clone(), set_of()));
-        if *of == range { free.remove_all(set) } else { free.remove_all(&set_of()) }
+        Some(if *of == range { Cow::Borrowed(set) } else { Cow::Owned(set_of()) })
     }
 
     pub(crate) fn key(&self) -> RevisionKey {
         RevisionKey::of(&self.entry)
     }
 
+    /// Whether nobody has saved the shard: `Allocation::imagined` made it.
+    pub(super) fn is_imagined(&self) -> bool {
+        self.entry.lineage.number == u64::MAX
+    }
+
     /// How many blocks the shard takes.
     pub(crate) fn count(&self) -> u64 {
         self.blocks.iter().map(|blocks| blocks.count).sum()
     }
+}
+
+/// The frames of those `kept` that hold blocks of these runs, ascending.
+pub(super) fn frames_of(kept: &[Arc<Kept>], shared: &[Run]) -> Vec<Frame> {
+    // Most have none, and then runs may be very many.
+    let packed: Vec<&Arc<Kept>> = kept.iter().filter(|kept| !kept.frames.is_empty()).collect();
+    if packed.is_empty() {
+        return Vec::new();
+    }
+    let of_run = |run: &Run| {
+        let stretch = run.stretch();
+        packed.iter().flat_map(move |kept| frames_in(&kept.frames, stretch))
+    };
+    let mut frames: Vec<Frame> = shared.iter().flat_map(of_run).copied().collect();
+    frames.sort_unstable_by_key(|frame| frame.first_block);
+    frames.dedup();
+    frames
 }

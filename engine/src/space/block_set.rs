@@ -61,6 +61,12 @@ impl BlockSet {
         }
     }
 
+    /// Adds those of `other`, which is of the same range.
+    pub(crate) fn add_all(&mut self, other: &BlockSet) {
+        debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
+        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
+    }
+
     /// Takes those of `other` out, which is of the same range.
     pub(crate) fn remove_all(&mut self, other: &BlockSet) {
         debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
