@@ -128,6 +128,31 @@ def test_options_in_python(scratch, pools):
     assert job(9).stdout.endswith(" 9.0\n")
 
 
+WRITTEN = """
+import mainstay, numpy, sys
+state = numpy.ones(1 << 17)
+with mainstay.open(sys.argv[1], memory="auto", capture=sys.argv[2]) as session:
+    session.protect("state", state)
+    for step in range(3):
+        state[::1024] = 2 + step
+        session.checkpoint()
+        session.wait()
+        print(session.last_record().written_bytes)
+"""
+
+
+@pytest.mark.parametrize("capture", ["whole", "incremental", "snapshot", "incremental-snapshot"])
+def test_what_was_copied_into_memory_counts_as_written(scratch, pools, capture):
+    """It is put there without a write, and `show` told of an incremental revision that it wrote only its metadata."""
+    words = [sys.executable, "-c", WRITTEN, scratch / "space", capture]
+    job = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert job.returncode == 0, job
+    first, *later = map(int, job.stdout.split())
+    least = 1 << (19 if "incremental" in capture else 20)
+    assert 1 << 20 <= first < 1.2 * (1 << 20), job.stdout
+    assert all(least <= told < 1.2 * (1 << 20) for told in later), job.stdout
+
+
 @pytest.mark.parametrize("language", ["c", "c++", "fortran", "python"])
 def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
     if language == "python" and mpi is not OPENMPI:

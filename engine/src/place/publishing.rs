@@ -60,7 +60,8 @@ impl Shard {
         target.prepare()?;
         let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
         let (contents, writes, allocation) = (self.contents()?, target.writes(), target.allocation());
-        let phases = PhaseRecord { writes: writes.total().count, written_bytes: writes.total().bytes, ..self.phases() };
+        let written_bytes = writes.total().bytes + target.in_place_bytes();
+        let phases = PhaseRecord { writes: writes.total().count, written_bytes, ..self.phases() };
         // Of a shard that shares blocks there may be fewer rows than there is room for.
         let rows = if target.leads() {
             blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES

@@ -334,6 +334,7 @@ impl Shard {
     /// Says in the record that the only target holds `bytes` bytes of the log from `offset` on, in the blocks that are
     /// theirs; gives the number of this segment.
     pub(super) fn place_in_target(&self, offset: u64, bytes: u64) -> u32 {
+        self.targets.iter().for_each(|target| target.note_in_place(bytes));
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = self.hashes.record() {
             record.place_in_target(segment, offset, bytes);

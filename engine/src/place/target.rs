@@ -27,14 +27,16 @@ pub(super) struct Target {
     /// ends the last one commits.
     parts: AtomicU64,
     writes: Mutex<Histogram>,
+    /// How many bytes were put where they belong without a write.
+    in_place: AtomicU64,
     packed: Packed,
     pub(super) ending: Ending,
 }
 
 impl Target {
     pub(super) fn new(site: Site) -> Target {
-        let (leading, prepared, writes, packed, ending) = Default::default();
-        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, packed, ending }
+        let (leading, prepared, writes, in_place, packed, ending) = Default::default();
+        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, in_place, packed, ending }
     }
 
     /// The shard leads to older ones.
@@ -94,6 +96,16 @@ impl Target {
         let Piece { at, bytes } = allocation.place_of(offset, bytes).ok_or_else(beyond)?;
         let mapped = portion.map(at, bytes)?;
         self.prepare().map(|()| mapped)
+    }
+
+    /// `bytes` bytes of the log were put where they belong.
+    pub(super) fn note_in_place(&self, bytes: u64) {
+        self.in_place.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many were, so far.
+    pub(super) fn in_place_bytes(&self) -> u64 {
+        self.in_place.load(Ordering::Relaxed)
     }
 
     /// What has been written so far, by length and time.

@@ -81,13 +81,14 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
         manifest.frames.sort_unstable_by_key(|frame| frame.first_block);
     }
     let writes = written.total();
+    let in_place: u64 = sealed.segments.iter().filter(|of| of.is_in_target()).map(|of| of.bytes).sum();
     let publication = Publication {
         key: plan.key,
         shards: plan.shards,
         manifest,
         allocation: &allocation,
         retained,
-        phases: PhaseRecord { writes: writes.count, written_bytes: writes.bytes, ..plan.phases },
+        phases: PhaseRecord { writes: writes.count, written_bytes: writes.bytes + in_place, ..plan.phases },
     };
     let mut described = publication.describe(&rows, &portion)?;
     described.write(&portion)?;
