@@ -51,8 +51,9 @@ def build_python(source, name):
     return program
 
 
-def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=library.HEADERS, link=None):
-    """The same from a file in Fortran, with Mainstay's module from the folder `module`.
+def build_fortran(source, name, mpi, *flags, checked=(), module=FORTRAN_MODULE, headers=library.HEADERS, link=None):
+    """The same from a file in Fortran, with Mainstay's module from the folder `module`; all of it is compiled with the flags
+    `checked`.
 
     gfortran compiles Fortran, mpicc compiles C and links: the wheels have no mpifort. What `use mpi` needs of
     them is in tests/fortran.
@@ -60,7 +61,7 @@ def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=libr
     program = place(mpi, name)
     objects = program.with_name(f"{name}-objects")
     mpicc = [mpi.command("mpicc"), "-std=c11", "-O2", *library.WARNINGS, *headers]
-    fortran = ["gfortran", "-std=f2018", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+    fortran = ["gfortran", "-std=f2018", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", *checked]
     steps = [  # in the order in which the modules are used
         (mpicc, module / "mainstay_fortran.c"),
         (fortran, module / "mainstay.f90"),

@@ -28,6 +28,14 @@ def session(mpi):
     return build_fortran(FORTRAN_SOURCES / "session.f90", "session-fortran", mpi, "-Wno-compare-reals")
 
 
+@pytest.mark.parametrize("optimised", ["-O1", "-O3"])
+def test_calls_that_fail_give_nothing(mpi, scratch, optimised):
+    """The compiler left out what was to be there unless C wrote it: `due` was true, and a revision had any number."""
+    program = build_fortran(FORTRAN_SOURCES / "failed.f90", f"failed{optimised}", mpi, checked=[optimised])
+    status, output = run(1, [program, scratch / "space"], scratch, mpi=mpi)
+    assert status == 0 and output.endswith("done"), output
+
+
 def test_every_type_and_call(session, mpi, scratch):
     status, output = run(1, [session, scratch / "space", scratch / "output"], scratch, mpi=mpi)
     assert status == 0 and output == "done", output

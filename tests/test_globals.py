@@ -145,6 +145,15 @@ def test_variables_of_fortran_come_back(mpi, scratch):
     comes_back(program, scratch, mpi)
 
 
+def test_variables_of_fortran_come_back_where_all_is_checked(scratch):
+    """What gfortran notes of a procedure that is being called is a variable, too, and came back: the next checkpoint was refused as
+    a recursive call of itself."""
+    program = build_fortran(
+        FORTRAN_SOURCES / "globals.f90", "globals-fortran-checked", OPENMPI, "-std=gnu", checked=["-O1", "-fcheck=all"]
+    )
+    comes_back(program, scratch, OPENMPI)
+
+
 @pytest.mark.parametrize("language", ["c", "fortran"])
 def test_the_program_of_the_guide_goes_on(language, scratch, monkeypatch):
     monkeypatch.chdir(scratch)

@@ -95,20 +95,20 @@ module mainstay_calls
 contains
 
   ! What the last call that failed had to say: what happened, to what, and what to do.
-  function mainstay_error_message() result(text)
+  recursive function mainstay_error_message() result(text)
     character(:), allocatable :: text
     text = of_c(c_message())
   end function
 
   ! The name of a status, without its prefix: "DISK_FULL".
-  function mainstay_status_name(status) result(text)
+  recursive function mainstay_status_name(status) result(text)
     integer, intent(in) :: status
     character(:), allocatable :: text
     text = of_c(c_status_name(int(status, c_int32_t)))
   end function
 
   ! What every call comes to.
-  subroutine settle(status, stat)
+  recursive subroutine settle(status, stat)
     integer(c_int), intent(in) :: status
     integer, intent(out), optional :: stat
     if (present(stat)) stat = status
@@ -120,13 +120,13 @@ contains
     call c_abort()
   end subroutine
 
-  function to_c(text) result(ended)
+  recursive function to_c(text) result(ended)
     character(*), intent(in) :: text
     character(kind=c_char, len=:), allocatable :: ended
     ended = trim(text) // c_null_char
   end function
 
-  function of_c(text) result(value)
+  recursive function of_c(text) result(value)
     type(c_ptr), intent(in) :: text
     character(:), allocatable :: value
     character(kind=c_char), pointer :: characters(:)
@@ -140,7 +140,7 @@ contains
   end function
 
   ! An item as C has it, as Fortran does.
-  subroutine item_from(found, item)
+  recursive subroutine item_from(found, item)
     type(item_of_c), intent(in) :: found
     type(mainstay_item), intent(inout) :: item
     item%name = of_c(found%name)
@@ -152,7 +152,7 @@ contains
     item%global_shape = turned(found%global_shape)
     item%offset = turned(found%offset)
   contains
-    function turned(numbers)
+    recursive function turned(numbers)
       type(c_ptr), intent(in) :: numbers
       integer(c_int64_t), allocatable :: turned(:)
       integer(c_int64_t), pointer :: there(:)
@@ -510,7 +510,7 @@ module mainstay
     function c_speculation(session, speculation) bind(C, name="mainstay_speculated") result(status)
       import
       type(c_ptr), value :: session
-      type(mainstay_speculation), intent(out) :: speculation
+      type(mainstay_speculation), intent(inout) :: speculation
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -525,7 +525,7 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_size_t), value :: bytes
       integer(c_int32_t), value :: flags
-      type(c_ptr), intent(out) :: memory
+      type(c_ptr), intent(inout) :: memory
       integer(c_int) :: status
     end function
     function c_free(session, name) bind(C, name="mainstay_free") result(status)
@@ -575,7 +575,7 @@ module mainstay
       import
       type(c_ptr), value :: session
       integer(c_int64_t), value :: revision
-      type(found), intent(out) :: restored
+      type(found), intent(inout) :: restored
       integer(c_int) :: status
     end function
     function c_report(session) bind(C, name="mainstay_report") result(text)
@@ -599,20 +599,20 @@ module mainstay
       import
       type(c_ptr), value :: session
       integer(c_int64_t), value :: step
-      integer(c_int), intent(out) :: due
+      integer(c_int), intent(inout) :: due
       integer(c_int) :: status
     end function
     function c_checkpoint(session, revision) bind(C, name="mainstay_checkpoint") result(status)
       import
       type(c_ptr), value :: session
-      integer(c_int64_t), intent(out) :: revision
+      integer(c_int64_t), intent(inout) :: revision
       integer(c_int) :: status
     end function
     function c_begin(session, bytes, revision) bind(C, name="mainstay_fortran_begin") result(status)
       import
       type(c_ptr), value :: session
       integer(c_int64_t), value :: bytes
-      integer(c_int64_t), intent(out) :: revision
+      integer(c_int64_t), intent(inout) :: revision
       integer(c_int) :: status
     end function
     function c_write(session, name, offset, data) bind(C, name="mainstay_fortran_write") result(status)
@@ -634,7 +634,7 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(out) :: got
+      integer(c_int64_t), intent(inout) :: got
       logical(c_bool), value :: whole
       integer(c_int) :: status
     end function
@@ -662,7 +662,7 @@ module mainstay
     function c_shards(session, count) bind(C, name="mainstay_shards") result(status)
       import
       type(c_ptr), value :: session
-      integer(c_int32_t), intent(out) :: count
+      integer(c_int32_t), intent(inout) :: count
       integer(c_int) :: status
     end function
     function c_bring_shards(session, shards, count) bind(C, name="mainstay_fortran_bring_shards") result(status)
@@ -684,7 +684,7 @@ module mainstay
       type(c_ptr), value :: session
       integer(c_int32_t), value :: shard
       integer(c_size_t), value :: index
-      type(item_of_c), intent(out) :: item
+      type(item_of_c), intent(inout) :: item
       integer(c_int) :: status
     end function
     function c_read_shard(session, shard, name, offset, data, got, whole) &
@@ -695,7 +695,7 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(out) :: got
+      integer(c_int64_t), intent(inout) :: got
       logical(c_bool), value :: whole
       integer(c_int) :: status
     end function
@@ -704,7 +704,7 @@ module mainstay
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
       type(*), dimension(..), intent(in) :: data
-      integer(c_int64_t), intent(out) :: revision
+      integer(c_int64_t), intent(inout) :: revision
       integer(c_int) :: status
     end function
     function c_get(session, number, name, data, there) bind(C, name="mainstay_fortran_get") result(status)
@@ -713,7 +713,7 @@ module mainstay
       integer(c_int64_t), value :: number
       character(kind=c_char), intent(in) :: name(*)
       type(*), dimension(..), intent(inout) :: data
-      type(got_back), intent(out) :: there
+      type(got_back), intent(inout) :: there
       integer(c_int) :: status
     end function
     function c_get_bytes(session, number, name, bytes) bind(C, name="mainstay_get_bytes") result(status)
@@ -748,13 +748,13 @@ module mainstay
     function c_poll(session, durable) bind(C, name="mainstay_poll") result(status)
       import
       type(c_ptr), value :: session
-      integer(c_int), intent(out) :: durable
+      integer(c_int), intent(inout) :: durable
       integer(c_int) :: status
     end function
     function c_last_record(session, record) bind(C, name="mainstay_last_record") result(status)
       import
       type(c_ptr), value :: session
-      type(mainstay_record), intent(out) :: record
+      type(mainstay_record), intent(inout) :: record
       integer(c_int) :: status
     end function
     function c_close(session) bind(C, name="mainstay_close") result(status)
@@ -772,7 +772,7 @@ module mainstay
 contains
 
   ! Opens the space in the directory `path` for the ranks of `comm`. Collective.
-  subroutine open_mpi(self, comm, path, options, stat)
+  recursive subroutine open_mpi(self, comm, path, options, stat)
     class(mainstay_session), intent(inout) :: self
     integer, intent(in) :: comm
     character(*), intent(in) :: path
@@ -782,7 +782,7 @@ contains
   end subroutine
 
   ! The same for a program of one process; MPI need not be initialized.
-  subroutine open_solo(self, path, options, stat)
+  recursive subroutine open_solo(self, path, options, stat)
     class(mainstay_session), intent(inout) :: self
     character(*), intent(in) :: path
     type(mainstay_options), intent(in), optional :: options
@@ -790,14 +790,14 @@ contains
     call settle(c_open_solo(to_c(path), sized(options), self%handle), stat)
   end subroutine
 
-  logical function is_open(self)
+  recursive logical function is_open(self)
     class(mainstay_session), intent(in) :: self
     is_open = c_associated(self%handle)
   end function
 
   ! Has a scalar or an array saved and restored under `name`, of its size at this call. A section of an array is fine,
   ! field(1:n, 1:m) of one with ghost cells, if its bounds have no step: what lies around it stays as it is.
-  subroutine protect(self, name, data, stat)
+  recursive subroutine protect(self, name, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), target, intent(inout) :: data
@@ -808,7 +808,7 @@ contains
   ! As protect, of a box in a global array: `global_shape` as shape() has it, `offset` elements lie in front of the
   ! box along each dimension (0: it begins with the first). Any number of ranks fills its boxes from those that
   ! were saved; an array of no elements is a rank that has no part.
-  subroutine protect_box_int64(self, name, data, global_shape, offset, stat)
+  recursive subroutine protect_box_int64(self, name, data, global_shape, offset, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), target, intent(inout) :: data
@@ -820,7 +820,7 @@ contains
     call settle(c_protect_box(self%handle, to_c(name), data, int(numbers, c_int), global_shape, offset), stat)
   end subroutine
 
-  subroutine protect_box_int32(self, name, data, global_shape, offset, stat)
+  recursive subroutine protect_box_int32(self, name, data, global_shape, offset, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), target, intent(inout) :: data
@@ -833,7 +833,7 @@ contains
   ! that swap pointers, or allocatables by move_alloc, whose regions would come back exchanged. `where` is a function of
   ! a module: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for protect("cur", cur), or
   ! c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays.
-  subroutine follow(self, name, where, stat)
+  recursive subroutine follow(self, name, where, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     procedure(mainstay_where) :: where
@@ -843,7 +843,7 @@ contains
 
   ! What is protected under `name` lies in `data` from now on, also if that has another size: after an allocate, or a
   ! move_alloc. A box of a global array stays the box at its offset.
-  subroutine move(self, name, data, stat)
+  recursive subroutine move(self, name, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), target, intent(inout) :: data
@@ -853,7 +853,7 @@ contains
 
   ! Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
   ! card, a GPU or another process writes to.
-  subroutine untrack(self, name, stat)
+  recursive subroutine untrack(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
@@ -862,7 +862,7 @@ contains
 
   ! Says that `bytes` bytes of a region, from byte `offset` (of 0) on, will not be written again before the next checkpoint:
   ! with the setting predictor they are saved at once, in the background. Never waits for a write.
-  subroutine settled(self, name, offset, bytes, stat)
+  recursive subroutine settled(self, name, offset, bytes, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: offset, bytes
@@ -871,14 +871,14 @@ contains
   end subroutine
 
   ! What saving early has come to on this rank.
-  subroutine speculation(self, told, stat)
+  recursive subroutine speculation(self, told, stat)
     class(mainstay_session), intent(in) :: self
     type(mainstay_speculation), intent(out) :: told
     integer, intent(out), optional :: stat
     call settle(c_speculation(self%handle, told), stat)
   end subroutine
 
-  subroutine unprotect(self, name, stat)
+  recursive subroutine unprotect(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
@@ -887,7 +887,7 @@ contains
 
   ! Memory of `bytes` bytes, of zeros, for c_f_pointer, which is saved and restored under `name`; `flags` is a sum of
   ! MAINSTAY_ALLOC_FLAG_: say if MPI or input writes into it. It stays until it is freed, or the session is closed.
-  subroutine alloc(self, name, bytes, memory, flags, stat)
+  recursive subroutine alloc(self, name, bytes, memory, flags, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_size_t), intent(in) :: bytes
@@ -895,30 +895,32 @@ contains
     integer(c_int32_t), intent(in), optional :: flags
     integer, intent(out), optional :: stat
     integer(c_int32_t) :: given
+    memory = c_null_ptr
     given = MAINSTAY_ALLOC_FLAG_PLAIN
     if (present(flags)) given = flags
     call settle(c_alloc(self%handle, to_c(name), bytes, given, memory), stat)
   end subroutine
 
   ! Unprotects what was allocated under `name`, and lets it go.
-  subroutine free(self, name, stat)
+  recursive subroutine free(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_free(self%handle, to_c(name)), stat)
   end subroutine
 
-  ! The program's own variables: those of modules, common blocks and main programs, and with the save attribute. They come
-  ! back in a fresh run of the same program. An allocatable that is protected by its name stays allocated where it is; every
-  ! other allocatable or pointer is to be allocated after the restore.
-  subroutine protect_globals(self, stat)
+  ! The program's own variables: those of modules and common blocks, and with the save attribute; a main program needs the
+  ! statement `save`, as gfortran puts some of its variables on the stack. They come back in a fresh run of the same program.
+  ! An allocatable that is protected by its name stays allocated where it is; every other allocatable or pointer is to be
+  ! allocated after the restore, and must not have been when it was saved.
+  recursive subroutine protect_globals(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_protect_globals(self%handle), stat)
   end subroutine
 
   ! Has a later protect_globals leave out a variable: it is not saved, and stays as it is.
-  subroutine leave_out(self, data, stat)
+  recursive subroutine leave_out(self, data, stat)
     class(mainstay_session), intent(in) :: self
     type(*), dimension(..), target, intent(in) :: data
     integer, intent(out), optional :: stat
@@ -926,19 +928,19 @@ contains
   end subroutine
 
   ! Ends MPI, in the place of MPI_Finalize, and after a recovery the process, with `status`: flush what was written before.
-  subroutine mainstay_finalize(status)
+  recursive subroutine mainstay_finalize(status)
     integer, intent(in) :: status
     call c_finalize(int(status, c_int))
   end subroutine
 
   ! The communicator of the ranks of the session, a new one after each recovery. With mpi_f08: MPI_Comm(session%comm()).
-  integer function comm(self)
+  recursive integer function comm(self)
     class(mainstay_session), intent(in) :: self
     comm = c_comm(self%handle)
   end function
 
   ! Has a communicator that the program has made of its own come out of what it waits in when ranks fail.
-  subroutine adopt(self, comm, stat)
+  recursive subroutine adopt(self, comm, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: comm
     integer, intent(out), optional :: stat
@@ -946,21 +948,21 @@ contains
   end subroutine
 
   ! Goes on without the ranks that have failed.
-  subroutine recover(self, stat)
+  recursive subroutine recover(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_recover(self%handle), stat)
   end subroutine
 
   ! MAINSTAY_GROUP_FAILED if ranks have failed as far as this rank knows.
-  subroutine check(self, stat)
+  recursive subroutine check(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_check(self%handle), stat)
   end subroutine
 
   ! Runs the program as steps, from the newest complete revision if there is one, and through failures of ranks.
-  subroutine run(self, layout, step, stat)
+  recursive subroutine run(self, layout, step, stat)
     class(mainstay_session), intent(in) :: self
     procedure(mainstay_layout) :: layout
     procedure(mainstay_step) :: step
@@ -971,7 +973,7 @@ contains
     call settle(c_run(self%handle, c_funloc(lay_out), c_funloc(take_step), c_loc(all)), stat)
   end subroutine
 
-  function lay_out(session, context) bind(C, name="mainstay_fortran_lay_out") result(status)
+  recursive function lay_out(session, context) bind(C, name="mainstay_fortran_lay_out") result(status)
     type(c_ptr), value :: session, context
     integer(c_int) :: status
     type(steps), pointer :: all
@@ -981,7 +983,7 @@ contains
     status = MAINSTAY_OK
   end function
 
-  function take_step(session, step, over, context) bind(C, name="mainstay_fortran_take_step") &
+  recursive function take_step(session, step, over, context) bind(C, name="mainstay_fortran_take_step") &
       result(status)
     type(c_ptr), value :: session, context
     integer(c_int64_t), value :: step
@@ -998,7 +1000,7 @@ contains
   end function
 
   ! Names a file that this rank appends to; `flush` it before a checkpoint.
-  subroutine protect_output(self, path, stat)
+  recursive subroutine protect_output(self, path, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: path
     integer, intent(out), optional :: stat
@@ -1007,7 +1009,7 @@ contains
 
   ! The newest complete revision, or the one of this `number`. `revision` 0: there was nothing to restore. `skipped`: how much
   ! was found damaged; `report` says what.
-  subroutine restore(self, revision, skipped, stat, number)
+  recursive subroutine restore(self, revision, skipped, stat, number)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(out), optional :: revision, skipped
     integer, intent(out), optional :: stat
@@ -1019,14 +1021,14 @@ contains
   end subroutine
 
   ! What the last restore found damaged and passed over, in lines; "" if nothing.
-  function report(self) result(text)
+  recursive function report(self) result(text)
     class(mainstay_session), intent(in) :: self
     character(:), allocatable :: text
     text = of_c(c_report(self%handle))
   end function
 
   ! What this rank noted under `name` in the revision that was restored; `text` is not allocated if nothing.
-  subroutine restored_note(self, name, text)
+  recursive subroutine restored_note(self, name, text)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     character(:), allocatable, intent(out) :: text
@@ -1036,7 +1038,7 @@ contains
   end subroutine
 
   ! `text` goes with every revision from now on, until it is set anew.
-  subroutine note(self, name, text, stat)
+  recursive subroutine note(self, name, text, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name, text
     integer, intent(out), optional :: stat
@@ -1045,7 +1047,7 @@ contains
 
   ! Whether a checkpoint should be taken now that `step` steps are done. It has an effect: let it stand alone
   ! in its condition, as .and. and .or. need not call what cannot matter.
-  logical function due_int64(self, step, stat) result(due)
+  recursive logical function due_int64(self, step, stat) result(due)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(in) :: step
     integer, intent(out), optional :: stat
@@ -1055,7 +1057,7 @@ contains
     due = answer /= 0
   end function
 
-  logical function due_int32(self, step, stat) result(due)
+  recursive logical function due_int32(self, step, stat) result(due)
     class(mainstay_session), intent(in) :: self
     integer(c_int32_t), intent(in) :: step
     integer, intent(out), optional :: stat
@@ -1063,7 +1065,7 @@ contains
   end function
 
   ! Saves all that is protected and returns when the program may go on. Collective.
-  subroutine checkpoint(self, revision, stat)
+  recursive subroutine checkpoint(self, revision, stat)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(out), optional :: revision
     integer, intent(out), optional :: stat
@@ -1075,7 +1077,7 @@ contains
 
   ! Begins a checkpoint that is written in pieces, of at most `bytes` bytes on this rank, gaps in a stream
   ! included; `checkpoint` ends it. Collective. `revision`: the number that it will have.
-  subroutine begin_int64(self, bytes, revision, stat)
+  recursive subroutine begin_int64(self, bytes, revision, stat)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(in) :: bytes
     integer(c_int64_t), intent(out), optional :: revision
@@ -1086,7 +1088,7 @@ contains
     if (present(revision)) revision = number
   end subroutine
 
-  subroutine begin_int32(self, bytes, revision, stat)
+  recursive subroutine begin_int32(self, bytes, revision, stat)
     class(mainstay_session), intent(in) :: self
     integer(c_int32_t), intent(in) :: bytes
     integer(c_int64_t), intent(out), optional :: revision
@@ -1096,7 +1098,7 @@ contains
 
   ! Writes a scalar or a contiguous array, of any type, from byte `offset` (the first is 0) of the stream `name`
   ! on. Texts and single bytes as arrays: ["text"].
-  subroutine write_int64(self, name, offset, data, stat)
+  recursive subroutine write_int64(self, name, offset, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: offset
@@ -1105,7 +1107,7 @@ contains
     call settle(c_write(self%handle, to_c(name), offset, data), stat)
   end subroutine
 
-  subroutine write_int32(self, name, offset, data, stat)
+  recursive subroutine write_int32(self, name, offset, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int32_t), intent(in) :: offset
@@ -1115,7 +1117,7 @@ contains
   end subroutine
 
   ! Gives up the checkpoint that was begun; its number is used up. Collective.
-  subroutine abandon(self, stat)
+  recursive subroutine abandon(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_abandon(self%handle), stat)
@@ -1123,7 +1125,7 @@ contains
 
   ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many
   ! bytes there were; without it, fewer than `data` has are an error.
-  subroutine read_int64(self, name, offset, data, got, stat)
+  recursive subroutine read_int64(self, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: offset
@@ -1136,7 +1138,7 @@ contains
     if (present(got)) got = there
   end subroutine
 
-  subroutine read_int32(self, name, offset, data, got, stat)
+  recursive subroutine read_int32(self, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int32_t), intent(in) :: offset
@@ -1147,7 +1149,7 @@ contains
   end subroutine
 
   ! The length of the stream `name`, as the last restore brought it back.
-  integer(c_int64_t) function stream_bytes(self, name, stat) result(bytes)
+  recursive integer(c_int64_t) function stream_bytes(self, name, stat) result(bytes)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
@@ -1156,7 +1158,7 @@ contains
   end function
 
   ! How many streams the revision has that the last restore brought back, of this rank.
-  integer function streams(self, stat) result(count)
+  recursive integer function streams(self, stat) result(count)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     integer(c_size_t) :: there
@@ -1166,7 +1168,7 @@ contains
   end function
 
   ! Name and length of stream `index` of these, from 1 on.
-  subroutine stream(self, index, name, bytes, stat)
+  recursive subroutine stream(self, index, name, bytes, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: index
     character(:), allocatable, intent(out) :: name
@@ -1184,7 +1186,7 @@ contains
 
   ! How many ranks saved the revision that was restored: the shard of each has its number, from 0. 0: nothing was
   ! restored, or a checkpoint has begun since.
-  integer function shards(self, stat)
+  recursive integer function shards(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     integer(c_int32_t) :: count
@@ -1195,7 +1197,7 @@ contains
 
   ! Has this rank read these shards, wherever they lie; from then on shard_items tells of all. Collective, with what each
   ! rank wants, which may be none: [integer ::]. Until the next checkpoint begins.
-  subroutine bring_shards(self, wanted, stat)
+  recursive subroutine bring_shards(self, wanted, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: wanted(:)
     integer, intent(out), optional :: stat
@@ -1203,7 +1205,7 @@ contains
   end subroutine
 
   ! What a shard consists of: one that this rank can read, or, after bring_shards, any.
-  function shard_items(self, shard, stat) result(all)
+  recursive function shard_items(self, shard, stat) result(all)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: shard
     integer, intent(out), optional :: stat
@@ -1224,7 +1226,7 @@ contains
 
   ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` of a shard on. `got` as of
   ! read: without it, fewer bytes than `data` has are an error.
-  subroutine read_shard_int64(self, shard, name, offset, data, got, stat)
+  recursive subroutine read_shard_int64(self, shard, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: shard
     character(*), intent(in) :: name
@@ -1241,7 +1243,7 @@ contains
     if (present(got)) got = there
   end subroutine
 
-  subroutine read_shard_int32(self, shard, name, offset, data, got, stat)
+  recursive subroutine read_shard_int32(self, shard, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: shard
     character(*), intent(in) :: name
@@ -1254,7 +1256,7 @@ contains
 
   ! Saves `data` under `name`, with what is protected if anything is, as the next revision, and returns when it is complete:
   ! durable on all ranks. Collective; each rank has as many bytes as it likes.
-  subroutine put(self, name, data, revision, stat)
+  recursive subroutine put(self, name, data, revision, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), intent(in) :: data
@@ -1269,7 +1271,7 @@ contains
   ! Fills `data` from its beginning with what this rank saved under `name` in revision `number`, or in the newest that can be
   ! read whole on all ranks; which that was `revision` tells, 0: nothing was saved yet, and `data` is as it was. `got`: how
   ! many bytes there were. Collective; nothing else changes.
-  subroutine get(self, name, data, got, revision, skipped, stat, number)
+  recursive subroutine get(self, name, data, got, revision, skipped, stat, number)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     type(*), dimension(..), intent(inout) :: data
@@ -1284,7 +1286,7 @@ contains
   end subroutine
 
   ! How many bytes `get` would fill in on this rank; 0 if nothing was saved yet. Collective.
-  integer(c_int64_t) function get_bytes(self, name, stat, number) result(bytes)
+  recursive integer(c_int64_t) function get_bytes(self, name, stat, number) result(bytes)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
@@ -1294,7 +1296,7 @@ contains
   end function
 
   ! The number of a revision as C has it.
-  pure integer(c_int64_t) function asked(number)
+  recursive pure integer(c_int64_t) function asked(number)
     integer(c_int64_t), intent(in), optional :: number
     asked = MAINSTAY_NEWEST
     if (present(number)) asked = number
@@ -1302,7 +1304,7 @@ contains
 
   ! Waits until the last revision is complete. Collective. That it failed is told once on all ranks, here or by
   ! `checkpoint`; then nothing is under way, and this returns at once until the next checkpoint.
-  subroutine wait_until_complete(self, stat)
+  recursive subroutine wait_until_complete(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_wait(self%handle), stat)
@@ -1310,7 +1312,7 @@ contains
 
   ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "pfs", the space that was
   ! opened. Levels behind it are not waited for. Collective.
-  subroutine wait_for(self, level, stat)
+  recursive subroutine wait_for(self, level, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: level
     integer, intent(out), optional :: stat
@@ -1319,7 +1321,7 @@ contains
 
   ! Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
   ! compute for long between two calls. Never waits.
-  subroutine progress(self, stat)
+  recursive subroutine progress(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_progress(self%handle), stat)
@@ -1327,7 +1329,7 @@ contains
 
   ! A moment between two steps at which it may be seen what the program has written since the moment before; recorded with
   ! the setting trace. Never waits.
-  subroutine tick(self, stat)
+  recursive subroutine tick(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_tick(self%handle), stat)
@@ -1335,7 +1337,7 @@ contains
 
   ! Whether this rank's part of the last revision is durable; also if nothing is under way, because nothing was saved
   ! yet, or all ranks were told that it failed.
-  logical function poll(self, stat) result(durable)
+  recursive logical function poll(self, stat) result(durable)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     integer(c_int) :: answer
@@ -1344,7 +1346,7 @@ contains
     durable = answer /= 0
   end function
 
-  subroutine last_record(self, record, stat)
+  recursive subroutine last_record(self, record, stat)
     class(mainstay_session), intent(in) :: self
     type(mainstay_record), intent(out) :: record
     integer, intent(out), optional :: stat
@@ -1352,7 +1354,7 @@ contains
   end subroutine
 
   ! Waits for the last revision and ends the session, also when `stat` tells of an error. Collective.
-  subroutine close_session(self, stat)
+  recursive subroutine close_session(self, stat)
     class(mainstay_session), intent(inout) :: self
     integer, intent(out), optional :: stat
     type(c_ptr) :: handle
@@ -1363,7 +1365,7 @@ contains
 
   ! Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
   ! revision becomes durable. The other ranks wait in their next collective call until the job is ended. Local.
-  subroutine leave_session(self, stat)
+  recursive subroutine leave_session(self, stat)
     class(mainstay_session), intent(inout) :: self
     integer, intent(out), optional :: stat
     type(c_ptr) :: handle
@@ -1372,7 +1374,7 @@ contains
     call settle(c_leave(handle), stat)
   end subroutine
 
-  function sized(options) result(all)
+  recursive function sized(options) result(all)
     type(mainstay_options), intent(in), optional :: options
     type(mainstay_options) :: all
     if (present(options)) all = options

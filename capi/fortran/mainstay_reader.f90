@@ -70,7 +70,7 @@ module mainstay_reading
       type(c_ptr), value :: reader
       integer(c_int32_t), value :: shard
       integer(c_size_t), value :: index
-      type(item_of_c), intent(out) :: item
+      type(item_of_c), intent(inout) :: item
       integer(c_int) :: status
     end function
     function c_read(reader, shard, name, offset, data, got, whole) &
@@ -81,7 +81,7 @@ module mainstay_reading
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(inout) :: data
-      integer(c_int64_t), intent(out) :: got
+      integer(c_int64_t), intent(inout) :: got
       logical(c_bool), value :: whole
       integer(c_int) :: status
     end function
@@ -106,7 +106,7 @@ contains
 
   ! Opens the complete revision of this number, or the newest, of the space in the directory `path`. Beside a job at
   ! work it is held until the close. (Of one kind only: a `stat` that follows `path` is thus never taken for it.)
-  subroutine open_reader(self, path, revision, stat)
+  recursive subroutine open_reader(self, path, revision, stat)
     class(mainstay_reader), intent(inout) :: self
     character(*), intent(in) :: path
     integer(c_int64_t), intent(in), optional :: revision
@@ -118,19 +118,19 @@ contains
   end subroutine
 
   ! Its number; 0: the reader is not open.
-  pure integer(c_int64_t) function revision(self)
+  recursive pure integer(c_int64_t) function revision(self)
     class(mainstay_reader), intent(in) :: self
     revision = c_revision(self%handle)
   end function
 
   ! How many there are; the last has the number shards() - 1.
-  pure integer function shards(self)
+  recursive pure integer function shards(self)
     class(mainstay_reader), intent(in) :: self
     shards = int(c_shards(self%handle))
   end function
 
   ! What a shard consists of; nothing if there is no such shard.
-  function items(self, shard) result(all)
+  recursive function items(self, shard) result(all)
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
     type(mainstay_item), allocatable :: all(:)
@@ -145,7 +145,7 @@ contains
 
   ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` on. `got`: how many bytes
   ! there were; without it, fewer than `data` has are an error. Texts and single bytes into arrays.
-  subroutine read_int64(self, shard, name, offset, data, got, stat)
+  recursive subroutine read_int64(self, shard, name, offset, data, got, stat)
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
     character(*), intent(in) :: name
@@ -161,7 +161,7 @@ contains
     if (present(got)) got = there
   end subroutine
 
-  subroutine read_int32(self, shard, name, offset, data, got, stat)
+  recursive subroutine read_int32(self, shard, name, offset, data, got, stat)
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
     character(*), intent(in) :: name
@@ -174,7 +174,7 @@ contains
 
   ! Fills `data` with the box of its own shape of the global array `name`, out of all shards that hold some of it;
   ! `offset` elements lie in front of the box along each dimension (0: it begins with the first).
-  subroutine read_box_int64(self, name, offset, data, stat)
+  recursive subroutine read_box_int64(self, name, offset, data, stat)
     class(mainstay_reader), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: offset(:)
@@ -183,7 +183,7 @@ contains
     call settle(c_read_box(self%handle, to_c(name), int(size(offset), c_int), offset, data), stat)
   end subroutine
 
-  subroutine read_box_int32(self, name, offset, data, stat)
+  recursive subroutine read_box_int32(self, name, offset, data, stat)
     class(mainstay_reader), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int32_t), intent(in) :: offset(:)
@@ -193,7 +193,7 @@ contains
   end subroutine
 
   ! Lets go of what the reader holds. One that is not open is passed over.
-  subroutine close_reader(self, stat)
+  recursive subroutine close_reader(self, stat)
     class(mainstay_reader), intent(inout) :: self
     integer, intent(out), optional :: stat
     type(c_ptr) :: handle

@@ -12,6 +12,7 @@ program wave
   use state
   use, intrinsic :: iso_fortran_env, only: int64, output_unit
   implicit none
+  save
   real(8) :: most
   integer :: at
   common /seen/ most, at
