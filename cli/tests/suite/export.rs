@@ -165,10 +165,37 @@ fn names_that_get_in_each_others_way_are_told() {
         session.wait().unwrap();
         session.unprotect("field.npy/inside").unwrap();
     });
-    assert_eq!(export(&space, &out(&space), &[]).code, 4);
-    assert_eq!(files(&out(&space)), [""; 0]);
+    for arguments in [&[][..], &["--dry-run"]] {
+        let ran = export(&space, &out(&space), arguments);
+        let words = "items \"field\" and \"field.npy/inside\" would both be shard-0/field.npy";
+        assert_eq!((ran.code, ran.err.contains(words)), (1, true), "{ran:?}");
+        assert!(!out(&space).exists());
+    }
     assert_eq!(export(&space, &out(&space), &["--item", "field.npy/inside"]).code, 0);
     assert_eq!(files(&out(&space)).first().unwrap(), "shard-0/field.npy/inside.npy");
+}
+
+/// The array lay where an item of the shard did, one was written over the other, and both were said to be verified.
+#[test]
+#[allow(unsafe_code)]
+fn a_whole_array_with_the_name_of_another_file_is_told() {
+    let space = Space::new(1);
+    space.run(|rank, session, _| {
+        let mut mine = [7_u8; 8];
+        let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
+        // SAFETY: it lives until it is unprotected.
+        let region =
+            unsafe { Region::placed("shard-0/field", mine.as_mut_ptr(), ElementType::F64, &[1], place).unwrap() };
+        session.protect(region).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.unprotect("shard-0/field").unwrap();
+    });
+    let ran = export(&space, &out(&space), &["--whole"]);
+    assert_eq!((ran.code, ran.err.contains("would both be shard-0/field.npy")), (1, true), "{ran:?}");
+    assert!(!out(&space).exists());
+    assert_eq!(export(&space, &out(&space), &[]).code, 0);
+    assert_eq!(export(&space, &space.directory.path().join("alone"), &["--whole", "--item", "shard-0/field"]).code, 0);
 }
 
 /// A shape that does not fit the bytes is told by neither numpy nor us.

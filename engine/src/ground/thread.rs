@@ -4,17 +4,18 @@ use super::lock;
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
-    io,
+    io, ptr,
     sync::Mutex,
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
 };
 
-/// Starts a thread that gets none of the program's signals: signals are for the program's own threads.
+/// Starts a thread that gets none of the program's signals, which are for the program's own threads, and does not trap where a
+/// program has asked to be stopped at an underflow.
 pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
-    without_signals(|| thread::Builder::new().name(name).spawn(work))
+    without_signals(|| thread::Builder::new().name(name).spawn(|| in_default_arithmetic(work)))
 }
 
 /// Like `spawn`, for work that borrows.
@@ -23,7 +24,7 @@ pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
-    without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work))
+    without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, || in_default_arithmetic(work)))
 }
 
 /// Whether a thread takes a processor from who runs there as soon as it has something to do, or waits for the end of that one's
@@ -91,9 +92,56 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     started
 }
 
+/// Does `work` on a new thread, which inherits how its maker's floating-point unit rounds and when it traps.
+fn in_default_arithmetic<T>(work: impl FnOnce() -> T) -> T {
+    #[allow(unsafe_code)]
+    unsafe extern "C" {
+        /// Of C's fenv.h.
+        fn fesetenv(environment: *const libc::c_void) -> libc::c_int;
+    }
+    /// The environment in which programs start, in all C libraries of Linux.
+    const FE_DFL_ENV: *const libc::c_void = ptr::without_provenance(usize::MAX);
+    // SAFETY: nothing is read at that address, which is a name; only this thread is changed, in which nothing was computed yet.
+    #[allow(unsafe_code)]
+    unsafe {
+        fesetenv(FE_DFL_ENV);
+    }
+    work()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A Fortran program with -ffpe-trap=underflow died of what a predictor computed in a thread of its own.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+    fn a_thread_does_not_trap_where_its_maker_does() {
+        #[allow(unsafe_code)]
+        unsafe extern "C" {
+            fn feenableexcept(exceptions: i32) -> i32;
+            fn fedisableexcept(exceptions: i32) -> i32;
+            fn fegetexcept() -> i32;
+        }
+        const UNDERFLOW: i32 = 0x10;
+        // SAFETY: this thread alone is changed, and nothing underflows meanwhile.
+        #[allow(unsafe_code)]
+        let traps = || unsafe { fegetexcept() };
+        #[allow(unsafe_code)]
+        // SAFETY: as above.
+        unsafe {
+            feenableexcept(UNDERFLOW);
+        }
+        let own = traps();
+        let of_thread = spawn("test".to_owned(), traps).unwrap().join().unwrap();
+        let of_scoped = thread::scope(|scope| spawn_scoped(scope, "test", traps).unwrap().join().unwrap());
+        #[allow(unsafe_code)]
+        // SAFETY: as above.
+        unsafe {
+            fedisableexcept(UNDERFLOW);
+        }
+        assert_eq!((own, of_thread, of_scoped), (UNDERFLOW, 0, 0));
+    }
 
     #[allow(unsafe_code)]
     fn policy() -> i32 {

@@ -132,7 +132,8 @@ fn number(by: f64) -> String {
         0.001..10_000.0 => {
             let digits = 3 - by.log10().floor() as i32;
             let text = format!("{by:.*}", digits.max(0) as usize);
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            // Zeros of a whole number count.
+            if digits <= 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
         }
         _ => format!("{by:.3e}"),
     }
@@ -146,5 +147,9 @@ mod tests {
     fn differences_read_well() {
         let all = [0.0, 2.0, 12_345.0, 0.5, 0.012_345_6, 1234.567, 3.2e-9, 1.5e300, 1e18].map(number);
         assert_eq!(all, ["0", "2", "12345", "0.5", "0.01235", "1235", "3.200e-9", "1.500e300", "1.000e18"]);
+        assert_eq!(
+            [1000.5, 1230.5, 9990.4, 9999.7, 100.04, 10.0].map(number),
+            ["1000", "1230", "9990", "10000", "100", "10"]
+        );
     }
 }

@@ -24,8 +24,8 @@ use mainstay_engine::{
     space::format::{ElementType, Item, ItemKind},
 };
 use std::{
-    collections::BTreeSet,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -128,12 +128,37 @@ fn parts(
         make_whole(wanted.format, &mut parts)?;
     }
     let is_there = |name: &&String| !parts.iter().any(|part| part.items.iter().any(|item| item.name == **name));
+    refuse_clashes(&parts)?;
     match wanted.items.iter().find(is_there) {
         Some(name) => Err(Failure::lost(format!(
             "revision {number} has no item {name:?} in these shards (`mainstay show` lists them)"
         ))),
         None => Ok(parts),
     }
+}
+
+/// Refuses items of which one would lie where another does, or in a directory of its name.
+fn refuse_clashes(parts: &[Part]) -> Result<(), Failure> {
+    let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items));
+    let mut told: BTreeMap<&Path, (&OutputFile, &Item)> = BTreeMap::new();
+    let clash = |one: &Item, other: &Item, at: &Path| {
+        let (one, other, at) = (&one.name, &other.name, at.display());
+        Failure::lost(format!("items {one:?} and {other:?} would both be {at}; export one after the other, by --item"))
+    };
+    for (file, item) in all() {
+        let (first, its_item) = told.entry(&file.name).or_insert((file, item));
+        let is_part = first.spread.is_some() && file.spread.is_some() && its_item.name == item.name;
+        if !std::ptr::eq(*first, file) && !is_part {
+            return Err(clash(its_item, item, &file.name));
+        }
+    }
+    for (file, item) in all() {
+        let directory = file.name.ancestors().skip(1).find_map(|above| told.get_key_value(above));
+        if let Some((above, (_, other))) = directory {
+            return Err(clash(other, item, above));
+        }
+    }
+    Ok(())
 }
 
 /// Has the parts of each array that lies over the shards become one file.
