@@ -10,6 +10,7 @@ mod exit;
 mod look;
 mod output;
 mod progress;
+mod replaced;
 mod room;
 mod run;
 mod setup;

@@ -4,9 +4,13 @@ use super::{Hold, Key, Node, Phases, Profile, SavedEarly, Staged, hex};
 use mainstay_engine::{
     LayoutSurvey, LevelKind, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
+    status::was_closed,
 };
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// What all documents say of the space.
 #[derive(Serialize)]
@@ -281,7 +285,12 @@ pub enum Verdict {
 
 impl<'a> Space<'a> {
     pub fn of(survey: &'a SpaceSurvey) -> Space<'a> {
-        Space { space: &survey.path, in_use: survey.in_use, clean: survey.clean, damage: &survey.damage }
+        Space {
+            space: &survey.path,
+            in_use: survey.in_use,
+            clean: was_closed(Path::new(&survey.path), survey),
+            damage: &survey.damage,
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
 
-use crate::exit::Failure;
-use mainstay_engine::{Error, SpaceSurvey, printable_path, space, unix_ns};
+use crate::{exit::Failure, replaced::refuse_irreplaceable};
+use mainstay_engine::{Error, printable_path, unix_ns};
 use std::{
     collections::BTreeSet,
-    ffi::OsStr,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::FileExt,
@@ -78,21 +77,13 @@ impl Unfinished {
     }
 }
 
-/// An error if one of `names` is there already, unless it may be replaced, or is one of a space's own files.
+/// An error if one of `names` is there already, unless it may be replaced.
 pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<(), Failure> {
-    if let Some(path) = names.iter().map(|name| target.join(name)).find(|path| is_of_space(path)) {
-        return Err(Failure::refused(format!("{} is a file of the space that lies there", printable_path(&path))));
-    }
+    names.iter().try_for_each(|name| refuse_irreplaceable(&target.join(name)))?;
     let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
     there.map_or(Ok(()), |path| {
         Err(Failure::refused(format!("{} is there already; --force replaces such files", printable_path(&path))))
     })
-}
-
-/// Whether there is a space in its directory, and the name one of those that spaces keep for themselves.
-fn is_of_space(path: &Path) -> bool {
-    let own = |name: &OsStr| name.to_str().is_some_and(space::is_of_space);
-    path.file_name().is_some_and(own) && path.parent().is_some_and(|folder| SpaceSurvey::open(folder).is_ok())
 }
 
 impl Drop for Unfinished {

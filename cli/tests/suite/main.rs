@@ -25,6 +25,7 @@ mod oracle;
 mod printed;
 mod profile;
 mod prune;
+mod replaced;
 mod report;
 mod reserve;
 mod rollback;

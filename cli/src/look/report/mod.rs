@@ -10,12 +10,19 @@ use crate::{
     arguments,
     exit::{Exit, Failure, say},
     output,
+    replaced::refuse_irreplaceable,
 };
 use history::History;
 use mainstay_engine::{printable_path, unix_ns};
 use std::fs;
 
 pub fn report(wanted: &arguments::Report) -> Result<Exit, Failure> {
+    // A page may go to a device, and takes its place no more than that of a space's file.
+    wanted
+        .output
+        .iter()
+        .filter(|file| !file.exists() || file.is_file())
+        .try_for_each(|file| refuse_irreplaceable(file))?;
     let history = History::of(&wanted.space)?;
     let page = page::page(&history, unix_ns());
     match &wanted.output {

@@ -8,11 +8,13 @@ use crate::{
     document::Status,
     exit::{Exit, Failure, say},
     output,
+    replaced::refuse_irreplaceable,
 };
 use mainstay_engine::{status::Standing, unix_ns};
 use std::{io, thread};
 
 pub fn status(wanted: &arguments::Status) -> Result<Exit, Failure> {
+    wanted.prometheus.iter().try_for_each(|file| refuse_irreplaceable(file))?;
     let Some(pause) = wanted.watch else { return Ok(tell(wanted)?.0) };
     let mut is_first = true;
     loop {
