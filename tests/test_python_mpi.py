@@ -311,3 +311,22 @@ def test_all_ranks_agree_when_a_checkpoint_is_due(job):
         say(due)
     """)
     assert alike(said) == ["[4, 8, 12]"]
+
+
+def test_what_an_aggregator_took_counts_how_long_it_served(job):
+    """It told when it had staged its own part, and its program went on once those of the others had come."""
+    said = job(
+        """
+        with opened(aggregators=1) as session:
+            for _ in range(2):
+                session.begin(8)
+                session.write("piece", 0, b"12345678")
+                if rank > 0:
+                    time.sleep(0.4)
+                session.checkpoint()
+                session.wait()
+                say(session.last_record().perceived_ns > 300_000_000)
+        """,
+        ranks=3,
+    )
+    assert said == {rank: ["True", "True"] for rank in range(3)}

@@ -10,7 +10,7 @@ use crate::{
     ground::{Instant, lock},
     space::format::{BLOCK_BYTES, HASH_BYTES, PhaseRecord, blocks_for},
 };
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 impl Shard {
     /// Publishes the shard in target number `target`, if all of it was written there.
@@ -25,7 +25,11 @@ impl Shard {
     /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
     pub(crate) fn commit_now(&self, staged_at: Instant) {
         (0..self.targets.len()).for_each(|target| self.commit(target));
-        let resume = staged_at.elapsed();
+        self.note_resumed_late(staged_at.elapsed());
+    }
+
+    /// Notes t2 of a program that was kept until now, when the shard may be published already.
+    pub(crate) fn note_resumed_late(&self, resume: Duration) {
         self.note_resumed(resume);
         for Target { site, ending, .. } in &self.targets {
             ending.note_after(|phases| {
@@ -88,7 +92,10 @@ impl Shard {
         }
         let mut ledger = lock(&site.ledger);
         let mut phases = described.publish(&mut ledger)?;
-        phases.durable_ns = started.elapsed().as_nanos() as u64;
+        // The program may have gone on only now.
+        let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
+        let durable_ns = started.elapsed().as_nanos() as u64;
+        phases = PhaseRecord { perceived_ns, resume_ns, durable_ns, ..phases };
         ledger.note(*key, phases);
         Ok(phases)
     }

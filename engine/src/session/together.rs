@@ -8,6 +8,7 @@ use crate::{
     place::Shard,
     stage::{Hands, Staging},
 };
+use std::time::Duration;
 
 impl Inner {
     /// Has the checkpoint that was begun saved by this rank and its holders, and takes what its wards hand over.
@@ -22,7 +23,13 @@ impl Inner {
                 self.epoch.road.lanes.decline(self.epoch.group.between_two(), &error).and(Err(error))
             }
         };
-        told.and(self.epoch.serve(&self.means, &self.levels))
+        let begun = Instant::now();
+        let served = self.epoch.serve(&self.means, &self.levels);
+        if let Some(shard) = self.levels.nearest().running().filter(|_| self.epoch.road.wards.are_there()) {
+            // Its own part was staged, and the program has waited for the others'.
+            shard.note_resumed_late(Duration::from_nanos(shard.phases().resume_ns) + begun.elapsed());
+        }
+        told.and(served)
     }
 
     /// Does `work` with the regions and with what staging takes: what is staged goes to all targets.

@@ -67,6 +67,10 @@ impl Wards {
         Ok(())
     }
 
+    pub(in crate::session) fn are_there(&self) -> bool {
+        !self.wards.is_empty()
+    }
+
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
     /// end. Collective.
     pub(in crate::session) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
