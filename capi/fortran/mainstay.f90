@@ -341,7 +341,7 @@ module mainstay
     integer(c_int64_t) :: revision = 0, bytes = 0, skipped = 0
   end type
 
-  ! One job at work on one space. A copy is the same session.
+  ! One job at work on one space. A copy is the same session: once one is closed, or has left, no other may be used.
   type, public :: mainstay_session
     private
     type(c_ptr) :: handle = c_null_ptr
