@@ -30,7 +30,11 @@ impl Remark {
 /// Says it on rank 0, each time.
 pub(crate) fn remark(rank: usize, text: &str) {
     if rank == 0 {
-        // In one write, so that the lines of others stay whole. Nobody to read it is no reason to fail.
-        let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(text)).as_bytes());
+        line(text);
     }
+}
+
+/// Says it on this rank, in one write, so that the lines of others stay whole. Nobody to read it is no reason to fail.
+pub(crate) fn line(text: &str) {
+    let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(text)).as_bytes());
 }

@@ -1,6 +1,6 @@
 //! A call of MPI that may never come back, as others fail in it, is watched: it ends the process rather than the job's time.
 
-use crate::ground::spawn;
+use crate::{ground::spawn, remark::line};
 use std::{process, sync::mpsc, time::Duration};
 
 /// Ends when it is dropped.
@@ -15,7 +15,7 @@ impl Watch {
         let (doing, (end, ended)) = (doing.to_owned(), mpsc::channel::<()>());
         let watching = move || {
             if ended.recv_timeout(Duration::from_secs(seconds.into())) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("mainstay: {doing} took more than {seconds} s; this process is ended, start the job again");
+                line(&format!("{doing} took more than {seconds} s; this process is ended, start the job again"));
                 process::abort();
             }
         };
