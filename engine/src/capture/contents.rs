@@ -16,11 +16,15 @@ pub(crate) struct Contents {
     /// Blocks that older revisions of the same portion have: so numbered they follow in the log, beyond all that could be
     /// staged. Empty unless only what changed was staged.
     pub(crate) shared: Range<u64>,
+    /// `shared` are numbers not of such blocks, but of all whole blocks of the regions, region by region: where the base has
+    /// those that were not staged is still to be filled in.
+    pub(crate) is_outline: bool,
     pub(crate) annex: Annex,
 }
 
-/// A run of the log's blocks that older revisions have, as it is told to other processes.
+/// A run of the log's blocks that older revisions have, as it is told to other processes; and one of the blocks of the regions.
 const SHARED: u64 = 1;
+const OUTLINED: u64 = 2;
 
 impl Contents {
     /// The bytes of all items together.
@@ -89,7 +93,7 @@ impl Contents {
             Some(Item { extents, ..item })
         };
         let items = self.items.into_iter().map(unled).collect::<Option<_>>()?;
-        Some(Contents { items, blocks, shared: 0..0, annex: self.annex })
+        Some(Contents { items, blocks, shared: 0..0, is_outline: false, annex: self.annex })
     }
 
     /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
@@ -107,7 +111,7 @@ impl Contents {
             Item { extents, ..item }
         };
         let items = items.into_iter().map(in_log).collect();
-        Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, annex }
+        Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, is_outline: false, annex }
     }
 
     /// The form in which other processes are told: a manifest whose runs are the log, and the runs of older revisions.
@@ -118,7 +122,7 @@ impl Contents {
             hashes_at,
             hashes_hash: [0; HASH_BYTES],
         };
-        let runs = [run(0..self.blocks, 0), run(self.shared.clone(), SHARED)];
+        let runs = [run(0..self.blocks, 0), run(self.shared.clone(), if self.is_outline { OUTLINED } else { SHARED })];
         let runs = runs.into_iter().filter(|run| run.blocks > 0).collect();
         // In a manifest an extent lies in one run.
         let cut = |item: &Item| Item { extents: cut_at(&item.extents, self.blocks * BLOCK_BYTES), ..item.clone() };
@@ -126,15 +130,22 @@ impl Contents {
         Manifest { runs, items, annex: self.annex.clone(), frames: Vec::new() }.build()
     }
 
-    /// `None` if `told` contradicts itself, or is of a log of more than `blocks_max` blocks.
+    /// `None` if `told` contradicts itself, is an outline, or is of a log of more than `blocks_max` blocks.
     pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
-        // Zeros have no blocks in the log.
-        let (bytes_max, zeros_max) = (blocks_max.saturating_mul(BLOCK_BYTES), i64::MAX as u64);
-        let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(told, bytes_max, zeros_max).ok()?;
+        let contents = Contents::decode_outline(told)?;
+        let is_within = contents.blocks.max(contents.shared.end) <= blocks_max;
+        (is_within && !contents.is_outline).then_some(contents)
+    }
+
+    /// The same, of any log, and of an outline, too.
+    pub(crate) fn decode_outline(told: &[u8]) -> Option<Contents> {
+        let bytes_max = i64::MAX as u64;
+        let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(told, bytes_max, bytes_max).ok()?;
+        let is_shared = |run: &Run| [SHARED, OUTLINED].contains(&run.hashes_at);
         let (own, shared) = match runs[..] {
-            [shared @ Run { hashes_at: SHARED, .. }] => (None, Some(shared)),
+            [shared] if is_shared(&shared) => (None, Some(shared)),
             [own] => (Some(own), None),
-            [own, shared @ Run { hashes_at: SHARED, .. }] => (Some(own), Some(shared)),
+            [own, shared] if is_shared(&shared) => (Some(own), Some(shared)),
             [] => (None, None),
             _ => return None,
         };
@@ -143,8 +154,9 @@ impl Contents {
             Some(Run { first_block: 0, blocks, hashes_at: 0, .. }) => blocks,
             Some(_) => return None,
         };
+        let is_outline = shared.is_some_and(|run| run.hashes_at == OUTLINED);
         let shared = shared.map_or(0..0, |run| run.first_block..run.first_block + run.blocks);
-        Some(Contents { items, blocks, shared, annex })
+        Some(Contents { items, blocks, shared, is_outline, annex })
     }
 }
 
@@ -239,7 +251,7 @@ mod tests {
         let zeros = |bytes| Extent { at: Extent::ZEROS, bytes };
         let behind_zeros = vec![zeros(5), block(5, 1), block(2, 2), zeros(7), block(4, 1), zeros(9)];
         let items = vec![item("a", vec![block(0, 2)]), item("b", behind_zeros)];
-        let contents = Contents { items, blocks: 6, shared: 0..0, annex: Annex::default() };
+        let contents = Contents { items, blocks: 6, shared: 0..0, is_outline: false, annex: Annex::default() };
         // The second run lies right behind the first one's end in the portion, and before it.
         let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];
         let run = |blocks: &Blocks| Run {

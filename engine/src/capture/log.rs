@@ -232,7 +232,7 @@ impl Log {
                 extents,
             }
         };
-        Contents { items: self.items.iter().map(item).collect(), blocks, shared: 0..0, annex }
+        Contents { items: self.items.iter().map(item).collect(), blocks, shared: 0..0, is_outline: false, annex }
     }
 }
 

@@ -27,8 +27,8 @@ mod unseen;
 mod userfaultfd;
 
 pub(crate) use changed::{
-    Base, ByHashes, Changes, EarlyBlocks, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan, Written,
-    WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_to_lead,
+    Base, ByHashes, Changes, EarlyBlocks, Found, Late, Led, Lies, OWN_RUNS_MAX, PageTracker, Part, PartPlace, Plan,
+    Written, WrittenOf, audit, differing, differing_or_sparse, size_elsewhere, size_to_lead,
 };
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -109,6 +109,9 @@ pub(crate) struct Allocation {
     pub(crate) shared: Vec<Run>,
     /// The blocks of those that were saved early, with their rows of hashes: no root leads to them yet.
     pub(crate) early: Vec<Blocks>,
+    /// Whether the revision leads to all that it does not stage of the newest one that is kept: an outline says so, and which runs
+    /// of that one these are is found out later.
+    pub(crate) is_outline: bool,
     /// Frames that hold blocks of `shared`, ascending.
     pub(crate) frames: Vec<Frame>,
     /// How what is written is compressed; `None`: not at all.
@@ -158,12 +161,19 @@ impl Allocation {
     /// in `frames`; `None` if its metadata has no room.
     pub(crate) fn leading_late(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks).into();
-        let leading = Allocation { data, ..self.clone() }.sharing(shared, &[], frames);
+        let leading = Allocation { data, is_outline: false, ..self.clone() }.sharing(shared, &[], frames);
+        // An outline has room for as many parts as there can be.
+        let has_room = self.is_outline || self.has_room_for(&leading, contents);
+        (leading.fits(contents) && has_room).then_some(leading)
+    }
+
+    /// Whether the metadata has room for the manifest of a shard that is led to so.
+    fn has_room_for(&self, leading: &Allocation, contents: &Contents) -> bool {
         let list = self.packing.map_or(0, |packing| packing.list_bytes());
         let manifest = leading.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64 + list;
         // Who salvages the shard has rows for all that could be staged.
         let rows = blocks_for(self.own_blocks() * HASH_BYTES as u64);
-        (leading.fits(contents) && rows + blocks_for(manifest) <= self.meta.count).then_some(leading)
+        rows + blocks_for(manifest) <= self.meta.count
     }
 
     /// Whether a shard of this `size` that leads to these runs has its places here.
@@ -176,23 +186,23 @@ impl Allocation {
     pub(super) fn imagined(&self, number: u64) -> Kept {
         let shared = self.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
         let shared = shared.chain(self.frames.iter().map(Frame::room));
-        let entry = Entry {
-            lineage: Lineage { number: u64::MAX, id: [0; 16] },
-            number,
-            shards: 1,
-            shard: 0,
-            bytes: 0,
-            manifest_at: 0,
-            manifest_bytes: 0,
-            manifest_hash: [0; 16],
-            meta_at: 0,
-            meta_bytes: 0,
-            phases: PhaseRecord::default(),
-        };
         let blocks = self.data.iter().copied().chain([self.meta]).chain(shared).collect();
-        Kept::new(entry, blocks, self.log_blocks(), Vec::new())
+        Kept::new(imagined_entry(number), blocks, self.log_blocks(), Vec::new())
     }
 
+    /// The same of one that shares all blocks of `base` but those that are `gone`, in a portion with the blocks in `range`.
+    pub(super) fn imagined_with(&self, base: &Kept, gone: &[Blocks], (from, to): (u64, u64)) -> Kept {
+        let mut set = BlockSet::within(from..to);
+        base.add_to(&mut set, from..to);
+        // Of a frame all is needed as long as a block of it is.
+        if base.frames.is_empty() {
+            gone.iter().for_each(|blocks| set.remove(*blocks));
+        }
+        for blocks in self.data.iter().chain([&self.meta]) {
+            set.add(*blocks);
+        }
+        Kept::as_set(imagined_entry(0), set, from..to)
+    }
     /// How many blocks the log can have, those of older revisions with them.
     pub(crate) fn log_blocks(&self) -> u64 {
         self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))
@@ -296,6 +306,22 @@ impl Allocation {
     }
 }
 
+fn imagined_entry(number: u64) -> Entry {
+    Entry {
+        lineage: Lineage { number: u64::MAX, id: [0; 16] },
+        number,
+        shards: 1,
+        shard: 0,
+        bytes: 0,
+        manifest_at: 0,
+        manifest_bytes: 0,
+        manifest_hash: [0; 16],
+        meta_at: 0,
+        meta_bytes: 0,
+        phases: PhaseRecord::default(),
+    }
+}
+
 /// What a slot refers to.
 #[derive(Clone, Copy)]
 pub(super) struct Referred<'a> {
@@ -359,7 +385,8 @@ impl FreeMaps {
 
     fn free_beside(&mut self, list: &[Arc<Kept>]) -> FreeMap {
         let range = self.from..self.to;
-        if !pays(list.iter().map(|kept| kept.blocks.len()).sum(), range.clone()) {
+        let are_listed = list.iter().all(|kept| kept.is_listed());
+        if are_listed && !pays(list.iter().map(|kept| kept.blocks.len()).sum(), range.clone()) {
             return FreeMap::new(range.start, range.end, list.iter().flat_map(|kept| kept.blocks.iter().copied()));
         }
         let (imagined, mut saved): (Vec<_>, Vec<_>) = list.iter().partition(|kept| kept.is_imagined());
@@ -419,6 +446,7 @@ pub(super) fn allocate<'a>(
                 data: data.into(),
                 shared,
                 early,
+                is_outline: false,
                 frames,
                 packing: need.packing,
             });
@@ -490,8 +518,17 @@ mod tests {
     fn kept(number: u64, blocks: impl Iterator<Item = u64>, is_imagined: bool) -> Arc<Kept> {
         let nothing = Blocks { first: 0, count: 0 };
         let (freeing, data, shared, early, frames) = Default::default();
-        let room =
-            Allocation { freeing, catalogue: nothing, meta: nothing, data, shared, early, frames, packing: None };
+        let room = Allocation {
+            freeing,
+            catalogue: nothing,
+            meta: nothing,
+            data,
+            shared,
+            early,
+            is_outline: false,
+            frames,
+            packing: None,
+        };
         let imagined = room.imagined(number);
         let lineage = Lineage { number: if is_imagined { imagined.entry.lineage.number } else { 1 }, id: [0; 16] };
         let blocks = blocks.map(|first| Blocks { first, count: 1 }).collect();

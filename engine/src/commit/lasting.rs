@@ -27,6 +27,15 @@ pub(crate) struct Stays {
     pub(crate) held: bool,
 }
 
+/// What a shard shares with the newest complete revision.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shares<'a> {
+    /// These runs, but for those in these blocks, which were saved early.
+    Runs(&'a [Run], &'a [Blocks]),
+    /// All that this revision has, which is the newest complete one, but these blocks.
+    AllBut(RevisionKey, &'a [Blocks]),
+}
+
 /// Room for a shard of this `need` where its data lies in at most `RUNS` runs. If it falls into more of them, what leads to these takes
 /// more: a portion can have blocks enough and no stretch for that.
 fn allocate_in_runs<'a>(
@@ -85,7 +94,8 @@ impl Ledger {
         let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep)?;
         // Held revisions do not move: many blocks may be left and no stretch long enough. What only passes goes meanwhile. A
         // smaller shard can fall into pieces where one as large as this goes on finding its place, and has it, too.
-        let lasts = |maps: &mut _, then| self.rehearse(maps, Some(&allocation), [need, then], complete, keep);
+        let given = || Some((&allocation, allocation.imagined(0)));
+        let lasts = |maps: &mut _, then| self.rehearse(maps, given(), [need, then], complete, keep);
         if self.held.len() > self.passing.len()
             && smallest.blocks() < need.blocks()
             && !lasts(maps, smallest)
@@ -96,28 +106,41 @@ impl Ledger {
         Ok(allocation)
     }
 
-    /// Finds room for a shard that shares `shared` with the newest complete revision, but for those in the blocks `early`, if
-    /// a `whole` one finds room after it. `None`: it has to be saved whole, for which there is room if there was when the
-    /// one before was saved.
+    /// Finds room for a shard that `shares` blocks with the newest complete revision, if a `whole` one finds room after it. `None`:
+    /// it has to be saved otherwise; whole there is room for it if there was when the one before was saved.
     pub(crate) fn allocate_sharing(
         &self,
         need: Need,
-        (shared, early): (&[Run], &[Blocks]),
+        shares: Shares<'_>,
         whole: Need,
         complete: &[RevisionKey],
         keep: usize,
     ) -> Option<Allocation> {
-        // What the other root alone keeps goes with the next one.
-        if !self.keeps(shared, early) {
-            return None;
-        }
         let maps = &mut self.free_maps();
-        let frames = self.frames_of(shared);
-        let need = need.leading_to(frames.len());
-        let allocation = self.allocate_beside(maps, need, &self.retained(complete), early, keep).ok()?;
-        let allocation = allocation.sharing(shared, early, frames);
-        let lasts = self.rehearse(maps, Some(&allocation), [need, whole], complete, keep);
-        lasts.then_some(allocation)
+        let retained = self.retained(complete);
+        let (allocation, imagined) = match shares {
+            Shares::Runs(shared, early) => {
+                // What the other root alone keeps goes with the next one.
+                if !self.keeps(shared, early) {
+                    return None;
+                }
+                let frames = self.frames_of(shared);
+                let need = need.leading_to(frames.len());
+                let allocation = self.allocate_beside(maps, need, &retained, early, keep).ok()?;
+                let allocation = allocation.sharing(shared, early, frames);
+                let imagined = allocation.imagined(0);
+                (allocation, imagined)
+            }
+            Shares::AllBut(newest, gone) => {
+                // What the other root alone keeps goes with the next one.
+                let newest = &*self.kept_of(newest)?;
+                let need = need.leading_to(newest.frames.len());
+                let allocation = self.allocate_beside(maps, need, &retained, &[], keep).ok()?;
+                let imagined = allocation.imagined_with(newest, gone, self.portion.data_blocks());
+                (Allocation { is_outline: true, ..allocation }, imagined)
+            }
+        };
+        self.rehearse(maps, Some((&allocation, imagined)), [need, whole], complete, keep).then_some(allocation)
     }
 
     /// Whether a whole shard, as `whole` has room for, finds room after one that is saved at `leading`.
@@ -133,7 +156,8 @@ impl Ledger {
             meta: allocation.meta.count,
             packing: allocation.packing,
         };
-        self.rehearse(&mut self.free_maps(), Some(leading), [need(leading), need(whole)], retained, keep)
+        let given = Some((leading, leading.imagined(0)));
+        self.rehearse(&mut self.free_maps(), given, [need(leading), need(whole)], retained, keep)
     }
 
     /// Whether shards of this size go on finding room.
@@ -158,11 +182,11 @@ impl Ledger {
     }
 
     /// Whether a shard of `first`, and shards of `then` after it, find their places, one after the other, as they would be
-    /// saved. `given`: the room that the first has, and what it shares with older ones.
+    /// saved. `given`: the room that the first has, and what it takes then, with what it shares with older ones.
     fn rehearse(
         &self,
         maps: &mut FreeMaps,
-        given: Option<&Allocation>,
+        mut given: Option<(&Allocation, Kept)>,
         [first, then]: [Need; 2],
         complete: &[RevisionKey],
         keep: usize,
@@ -180,10 +204,14 @@ impl Ledger {
             let referred =
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
             let need = if step == 0 { first } else { then };
-            let given = given.filter(|_| step == 0).cloned();
-            let room = given.or_else(|| allocate_in_runs(maps, referred, &retained, need));
-            let Some(room) = room else { return false };
-            let imagined = Arc::new(room.imagined(step as u64));
+            let given = given.take().map(|(room, imagined)| (room.clone(), imagined));
+            let found = || {
+                let room = allocate_in_runs(maps, referred, &retained, need)?;
+                let imagined = room.imagined(step as u64);
+                Some((room, imagined))
+            };
+            let Some((room, imagined)) = given.or_else(found) else { return false };
+            let imagined = Arc::new(imagined);
             complete.insert(0, imagined.key());
             complete.truncate(keep);
             let published = [&retained[..], &[imagined]].concat();

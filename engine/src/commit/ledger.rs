@@ -321,6 +321,11 @@ impl Ledger {
         check_shared(self.kept(), self.portion.data_blocks(), shared, early, &[]).is_ok()
     }
 
+    /// The shard of `key`, if the newest root leads to it.
+    pub(crate) fn kept_of(&self, key: RevisionKey) -> Option<Arc<Kept>> {
+        self.kept().iter().find(|kept| kept.key() == key).cloned()
+    }
+
     /// The frames that hold blocks of these runs, which the newest root keeps.
     pub(crate) fn frames_of(&self, shared: &[Run]) -> Vec<Frame> {
         frames_of(self.kept(), shared)

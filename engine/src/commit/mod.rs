@@ -23,7 +23,7 @@ pub(crate) use allocation::{Allocation, Need, Packing, RUNS};
 pub(crate) use early::EarlyRoom;
 pub(crate) use found::FoundLedger;
 pub(crate) use handing::HandedLedger;
-pub(crate) use lasting::{Counted, Stays, lacking};
+pub(crate) use lasting::{Counted, Shares, Stays, lacking};
 pub(crate) use ledger::{Ledger, OpenedLedger};
 pub(crate) use publication::{Described, Publication};
 pub use revision::RevisionKey;

@@ -107,6 +107,7 @@ mod tests {
             data: Vec::new().into(),
             shared: Vec::new(),
             early: Vec::new(),
+            is_outline: false,
             frames: Vec::new(),
             packing: None,
         };

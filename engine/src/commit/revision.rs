@@ -83,6 +83,22 @@ impl Kept {
         Kept { entry, blocks, data, frames, set: OnceLock::new() }
     }
 
+    /// An imagined shard whose blocks, which are of those in `range`, are told by the set alone.
+    pub(super) fn as_set(entry: Entry, blocks: BlockSet, range: Range<u64>) -> Kept {
+        let data = blocks.count();
+        Kept { entry, blocks: Vec::new(), data, frames: Vec::new(), set: OnceLock::from((range, blocks)) }
+    }
+
+    /// Whether its blocks are listed.
+    pub(super) fn is_listed(&self) -> bool {
+        !self.blocks.is_empty() || self.set.get().is_none()
+    }
+
+    /// Makes the set of its blocks, which are asked for when room is looked for in a portion with the blocks in `range`.
+    pub(crate) fn make_set(&self, range: Range<u64>) {
+        self.set(range);
+    }
+
     /// Takes the blocks out of `free`, which is of the blocks in `range`.
     pub(super) fn take_from(&self, free: &mut BlockSet, range: Range<u64>) {
         match self.set(range) {
@@ -105,7 +121,7 @@ impl Kept {
 
     /// The blocks as a set of those in `range`, if they are many.
     fn set(&self, range: Range<u64>) -> Option<Cow<'_, BlockSet>> {
-        if !pays(self.blocks.len(), range.clone()) {
+        if self.is_listed() && !pays(self.blocks.len(), range.clone()) {
             return None;
         }
         let set_of = || {

@@ -1,7 +1,7 @@
 //! A shard that may lead to what its target has of an older revision, where that is found out after t1: it is saved once
 //! more, or its bytes came only then.
 
-use super::{Shard, Site};
+use super::{Shard, Site, target::Target};
 use crate::{
     capture::{Contents, Led},
     commit::{Kept, RevisionKey},
@@ -66,6 +66,21 @@ impl Shard {
             (Some(_), _) => drop(self.led.set(shared.to_vec())),
         }
         true
+    }
+
+    /// The contents, where these were an outline: with what is as in the revision before. `target` leads to that then.
+    pub(super) fn filled(&self, target: &Target) -> Result<Option<Contents>> {
+        let outline = self.contents()?;
+        if !outline.is_outline {
+            return Ok(None);
+        }
+        let lost = |what: &str| Error::Internal { what: format!("an outline {what}") };
+        let base = self.before().ok_or_else(|| lost("has no older revision"))?;
+        let (contents, shared) = outline.filled(&base).ok_or_else(|| lost("leads to blocks that its base has not"))?;
+        let Site { found, allocation, retained, .. } = &target.site;
+        let leading = found.leading_late(allocation, &contents, &shared, retained);
+        target.lead(leading.ok_or_else(|| lost("has no room, or its base is not kept"))?);
+        Ok(Some(contents))
     }
 
     /// The runs of older revisions that its holder is told of.

@@ -3,23 +3,43 @@
 //!
 //! What must hold: a shard is published only in a target that has all of it, after its output files are synced.
 
-use super::{Intent, Shard, TakenOver, target::Target};
+use super::{Intent, Shard, Site, TakenOver, target::Target};
 use crate::{
     commit::Publication,
     error::{Error, Result},
-    ground::{Instant, lock},
+    ground::{Instant, lock, spawn_scoped},
     space::format::{BLOCK_BYTES, HASH_BYTES, PhaseRecord, blocks_for},
 };
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering,
+    thread::{self, Scope},
+    time::Duration,
+};
 
 impl Shard {
-    /// Publishes the shard in target number `target`, if all of it was written there.
+    /// Publishes the shard in target number `target`, if all of it was written there. What the next checkpoint asks of this one is
+    /// made ready while the device writes, and after nobody waits for this one any more.
     pub(crate) fn commit(&self, target: usize) {
-        let outcome = match self.failure_of(target) {
-            Some(error) => Err(error.clone()),
-            None => self.publish(&self.targets[target]),
-        };
-        self.end(target, outcome);
+        thread::scope(|scope| {
+            let outcome = match self.failure_of(target) {
+                Some(error) => Err(error.clone()),
+                None => self.publish(scope, &self.targets[target]),
+            };
+            self.end(target, outcome);
+            self.make_kept_set(&self.targets[target]);
+            self.forget_before();
+        });
+    }
+
+    /// Makes the set of the blocks of this shard, if it shares any.
+    fn make_kept_set(&self, target: &Target) {
+        let Site { portion, ledger, .. } = &target.site;
+        if self.base().is_some() {
+            let (from, to) = portion.data_blocks();
+            let kept = lock(ledger).kept_of(self.key());
+            kept.iter().for_each(|kept| kept.make_set(from..to));
+        }
     }
 
     /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
@@ -57,13 +77,16 @@ impl Shard {
         self.targets[target].ending.tell(outcome.map_err(|error| self.not_saved(error)));
     }
 
-    /// Publishes the shard in `target`, which has all of it; returns what it took until t3.
-    fn publish(&self, target: &Target) -> Result<PhaseRecord> {
+    /// Publishes the shard in `target`, which has all of it; returns what it took until t3. `scope`: that of threads which may go
+    /// on after it.
+    fn publish<'scope>(&self, scope: &'scope Scope<'scope, '_>, target: &Target) -> Result<PhaseRecord> {
         self.sync_outputs()?;
         // No write has prepared a target for a shard without a single block.
         target.prepare()?;
         let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
-        let (contents, writes, allocation) = (self.contents()?, target.writes(), target.allocation());
+        let filled = self.filled(target)?;
+        let contents = filled.as_ref().map_or_else(|| self.contents(), Ok)?;
+        let (writes, allocation) = (target.writes(), target.allocation());
         let written_bytes = writes.total().bytes + target.in_place_bytes();
         let phases = PhaseRecord { writes: writes.total().count, written_bytes, ..self.phases() };
         // Of a shard that shares blocks there may be fewer rows than there is room for.
@@ -80,6 +103,11 @@ impl Shard {
                 profile.writes = writes;
             }
             self.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
+            if let Some(base) = self.indexed().filter(|base| base.takes_long()) {
+                // Without a thread, or after a bug in it, the next checkpoint does it.
+                let make = move || drop(catch_unwind(AssertUnwindSafe(|| base.make_index())));
+                drop(spawn_scoped(scope, "mainstay-index", make));
+            }
             let retained = &site.retained[..];
             Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
                 .describe(rows, &site.portion)

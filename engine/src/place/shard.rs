@@ -35,6 +35,14 @@ pub(crate) struct StagingTime {
     pub(crate) chunks: u64,
 }
 
+/// What a shard shares blocks with that the next one shares blocks with.
+#[derive(Debug)]
+struct Before {
+    /// Let go of once the shard is published.
+    base: Mutex<Option<Arc<Base>>>,
+    is_indexed: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(super) intent: Intent,
@@ -50,7 +58,7 @@ pub(crate) struct Shard {
     /// Where another rank writes the shard: runs of older revisions that it leads to, which was found out while it was staged.
     pub(super) led: OnceLock<Vec<Run>>,
     /// What the shard shares blocks with, if the next one is to share blocks with it.
-    before: OnceLock<Option<Arc<Base>>>,
+    before: OnceLock<Before>,
     /// What it then has in its nearest target, once it is published there.
     base: OnceLock<Arc<Base>>,
     /// Why the shard can be saved nowhere. A single target can fail besides.
@@ -152,9 +160,24 @@ impl Shard {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
     }
 
-    /// The next shard is to share blocks with this one, which shares blocks with `before`.
-    pub(crate) fn is_base(&self, before: Option<Arc<Base>>) {
-        let _ = self.before.set(before);
+    /// The next shard is to share blocks with this one, which shares blocks with `before`. `is_indexed`: it can be outlined.
+    pub(crate) fn is_base(&self, before: Option<Arc<Base>>, is_indexed: bool) {
+        let _ = self.before.set(Before { base: Mutex::new(before), is_indexed });
+    }
+
+    /// What the shard shares blocks with, until it is published.
+    pub(super) fn before(&self) -> Option<Arc<Base>> {
+        self.before.get().and_then(|before| lock(&before.base).clone())
+    }
+
+    /// Lets go of what the shard shares blocks with, which is large: not on the program's thread.
+    pub(super) fn forget_before(&self) {
+        self.before.get().iter().for_each(|before| drop(lock(&before.base).take()));
+    }
+
+    /// What the next shard will ask the index of, which is to be made before.
+    pub(super) fn indexed(&self) -> Option<Arc<Base>> {
+        self.before.get().filter(|before| before.is_indexed).and_then(|_| self.base())
     }
 
     /// What the next shard can share blocks with, once this one is published by this rank.
@@ -165,7 +188,10 @@ impl Shard {
     /// Notes what the shard has in a target with this manifest: its own rows of hashes lie in the portion from `rows_at`
     /// on.
     pub(super) fn note_base(&self, manifest: &Manifest, rows_at: u64, rows: &[u8]) {
-        let Some(before) = self.before.get() else { return };
+        if self.before.get().is_none() {
+            return;
+        }
+        let before = self.before();
         let mut all = Vec::new();
         for run in &manifest.runs {
             let own = run.hashes_at.checked_sub(rows_at).map(|at| at as usize);

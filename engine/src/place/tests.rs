@@ -166,7 +166,7 @@ impl Node {
             Load::new(chunk, shard.clone(), index as u64 * CHUNK, CHUNK).unwrap()
         };
         let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
-        let contents = Contents { items: vec![item], blocks, shared: 0..0, annex: Annex::default() };
+        let contents = Contents { items: vec![item], blocks, shared: 0..0, is_outline: false, annex: Annex::default() };
         shard.seal(&contents, StagingTime::default());
         shard.note_staged(StagingTime::default(), contents);
         loads.into_iter().for_each(|load| self.threads.carry(Arc::new(load)));

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
 /// The version of the pool and of the records beside it: a build completes only what its own version has staged.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// A version beyond this is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for the member.

@@ -2,10 +2,11 @@
 
 use crate::{
     capture::{Contents, first_blocks, sync_output},
-    commit::{Allocation, Ledger, RevisionKey},
+    commit::{Allocation, FoundLedger, Ledger, RevisionKey},
     device::{Access, Device},
     error::{Error, Result},
     pool::{Owed, SealedPlan},
+    restore::base_of,
     space::{
         LayoutFile, Portion,
         format::{BLOCK_BYTES, HASH_BYTES, blocks_for},
@@ -37,6 +38,8 @@ pub(super) struct Claim {
 }
 
 const WENT_ON: &str = "the job went on without it, or another did";
+const SHARED_IS_GONE: &str = "what it shares with older revisions is gone";
+const CONTRADICTS: &str = "its record contradicts itself";
 
 /// Finds out how what is `owed` and the space on `device` stand to one another. Only looks.
 pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Result<Standing> {
@@ -63,19 +66,56 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     let Some(left) = freed.and_then(|freed| target.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
         return over(WENT_ON);
     };
-    let allocation = Allocation { freeing: left.to_vec(), ..target.allocation.clone() };
     // Revisions that were held since t1 are spared, too.
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
     ledger.set_held(target.held.iter().copied().chain(since).collect());
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
         return over("held revisions need its place");
     }
-    let Allocation { shared, early, frames, .. } = &target.allocation;
-    if !ledger.keeps(shared, early) || ledger.frames_of(shared) != *frames {
-        return over("what it shares with older revisions is gone");
+    let Some(contents) = Contents::decode_outline(&plan.contents) else { return over(CONTRADICTS) };
+    let told = &target.allocation;
+    if contents.is_outline != told.is_outline {
+        return over(CONTRADICTS);
     }
-    let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
+    let (led, contents) = match contents.is_outline {
+        false => (told.clone(), contents),
+        true => {
+            if contents.blocks > told.log_blocks() || !told.shared.is_empty() {
+                return over(CONTRADICTS);
+            }
+            let Some(filled) = filled(&ledger, &portion, owed, &contents)? else { return over(SHARED_IS_GONE) };
+            filled
+        }
+    };
+    if !ledger.keeps(&led.shared, &led.early) || ledger.frames_of(&led.shared) != led.frames {
+        return over(SHARED_IS_GONE);
+    }
+    if !is_sound(owed, &led, &contents, &portion) {
+        return over(CONTRADICTS);
+    }
+    let allocation = Allocation { freeing: left.to_vec(), ..led };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
+}
+
+/// What an outline leaves to the newest revision that was retained, and the allocation that leads to that; `None` if it is gone,
+/// or lacks any of it.
+fn filled(
+    ledger: &Ledger,
+    portion: &Portion,
+    owed: Owed<'_>,
+    outline: &Contents,
+) -> Result<Option<(Allocation, Contents)>> {
+    let retained = &owed.target.retained;
+    let newest = retained.iter().max().and_then(|newest| ledger.kept_of(*newest));
+    let Some(newest) = newest else { return Ok(None) };
+    let base = match base_of(portion, &newest.entry) {
+        Err(Error::Damaged { .. }) => None,
+        base => base?,
+    };
+    let Some(base) = base else { return Ok(None) };
+    let Some((contents, shared)) = outline.filled(&base) else { return Ok(None) };
+    let allocation = FoundLedger::of(ledger).leading_late(&owed.target.allocation, &contents, &shared, retained);
+    Ok(allocation.map(|allocation| (allocation, contents)))
 }
 
 /// Whether a job that is newer than the one that saved `key` has begun in any of the portions.
@@ -88,32 +128,33 @@ fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     Ok(false)
 }
 
-/// What was staged, if the numbers of the record fit one another: the log fits its runs, the rows the metadata, the
-/// segments the log.
-fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
-    let (sealed, allocation) = (owed.shard, &owed.target.allocation);
+/// Whether the numbers of the record fit one another: the log fits its runs, the rows the metadata, the segments the log.
+fn is_sound(owed: Owed<'_>, allocation: &Allocation, contents: &Contents, portion: &Portion) -> bool {
+    let (sealed, blocks) = (owed.shard, contents.blocks);
     // The numbers of blocks in `allocation` are those of blocks in the portion.
-    let contents = Contents::decode(&sealed.plan.contents, allocation.log_blocks())?;
-    let blocks = contents.blocks;
     let room = first_blocks(&allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
-    let rows_end = blocks_for(blocks * HASH_BYTES as u64) * BLOCK_BYTES;
-    let meta_bytes = allocation.meta.count.checked_mul(BLOCK_BYTES)?;
     let in_log = |segment: &crate::pool::SealedSegment| {
         let end = segment.offset.checked_add(segment.bytes);
         let whole = segment.offset.is_multiple_of(BLOCK_BYTES) && segment.bytes.is_multiple_of(BLOCK_BYTES);
         whole && end.is_some_and(|end| end <= blocks * BLOCK_BYTES)
     };
-    let fits = room == blocks
-        && allocation.fits(&contents)
-        && rows_end <= sealed.rows_bytes
+    let meta_bytes = allocation.meta.count.checked_mul(BLOCK_BYTES);
+    let fits = blocks.max(contents.shared.end) <= allocation.log_blocks()
+        && room == blocks
+        && allocation.fits(contents)
+        && blocks_for(blocks * HASH_BYTES as u64) * BLOCK_BYTES <= sealed.rows_bytes
         && sealed.rows_bytes.is_multiple_of(BLOCK_BYTES)
-        && sealed.rows_bytes <= meta_bytes
+        && meta_bytes.is_some_and(|bytes| sealed.rows_bytes <= bytes)
         && sealed.segments.iter().all(in_log)
         && sealed.plan.outputs.len() == contents.annex.outputs.len();
-    // The manifest to be published must be one that can be read.
-    let laid = || allocation.manifest(&contents, |_| [0; HASH_BYTES]).build();
-    let is_sound = fits && portion.parse_manifest(&laid(), "a shard beside the pool").is_ok();
-    is_sound.then_some(contents)
+    // The manifest to be published must be one that has its room and can be read.
+    let is_readable = || {
+        let laid = allocation.manifest(contents, |_| [0; HASH_BYTES]).build();
+        let meta_bytes = meta_bytes.and_then(|bytes| bytes.checked_sub(sealed.rows_bytes));
+        meta_bytes.is_some_and(|bytes| laid.len() as u64 <= bytes)
+            && portion.parse_manifest(&laid, "a shard beside the pool").is_ok()
+    };
+    fits && is_readable()
 }
 
 /// Makes the output files durable, up to the length that the revision knows.

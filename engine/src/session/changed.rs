@@ -10,8 +10,8 @@ use super::{
     level::{Level, LevelKind},
 };
 use crate::{
-    capture::{Base, ByHashes, Changes, Lies, Plan, Region, Size, Written, audit, unseen_writer},
-    commit::{Allocation, Complete, Need, RUNS, RevisionKey},
+    capture::{Base, ByHashes, Changes, Found, Lies, Plan, Region, Size, Written, audit, unseen_writer},
+    commit::{Allocation, Complete, Ledger, Need, RUNS, RevisionKey, Shares},
     config::{Config, Predictor, Track},
     error::Result,
     ground::lock,
@@ -32,6 +32,8 @@ pub(super) struct Changed {
     pub(super) plan: Option<Plan>,
     /// What changed is found only as it comes.
     pub(super) is_late: bool,
+    /// Whether the next shard can be outlined.
+    pub(super) is_indexed: bool,
 }
 
 /// What a shard is compared with whose bytes come only after t1; by default with nothing.
@@ -76,6 +78,41 @@ pub(super) struct PlannedShard {
     pub(super) without: Option<Box<PlannedShard>>,
     /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
     of: Option<(RevisionKey, [u8; 16])>,
+    /// Where room was looked for already.
+    pub(super) room: Option<RoomBeside>,
+}
+
+/// Room for a shard, and what is there besides.
+pub(super) struct RoomBeside {
+    /// Another one comes where a layout is made or mended.
+    ledger: Arc<Mutex<Ledger>>,
+    sequence: u64,
+    held: Vec<RevisionKey>,
+    retained: Vec<RevisionKey>,
+    allocation: Allocation,
+}
+
+impl RoomBeside {
+    pub(super) fn new(ledger: &Arc<Mutex<Ledger>>, retained: Vec<RevisionKey>, allocation: Allocation) -> RoomBeside {
+        let (sequence, held) = {
+            let ledger = lock(ledger);
+            (ledger.position().0, ledger.held().to_vec())
+        };
+        RoomBeside { ledger: ledger.clone(), sequence, held, retained, allocation }
+    }
+
+    pub(super) fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
+
+    /// Whether nothing else is there by now.
+    pub(super) fn is_beside(&self, ledger: &Arc<Mutex<Ledger>>, retained: &[RevisionKey]) -> bool {
+        let is_same = || {
+            let ledger = lock(ledger);
+            self.sequence == ledger.position().0 && self.held == ledger.held()
+        };
+        Arc::ptr_eq(&self.ledger, ledger) && self.retained == retained && is_same()
+    }
 }
 
 impl Changing {
@@ -183,11 +220,11 @@ impl Changing {
     }
 
     /// What is to be saved of `regions` as revision `number` on `level`, at t1; `None`: all, which takes a shard of the
-    /// size `whole`. What is smaller than `small_below` is gathered apart. An error if a region changed that was called
-    /// unchanged. Local.
+    /// size `whole`. `fills_later`: an I/O thread of this rank can fill in what an outline leaves to it. What is smaller than
+    /// `small_below` is gathered apart. An error if a region changed that was called unchanged. Local.
     pub(super) fn plan(
         &mut self,
-        (level, number): (&Level, u64),
+        (level, number, fills_later): (&Level, u64, bool),
         ranks: usize,
         regions: &[Region],
         whole: &Size,
@@ -204,22 +241,42 @@ impl Changing {
             lock(&self.way).look(regions);
             let base = Arc::<Base>::default();
             let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
-            return Ok(plan.map(|plan| PlannedShard { base, plan, early: Vec::new(), without: None, of: None }));
+            return Ok(plan.map(|plan| PlannedShard {
+                base,
+                plan,
+                early: Vec::new(),
+                without: None,
+                of: None,
+                room: None,
+            }));
         };
-        let (clean, early) = {
+        let (found, early) = {
             let mut way = lock(&self.way);
-            let clean = way.clean(regions, &base, since == Some(key));
+            let found = way.find(regions, &base, since == Some(key));
             let told = way.told();
             let early = self.early.as_ref().and_then(|early| early.end_interval(&told, stopped));
             // What pages do not tell was not asked of them since.
-            (clean, early.filter(|_| since == Some(key)))
+            (found, early.filter(|_| since == Some(key)))
         };
         let is_audited = self.is_audited(number);
+        if fills_later && self.outlines() && !is_audited {
+            let outline = Plan::outline(regions, &base, &found, whole, small_below);
+            let base = base.clone();
+            let of = Some((key, layout));
+            let planned =
+                outline.map(|plan| PlannedShard { base, plan, early: Vec::new(), without: None, of, room: None });
+            let found =
+                planned.and_then(|planned| level.with_room(planned, whole, &level.complete_with(before, ranks)));
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let clean = clean(regions, &base, &found);
         let planned = |base: Arc<Base>, clean: Vec<Vec<Lies>>| {
             let plan = Plan::new(regions, &base, clean, whole, small_below);
             plan.map(|plan| {
                 let of = (!plan.shared.is_empty()).then_some((key, layout));
-                PlannedShard { base, plan, early: Vec::new(), without: None, of }
+                PlannedShard { base, plan, early: Vec::new(), without: None, of, room: None }
             })
         };
         let Some(early) = early else {
@@ -268,7 +325,7 @@ impl Changing {
         let is_audited = self.is_audited(number);
         let mut way = lock(&self.way);
         let clean = match key {
-            Some(_) => way.clean(regions, base, self.since.take() == *key),
+            Some(_) => clean(regions, base, &way.find(regions, base, self.since.take() == *key)),
             None => {
                 way.look(regions);
                 vec![Vec::new(); regions.len()]
@@ -278,6 +335,11 @@ impl Changing {
             audit(regions, base, &clean)?;
         }
         Ok(Plan::new(regions, base, clean, whole, small_below))
+    }
+
+    /// Whether shards can be outlined: nothing is asked of each part.
+    pub(super) fn outlines(&self) -> bool {
+        self.early.is_none() && self.audit != 1
     }
 
     /// Whether it is checked in revision `number` what the pages call clean.
@@ -326,19 +388,43 @@ impl Changing {
 }
 
 impl PlannedShard {
+    pub(super) fn in_room(self, room: RoomBeside) -> PlannedShard {
+        PlannedShard { room: Some(room), ..self }
+    }
+
     /// The plan for which this room was found; `None`: all is saved.
     pub(super) fn for_room(self, allocation: &Allocation) -> Option<PlannedShard> {
         let planned = match self.without {
             Some(without) if allocation.early.is_empty() => *without,
             _ => self,
         };
-        allocation.is_for(&planned.plan.size, &planned.plan.shared).then_some(planned)
+        let is_outline = planned.plan.outline.is_some();
+        let is_for = allocation.is_for(&planned.plan.size, &planned.plan.shared);
+        (is_for && is_outline == allocation.is_outline).then_some(planned)
+    }
+
+    /// What it shares with the revision before.
+    pub(super) fn shares(&self) -> Option<Shares<'_>> {
+        match &self.plan.outline {
+            None => Some(Shares::Runs(&self.plan.shared, &self.early)),
+            Some(outline) => self.of.map(|(key, _)| Shares::AllBut(key, &outline.gone)),
+        }
     }
 
     /// Whether it holds beside these `retained` revisions, in this layout.
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
-        self.of.is_none_or(|(key, of)| of == layout && retained.contains(&key))
+        // An outline says nothing else of its base than that it is the newest.
+        let is_base = |key| match self.plan.outline {
+            None => retained.contains(&key),
+            Some(_) => retained.iter().max() == Some(&key),
+        };
+        self.of.is_none_or(|(key, of)| of == layout && is_base(key))
     }
+}
+
+/// What did not change of each region, as of `found`.
+fn clean(regions: &[Region], base: &Base, found: &[Found]) -> Vec<Vec<Lies>> {
+    regions.iter().zip(found).map(|(region, found)| found.clean(region, base)).collect()
 }
 
 fn written(config: &Config) -> std::result::Result<Written, String> {

@@ -23,7 +23,7 @@ use crate::{
     group::agree,
     place::{Intent, Shard, Site},
     space::format::PhaseRecord,
-    stage::{Staging, TouchOrder},
+    stage::{Publisher, Staging, TouchOrder},
 };
 use std::sync::Arc;
 
@@ -55,8 +55,10 @@ impl Inner {
         // Between begin and checkpoint the program goes on, and may change what was found clean.
         let changing = self.means.changing.as_mut().filter(|_| call != Call::Begin && read.is_ok() && ready.is_ok());
         let small_below = self.means.policy.small_below;
+        let fills_later = self.epoch.road.writes_own() && self.means.policy.publisher == Publisher::Threads;
         let planned = changing.map_or(Ok(None), |changing| {
-            changing.plan((self.levels.nearest(), number), ranks, self.program.regions.all(), &size, small_below)
+            let regions = self.program.regions.all();
+            changing.plan((self.levels.nearest(), number, fills_later), ranks, regions, &size, small_below)
         });
         let (planned, ready) = match planned {
             Ok(planned) => (planned, ready),
@@ -178,7 +180,8 @@ impl Inner {
         let mut size = plan.as_ref().map_or(size, |plan| plan.size.clone());
         size.annex.saved_early =
             self.means.changing.as_mut().and_then(|changing| changing.tell_saved_early(leads_to_early));
-        let changed = self.means.changing.is_some().then_some(Changed { base, plan, is_late });
+        let outlines = self.means.changing.as_ref().map(Changing::outlines);
+        let changed = outlines.map(|outlines| Changed { base, plan, is_late, is_indexed: outlines && fills_later });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);

@@ -1,7 +1,7 @@
 //! Making the layout of a space, and letting old ones go.
 
 use super::{
-    changed::PlannedShard,
+    changed::{PlannedShard, RoomBeside},
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Mends, Writers},
     need::told_of_all,
@@ -208,14 +208,9 @@ impl Level {
     pub(super) fn allocate(&self, sizes: ShardSizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
-        if let (Some(planned), [ledger]) = (sizes.planned, &current.ledgers[..])
-            && planned.holds(current.layout_id, &retained)
-        {
-            let mut each = [Some(planned), planned.without.as_deref()].into_iter().flatten();
-            let found = each.find_map(|planned| self.allocate_sharing(&lock(ledger), planned, sizes.own, &retained));
-            if let Some(allocation) = found {
-                return Ok(Some(vec![allocation]));
-            }
+        let planned = sizes.planned.and_then(|planned| self.allocate_planned(planned, sizes.own, complete));
+        if let Some(allocation) = planned {
+            return Ok(Some(vec![allocation]));
         }
         let leaves = self.leaves_layout(complete);
         if let (Some(size), [ledger]) = (sizes.to_lead, &current.ledgers[..])
@@ -227,6 +222,34 @@ impl Level {
         each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained, leaves))
             .collect::<Result<_>>()
             .map(Some)
+    }
+
+    /// Room for a shard that is staged as `planned`, and takes `whole` at most, beside the `complete` revisions; `None` if it has
+    /// to be saved otherwise.
+    pub(super) fn allocate_planned(
+        &self,
+        planned: &PlannedShard,
+        whole: &Size,
+        complete: &[Complete],
+    ) -> Option<Allocation> {
+        let current = self.current.as_ref()?;
+        let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
+        let [ledger] = &current.ledgers[..] else { return None };
+        if !planned.holds(current.layout_id, &retained) {
+            return None;
+        }
+        if let Some(room) = planned.room.as_ref().filter(|room| room.is_beside(ledger, &retained)) {
+            return Some(room.allocation().clone());
+        }
+        let mut each = [Some(planned), planned.without.as_deref()].into_iter().flatten();
+        each.find_map(|planned| self.allocate_sharing(&lock(ledger), planned, whole, &retained))
+    }
+
+    /// `planned` with the room that `allocate_planned` finds for it; `None` if that finds none.
+    pub(super) fn with_room(&self, planned: PlannedShard, whole: &Size, complete: &[Complete]) -> Option<PlannedShard> {
+        let allocation = self.allocate_planned(&planned, whole, complete)?;
+        let retained = complete.iter().map(|complete| complete.key).collect();
+        Some(planned.in_room(RoomBeside::new(self.current_ledgers().next()?, retained, allocation)))
     }
 
     /// `leaves`: a shard whose like would find no room after it goes to a new layout.
@@ -252,15 +275,16 @@ impl Level {
     fn allocate_sharing(
         &self,
         ledger: &Ledger,
-        PlannedShard { plan, early, .. }: &PlannedShard,
+        planned: &PlannedShard,
         whole: &Size,
         retained: &[RevisionKey],
     ) -> Option<Allocation> {
         ledger.check().ok()?;
+        let (shares, plan) = (planned.shares()?, &planned.plan);
         let (whole, mut runs) = (Need::of(whole, RUNS), RUNS);
         while runs <= OWN_RUNS_MAX {
             let need = Need::of(&plan.size, runs);
-            let found = |need| ledger.allocate_sharing(need, (&plan.shared, early), whole, retained, self.keep());
+            let found = |need| ledger.allocate_sharing(need, shares, whole, retained, self.keep());
             let allocation = self.packed(need).and_then(found).or_else(|| found(need))?;
             if allocation.data.len() <= runs {
                 return Some(allocation);

@@ -167,8 +167,8 @@ impl Means {
             (record, bytes)
         });
         let shard = Shard::new(intent, sites, record, phases)?;
-        let (plan, late) = changed.map_or((None, None), |Changed { base, plan, is_late }| {
-            shard.is_base(base.clone().filter(|_| plan.is_some() || is_late));
+        let (plan, late) = changed.map_or((None, None), |Changed { base, plan, is_late, is_indexed }| {
+            shard.is_base(base.clone().filter(|_| plan.is_some() || is_late), is_indexed);
             (plan, base.filter(|_| is_late).map(Late::new))
         });
         Staging::new(shard, self.policy, plan, late, self.snapshots.clone())

@@ -130,7 +130,7 @@ impl FreeMap {
         }
         let taken = match &self.0 {
             Form::Stretches(stretches) => lowest(|| stretches.iter().copied(), count),
-            Form::Bits(free) => lowest(|| free.stretches(), count),
+            Form::Bits(free) => lowest_long(free, count).unwrap_or_else(|| lowest(|| free.stretches(), count)),
         };
         taken.iter().for_each(|taken| self.cut(*taken));
         Some(taken)
@@ -149,6 +149,14 @@ fn shortest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Option<Block
         }
     }
     shortest
+}
+
+/// The same as `lowest`, if the longest have as many: those are found without a look at the others.
+fn lowest_long(free: &BlockSet, count: u64) -> Option<Vec<Blocks>> {
+    let mut long: Vec<Blocks> = free.stretches_down(LENGTHS[0]).collect();
+    long.reverse();
+    let blocks: u64 = long.iter().map(|stretch| stretch.count).sum();
+    (blocks >= count).then(|| lowest(|| long.iter().copied(), count))
 }
 
 /// The first `count` blocks of the longest stretches that have as many; of `stretches`, which have as many.

@@ -20,7 +20,10 @@ use crate::{
         format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
     },
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    iter,
+    sync::{Arc, Mutex},
+};
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
@@ -42,6 +45,9 @@ impl Hands<'_> {
 
 /// The most bytes that are gathered in the portion before they are handed on to be hashed.
 pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
+
+/// To look at the clock takes as long as a part of a few KiB: it is looked at once for so many parts of a region.
+const PARTS_TIMED: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -135,7 +141,9 @@ impl Staging {
         self.shard.set_copying(true);
         let put = match self.comparing.take() {
             Some(mut comparing) => {
-                let put = self.timed(bytes.len() as u64, |own| own.put_in_blocks(hands, &mut comparing, handed, bytes));
+                let put = self.timed(iter::once(bytes.len() as u64), |own| {
+                    own.put_in_blocks(hands, &mut comparing, handed, bytes)
+                });
                 self.comparing = Some(comparing);
                 put
             }
@@ -210,9 +218,10 @@ impl Staging {
             (self.comparing, self.is_own) = (Some(comparing), false);
             return contents;
         }
-        let shared = self.plan.as_ref().map_or(0, Plan::shared_blocks);
+        let shared = self.plan.as_ref().map_or(0, Plan::shared_numbers);
         let first = if shared > 0 { self.shard.size().blocks() } else { 0 };
-        Ok(Contents { shared: first..first + shared, ..contents })
+        let is_outline = self.plan.as_ref().is_some_and(|plan| plan.outline.is_some());
+        Ok(Contents { shared: first..first + shared, is_outline, ..contents })
     }
 
     /// Length of the log.
@@ -292,21 +301,39 @@ impl Staging {
                 self.put(hands, &handed, Source::of(region))?;
                 continue;
             };
-            for part in parts {
-                let at = match (part.place, comparing.as_deref_mut()) {
-                    (PartPlace::Staged, _) => None,
-                    (PartPlace::Nowhere, _) => Some(Extent::ZEROS),
-                    (PartPlace::Shared(number), None) => Some((self.shard.size().blocks() + number) * BLOCK_BYTES),
-                    (PartPlace::Shared(number), Some(comparing)) => {
-                        Staging::place_late(comparing, plan.shared_block(number), part)
-                    }
-                };
-                match at {
-                    Some(at) => self.log.lay(&handed, part.from, part.bytes, at),
-                    None => {
-                        let handed = handed.part(part.from, part.alignment());
-                        self.put(hands, &handed, Source::part_of(region, part.from, part.bytes))?;
-                    }
+            for parts in parts.chunks(PARTS_TIMED) {
+                let staged = parts.iter().filter(|part| part.is_staged()).map(|part| part.bytes);
+                self.timed(staged, |own| {
+                    own.stage_parts(hands, region, &handed, (plan, parts), comparing.as_deref_mut())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages parts of a region that are to be, and lays the others where they lie.
+    fn stage_parts(
+        &mut self,
+        hands: &mut Hands<'_>,
+        region: &Region,
+        handed: &HandedOver,
+        (plan, parts): (&Plan, &[Part]),
+        mut comparing: Option<&mut Comparing>,
+    ) -> Result<()> {
+        for part in parts {
+            let at = match (part.place, comparing.as_deref_mut()) {
+                (PartPlace::Staged, _) => None,
+                (PartPlace::Nowhere, _) => Some(Extent::ZEROS),
+                (PartPlace::Shared(number), None) => Some((self.shard.size().blocks() + number) * BLOCK_BYTES),
+                (PartPlace::Shared(number), Some(comparing)) => {
+                    Staging::place_late(comparing, plan.shared_block(number), part)
+                }
+            };
+            match at {
+                Some(at) => self.log.lay(handed, part.from, part.bytes, at),
+                None => {
+                    let handed = handed.part(part.from, part.alignment());
+                    self.stage_bytes(hands, &handed, Source::part_of(region, part.from, part.bytes))?;
                 }
             }
         }
@@ -334,16 +361,16 @@ impl Staging {
     }
 
     fn put(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
-        self.timed(source.len() as u64, |own| own.stage_bytes(hands, handed, source))
+        self.timed(iter::once(source.len() as u64), |own| own.stage_bytes(hands, handed, source))
     }
 
-    /// Does `stage`, which stages a piece of `bytes` bytes, and notes what it took.
-    fn timed(&mut self, bytes: u64, stage: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    /// Does `stage`, which stages pieces of so many bytes, and notes what it took.
+    fn timed(&mut self, pieces: impl Iterator<Item = u64>, stage: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let (begun, waited) = (Instant::now(), self.staged.buffer_wait);
         stage(self)?;
         let took = begun.elapsed();
         self.staged.copy += took.saturating_sub(self.staged.buffer_wait - waited);
-        self.pieces.note(bytes, took);
+        self.pieces.note_together(pieces, took);
         Ok(())
     }
 

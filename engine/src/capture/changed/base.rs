@@ -1,10 +1,18 @@
 //! What a revision has in a portion: where the blocks of its items lie, and their hashes. Blocks of zeros lie nowhere.
 
+use super::{
+    index::{Index, is_small},
+    lies::{Lies, ZEROS, lies_of, stored},
+};
 use crate::space::{
-    format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Item, Manifest, Run, hash},
+    format::{BLOCK, HASH_BYTES, Hash, Manifest, Run, hash},
     free::Blocks,
 };
-use std::{collections::HashMap, ops::Range, sync::LazyLock};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{LazyLock, OnceLock},
+};
 
 /// The hash of a block of zeros.
 static ZERO_HASH: LazyLock<Hash> = LazyLock::new(|| hash(&[0; BLOCK]));
@@ -21,30 +29,7 @@ pub(crate) struct Base {
     rows: Vec<u8>,
     /// The blocks of those runs in which no item lies.
     early: Vec<Blocks>,
-}
-
-/// Whole blocks of an item that lie together in the portion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lies {
-    /// The number of the first of them in the item.
-    pub(crate) block: u64,
-    /// The number of the first of them in the portion; of blocks of zeros `ZEROS` and `block`.
-    pub(crate) at: u64,
-    pub(crate) count: u64,
-}
-
-/// What the blocks of zeros are counted from in place of blocks of the portion: no portion has as many.
-const ZEROS: u64 = Extent::ZEROS / BLOCK_BYTES;
-
-impl Lies {
-    /// `count` blocks of zeros, from `block` of the item on.
-    pub(super) fn zeros(block: u64, count: u64) -> Lies {
-        Lies { block, at: ZEROS + block, count }
-    }
-
-    pub(crate) fn are_zeros(&self) -> bool {
-        self.at >= ZEROS
-    }
+    index: OnceLock<Option<Index>>,
 }
 
 impl Base {
@@ -58,7 +43,8 @@ impl Base {
         }
         let is_whole = rows.len() as u64 == end * HASH_BYTES as u64;
         let items = manifest.items.iter().map(|item| (item.name.clone(), lies_of(item))).collect();
-        is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows, early: Vec::new() })
+        let (early, index) = Default::default();
+        is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows, early, index })
     }
 
     /// This base with further blocks of the portion, in which no item lies: ascending runs, none of which it has, and their rows
@@ -83,7 +69,27 @@ impl Base {
         }
         let early = self.early.iter().copied().chain(runs.iter().map(Run::stretch)).collect();
         let runs = all.into_iter().map(|(run, _)| run).collect();
-        Base { items: self.items.clone(), runs, before, rows: joined, early }
+        Base { items: self.items.clone(), runs, before, rows: joined, early, index: OnceLock::new() }
+    }
+
+    /// The index of its items, if they fell into many parts. Whoever has time for it asks first, as that makes it.
+    pub(super) fn index(&self) -> Option<&Index> {
+        self.index.get_or_init(|| Index::of(&self.items)).as_ref()
+    }
+
+    /// Makes the index, if it is worth it.
+    pub(crate) fn make_index(&self) {
+        self.index();
+    }
+
+    /// Whether that takes a while.
+    pub(crate) fn takes_long(&self) -> bool {
+        !is_small(self.blocks(), self.items.len())
+    }
+
+    /// In how many runs its blocks lie.
+    pub(super) fn run_count(&self) -> usize {
+        self.runs.len()
     }
 
     /// How many blocks the revision has.
@@ -161,38 +167,4 @@ impl Base {
 
 fn row_bytes(blocks: u64) -> u64 {
     blocks * HASH_BYTES as u64
-}
-
-/// The stretches among `lies` that are not zeros.
-pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
-    lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
-}
-
-/// The whole blocks of an item that are blocks of the portion, too, or zeros.
-pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
-    let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
-    for extent @ Extent { at, bytes } in &item.extents {
-        let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);
-        let at = at + (from - offset);
-        if from < to && (at.is_multiple_of(BLOCK_BYTES) || extent.is_zeros()) {
-            let (block, count) = (from / BLOCK_BYTES, (to - from) / BLOCK_BYTES);
-            let next = match extent.is_zeros() {
-                true => Lies::zeros(block, count),
-                false => Lies { block, at: at / BLOCK_BYTES, count },
-            };
-            add(&mut lies, next);
-        }
-        offset += bytes;
-    }
-    lies
-}
-
-/// Adds a stretch, to the last one if that goes on there.
-pub(super) fn add(all: &mut Vec<Lies>, next: Lies) {
-    match all.last_mut() {
-        Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
-            last.count += next.count;
-        }
-        _ => all.push(next),
-    }
 }

@@ -16,6 +16,21 @@ pub(super) fn too_many(clean: &[Lies]) -> usize {
 /// In so many revisions a region is to come to few parts; else its stretches are left as they are.
 const REVISIONS_MAX: u64 = 4;
 
+/// Whether a region comes to few parts where so many of its blocks are staged again, and `more` may be in each revision.
+pub(super) fn comes_to_few(blocks: u64, more: u64) -> bool {
+    blocks <= more.saturating_mul(REVISIONS_MAX)
+}
+
+/// How many blocks are staged again for a region with these clean stretches, which are too many, to come to few.
+pub(super) fn shortest_blocks(clean: &[Lies]) -> u64 {
+    let too_many = too_many(clean);
+    let mut counts: Vec<u64> = clean.iter().map(|lies| lies.count).collect();
+    if too_many > 0 {
+        counts.select_nth_unstable(too_many - 1);
+    }
+    counts[..too_many].iter().sum()
+}
+
 /// Has short clean stretches of a region that falls into many parts staged again, as many blocks as `more` allows. Returns
 /// `false`, and does nothing, if it would take too many revisions until the parts are few.
 pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) -> bool {
@@ -26,7 +41,7 @@ pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) -> bool {
     let mut shortest: Vec<(u64, usize)> = clean.iter().enumerate().map(|(index, lies)| (lies.count, index)).collect();
     shortest.select_nth_unstable(too_many - 1);
     let shortest = &mut shortest[..too_many];
-    if shortest.iter().map(|(count, _)| count).sum::<u64>() > more.saturating_mul(REVISIONS_MAX) {
+    if !comes_to_few(shortest.iter().map(|(count, _)| count).sum(), *more) {
         return false;
     }
     shortest.sort_unstable();

@@ -1,6 +1,6 @@
 //! What changed, by the hashes of blocks: needs nothing of the system, and reads all that is protected.
 
-use super::{Base, Changes, Lies, base::add, watched::range_of};
+use super::{Base, Changes, Found, Lies, lies::add, watched::range_of};
 use crate::{
     capture::Region,
     error::Result,
@@ -18,8 +18,8 @@ pub(crate) struct ByHashes {
 }
 
 impl Changes for ByHashes {
-    fn clean(&mut self, regions: &[Region], base: &Base, _is_since: bool) -> Vec<Vec<Lies>> {
-        regions.iter().map(|region| self.clean_of(region, base)).collect()
+    fn find(&mut self, regions: &[Region], base: &Base, _is_since: bool) -> Vec<Found> {
+        regions.iter().map(|region| Found::Clean(self.clean_of(region, base))).collect()
     }
 
     fn saved(&mut self, regions: &[Region]) {
@@ -96,6 +96,11 @@ pub(super) fn each_block(region: &Region, blocks: Range<u64>, mut each: impl FnM
         region.copy_out(first * BLOCK_BYTES, part);
         (first..).zip(part.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
     }
+}
+
+/// Whether a block is zeros. Of one that is not, the first word tells nearly always.
+pub(super) fn is_zeros(block: &[u8]) -> bool {
+    block[..8] == [0; 8] && block == [0; BLOCK]
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use super::{
     Base, Lies,
-    base::{add, lies_of, stored},
     fewer::too_many,
+    lies::{add, lies_of, stored},
     plan::{more_blocks, once, runs, set_of},
     vacate::vacate,
 };
@@ -141,7 +141,9 @@ impl Led {
         }
         let shared_blocks: u64 = shared.iter().map(|run| run.blocks).sum();
         let items = contents.items.iter().map(|item| placed(item, &places)).collect::<Option<_>>()?;
-        let contents = Contents { items, blocks: own, shared: own..own + shared_blocks, annex: contents.annex.clone() };
+        let shared_blocks = own..own + shared_blocks;
+        let annex = contents.annex.clone();
+        let contents = Contents { items, blocks: own, shared: shared_blocks, is_outline: false, annex };
         Some(Led { contents, shared, places, rows })
     }
 
@@ -247,7 +249,8 @@ mod tests {
             let last = log[count as usize] * BLOCK_BYTES;
             extents.push(Extent { at: last, bytes: 100 });
             let items = vec![item("a", extents), item("b", vec![Extent { at: last + 128, bytes: 50 }])];
-            let contents = Contents { items, blocks: count + 1, shared: 0..0, annex: Annex::default() };
+            let contents =
+                Contents { items, blocks: count + 1, shared: 0..0, is_outline: false, annex: Annex::default() };
             let mut new_rows = vec![0; (count as usize + 1) * HASH_BYTES];
             for (block, content) in log.iter().zip(content.iter().chain([&7777])) {
                 new_rows[*block as usize * HASH_BYTES..][..HASH_BYTES].copy_from_slice(&hash_of(*content));

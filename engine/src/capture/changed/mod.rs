@@ -8,20 +8,27 @@
 mod base;
 mod early;
 mod fewer;
+mod filling;
+mod found;
 mod hashes;
+mod index;
 mod late;
 mod led;
+mod lies;
+mod outline;
 mod pages;
 mod plan;
 mod vacate;
 mod watched;
 mod written;
 
-pub(crate) use base::{Base, Lies};
+pub(crate) use base::Base;
 pub(crate) use early::EarlyBlocks;
+pub(crate) use found::Found;
 pub(crate) use hashes::{ByHashes, audit};
 pub(crate) use late::Late;
 pub(crate) use led::{Led, differing, differing_or_sparse};
+pub(crate) use lies::Lies;
 pub(crate) use pages::PageTracker;
 pub(crate) use plan::{OWN_RUNS_MAX, Part, PartPlace, Plan, size_elsewhere, size_to_lead};
 pub(crate) use written::Written;
@@ -39,15 +46,15 @@ pub(crate) struct WrittenOf {
 
 /// A way to find out what changed.
 pub(crate) trait Changes: Debug + Send {
-    /// Which whole blocks of each region are as `base` has them, stretches that ascend; all else may have changed.
-    /// `is_since`: `base` is what was saved last, and nobody has looked since.
-    fn clean(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Vec<Lies>>;
+    /// Which whole blocks of each region are as `base` has them; all else may have changed. `is_since`: `base` is what was
+    /// saved last, and nobody has looked since.
+    fn find(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Found>;
 
     /// Looks where there is nothing to compare with.
     fn look(&mut self, _regions: &[Region]) {}
 
     /// Looks at a moment between two checkpoints: at these regions, or at what was looked at last. What is told then is told
-    /// to the next `clean`, too. Nothing where only a comparison tells what changed.
+    /// to the next `find`, too. Nothing where only a comparison tells what changed.
     fn tick(&mut self, _regions: Option<&[Region]>) {}
 
     /// The same of one region.

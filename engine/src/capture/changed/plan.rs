@@ -3,12 +3,18 @@
 //!
 //! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
-use super::{Base, Lies, base::add, fewer::merge, hashes::each_block, vacate::vacate};
+use super::{
+    Base, Lies,
+    fewer::merge,
+    hashes::{each_block, is_zeros},
+    lies::add,
+    vacate::vacate,
+};
 use crate::{
     capture::{Region, Size, region::SMALL_ALIGNMENT},
     space::{
         BlockSet, Ranks,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for},
+        format::{BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for},
         free::Blocks,
     },
 };
@@ -35,6 +41,22 @@ pub(crate) struct Plan {
     before: Vec<u64>,
     /// The size of what is staged.
     pub(crate) size: Size,
+    /// Where what is shared is not told part by part.
+    pub(crate) outline: Option<Outline>,
+}
+
+/// What is known of a shard whose parts are not.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    /// The whole blocks of all regions, by which what is as in the base is numbered, region by region.
+    pub(super) blocks: u64,
+    /// How many of them are as in the base.
+    pub(super) clean: u64,
+    /// At most so many parts, and so many runs of the base.
+    pub(super) parts: u64,
+    pub(super) runs: usize,
+    /// Blocks of the base that the shard does not lead to.
+    pub(crate) gone: Vec<Blocks>,
 }
 
 /// Bytes of a region that lie together.
@@ -94,7 +116,12 @@ impl Plan {
             end - run.blocks
         });
         let before = before.collect();
-        is_worth_it.then_some(Plan { regions, before, shared, size })
+        is_worth_it.then_some(Plan { regions, before, shared, size, outline: None })
+    }
+
+    /// The plan of which `outline` tells what is not staged.
+    pub(super) fn of_outline(regions: Vec<Vec<Part>>, size: Size, outline: Outline) -> Plan {
+        Plan { regions, shared: Vec::new(), before: Vec::new(), size, outline: Some(outline) }
     }
 
     /// The parts of region number `index`.
@@ -102,9 +129,14 @@ impl Plan {
         &self.regions[index]
     }
 
+    /// How many numbers the blocks that are shared have: one each, but in an outline.
+    pub(crate) fn shared_numbers(&self) -> u64 {
+        self.outline.as_ref().map_or_else(|| self.shared_blocks(), |outline| outline.blocks)
+    }
+
     /// How many blocks are shared.
     pub(crate) fn shared_blocks(&self) -> u64 {
-        self.shared.iter().map(|run| run.blocks).sum()
+        self.outline.as_ref().map_or_else(|| self.shared.iter().map(|run| run.blocks).sum(), |outline| outline.clean)
     }
 
     /// The block of the base that has this number among all that is shared.
@@ -117,8 +149,9 @@ impl Plan {
     /// How large the shard is where it is written whole from what lies in the nearest portion.
     fn size_elsewhere(&self, whole: &Size) -> Size {
         // What is staged may lie between what is shared.
-        let parts = self.regions.iter().map(|parts| parts.len() as u64).sum::<u64>();
-        let parts = parts + Manifest::RUN_EXTENTS * self.shared.len() as u64 + OWN_RUNS_LIKELY as u64;
+        let told = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
+        let (parts, runs) = self.outline.as_ref().map_or_else(told, |outline| (outline.parts, outline.runs));
+        let parts = parts + Manifest::RUN_EXTENTS * runs as u64 + OWN_RUNS_LIKELY as u64;
         whole
             .in_parts(parts.max(parts_likely(whole)))
             .at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
@@ -149,9 +182,14 @@ const OWN_RUNS_LIKELY: usize = 256;
 
 /// How many blocks may be written besides of a shard of `all` bytes, of which these blocks are clean.
 pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
-    let clean_blocks: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
+    let stretches = clean.iter().map(|lies| lies.len() as u64).sum();
+    more_of(all, clean.iter().flatten().map(|lies| lies.count).sum(), stretches)
+}
+
+/// The same, where so many blocks are clean, in so many stretches.
+pub(super) fn more_of(all: u64, clean_blocks: u64, stretches: u64) -> u64 {
     let staged = all.saturating_sub(clean_blocks * BLOCK_BYTES);
-    let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * LISTED_BYTES).sum();
+    let listed = 2 * stretches * LISTED_BYTES;
     let hashes = blocks_for(staged) * HASH_BYTES as u64;
     (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes) / BLOCK_BYTES
 }
@@ -177,7 +215,7 @@ fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
     let (blocks, mut all, mut from) = (region.description.bytes / BLOCK_BYTES, Vec::with_capacity(clean.len()), 0);
     let look = |gap: Range<u64>, all: &mut Vec<Lies>| {
         each_block(region, gap, |block, bytes| {
-            if bytes == [0; BLOCK] {
+            if is_zeros(bytes) {
                 add(all, Lies::zeros(block, 1));
             }
         });
@@ -254,7 +292,7 @@ fn parts(bytes: u64, clean: &[Lies], numbers: &Ranks) -> Option<Vec<Part>> {
 }
 
 /// Upper bound of the blocks that are staged.
-fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 {
+pub(super) fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 {
     let (mut small, mut rest) = (0_u64, 0_u64);
     for (bytes, parts) in bytes.iter().zip(regions) {
         let is_whole = parts.iter().all(Part::is_staged);
@@ -269,7 +307,7 @@ fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{ElementType, Extent, Item, ItemKind, hash};
+    use crate::space::format::{BLOCK, ElementType, Extent, Item, ItemKind, hash};
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
         // SAFETY: the memory outlives the region, of which nothing is touched.

@@ -4,7 +4,7 @@
 //!
 //! What must hold: nothing becomes clean that was not.
 
-use super::{Lies, base::add};
+use super::{Lies, lies::add};
 use crate::space::{BlockSet, free::Blocks};
 
 /// Written at once, so much is as fast as in longer stretches.
@@ -18,10 +18,9 @@ const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
 pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
     let mut old = shared.clone();
     early.iter().for_each(|blocks| old.remove(*blocks));
-    let counts: Vec<(u64, u64)> = old.counts(SEGMENT_BLOCKS).collect();
-    let mut few: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, count)| *count <= SHARED_MAX).collect();
-    few.sort_unstable_by_key(|(_, count)| *count);
-    let (mut left, mut goes) = (more, vec![false; counts.last().map_or(0, |(last, _)| *last as usize + 1)]);
+    let few = emptiest(&old);
+    let last = few.iter().map(|(segment, _)| *segment).max();
+    let (mut left, mut goes) = (more, vec![false; last.map_or(0, |last| last as usize + 1)]);
     for (segment, count) in few {
         let Some(rest) = left.checked_sub(count) else { break };
         (left, goes[segment as usize]) = (rest, true);
@@ -30,7 +29,7 @@ pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, 
         return;
     }
     let goes = |Lies { at, .. }: &Lies| {
-        let is_in = goes.get((at / SEGMENT_BLOCKS) as usize).is_some_and(|goes| *goes);
+        let is_in = goes.get(segment_of(*at) as usize).is_some_and(|goes| *goes);
         is_in && old.has(Blocks { first: *at, count: 1 })
     };
     for clean in clean {
@@ -44,6 +43,18 @@ pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, 
         }
         *clean = stay;
     }
+}
+
+/// The segments of the portion that have few of these blocks, the emptiest first, with how many they have.
+pub(super) fn emptiest(blocks: &BlockSet) -> Vec<(u64, u64)> {
+    let mut few: Vec<(u64, u64)> = blocks.counts(SEGMENT_BLOCKS).filter(|(_, count)| *count <= SHARED_MAX).collect();
+    few.sort_unstable_by_key(|(_, count)| *count);
+    few
+}
+
+/// The number of the segment that a block of the portion is in.
+pub(super) fn segment_of(at: u64) -> u64 {
+    at / SEGMENT_BLOCKS
 }
 
 /// Blocks of the portion in parts of which each lies in one segment; zeros, which lie nowhere, as they are.

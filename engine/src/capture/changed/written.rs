@@ -3,10 +3,10 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, ByHashes, Changes, Lies, PageTracker, WrittenOf, watched::range_of};
+use super::{Base, ByHashes, Changes, Found, Lies, PageTracker, WrittenOf, watched::range_of};
 use crate::{
     capture::Region,
-    space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
+    space::format::{BLOCK, FoundBy, hash},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -79,12 +79,12 @@ impl Written {
 }
 
 impl Changes for Written {
-    fn clean(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Vec<Lies>> {
+    fn find(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Found> {
         self.leave(regions);
         self.watch(regions.iter().filter_map(range_of));
         // Several names of one memory are told once.
         let mut told = HashMap::new();
-        let clean = |region: &Region| {
+        let find = |region: &Region| {
             let range = range_of(region);
             let written = range.map(|range| told.entry(range).or_insert_with(|| self.written(region)).clone());
             let lay = range_of(region).and_then(|range| {
@@ -94,14 +94,14 @@ impl Changes for Written {
             match (written.flatten(), lay) {
                 (Some(written), Some(name)) if is_since => {
                     // The base may have saved this memory under another name.
-                    let is_same = |lies: &[Lies], block| is_as_saved(region, base, lies, block);
-                    let clean = |lies| without(lies, region, &written, |block| is_same(lies, block));
-                    base.lies(name).map(clean).unwrap_or_default()
+                    let lies = base.lies(name).unwrap_or_default();
+                    let blocks = blocks_of(region, &written, |block| is_as_saved(region, base, lies, block));
+                    Found::Changed { name: name.clone(), blocks }
                 }
-                _ => self.hashes.clean_of(region, base),
+                _ => Found::Clean(self.hashes.clean_of(region, base)),
             }
         };
-        regions.iter().map(clean).collect()
+        regions.iter().map(find).collect()
     }
 
     fn look(&mut self, regions: &[Region]) {
@@ -172,33 +172,18 @@ fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     }
 }
 
-/// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend. A block that only
-/// shares a page with what was written counts if `is_same` does not say that it is as it was.
-fn without(lies: &[Lies], region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Lies> {
-    let (start, blocks) = (region.begins_at(), region.description.bytes / BLOCK_BYTES);
-    let mut changed = written.iter().filter_map(|range| {
+/// The blocks of `region` of which anything was `written`, as stretches that ascend; what was written ascends, too. A block that
+/// only shares a page with that counts if `is_same` does not say that it is as it was.
+fn blocks_of(region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+    let start = region.begins_at();
+    let changed = written.iter().filter_map(|range| {
         let (from, to) = (range.start.saturating_sub(start), range.end.saturating_sub(start));
         let (mut first, mut end) = ((from / BLOCK) as u64, to.div_ceil(BLOCK) as u64);
         first += u64::from(!from.is_multiple_of(BLOCK) && is_same(first));
         end -= u64::from(end > first && !to.is_multiple_of(BLOCK) && is_same(end - 1));
         (first < end).then_some(first..end)
     });
-    let (mut clean, mut next) = (Vec::new(), changed.next());
-    for lies in lies {
-        let (mut block, end) = (lies.block, (lies.block + lies.count).min(blocks));
-        while block < end {
-            match &next {
-                Some(range) if range.end <= block => next = changed.next(),
-                Some(range) if range.start <= block => block = range.end,
-                other => {
-                    let to = other.as_ref().map_or(end, |range| range.start.min(end));
-                    clean.push(Lies { block, at: lies.at + (block - lies.block), count: to - block });
-                    block = to;
-                }
-            }
-        }
-    }
-    clean
+    changed.collect()
 }
 
 /// Whether a block of `region` is as `base` has it, where its blocks lie.
@@ -214,7 +199,10 @@ fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool 
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
-    use super::{super::watched::TRACKED_BYTES_MIN, *};
+    use super::{
+        super::{found::without, watched::TRACKED_BYTES_MIN},
+        *,
+    };
 
     #[test]
     fn pages_are_not_asked_of_what_is_untracked_wherever_it_moves() {
@@ -249,7 +237,7 @@ mod tests {
         let lies = [Lies { block: 0, at: 50, count: 4 }, Lies { block: 4, at: 20, count: 8 }];
         let clean = |written: &[Range<usize>]| {
             let written: Vec<_> = written.iter().map(|range| start + range.start..start + range.end).collect();
-            let clean = without(&lies, &region, &written, |_| false);
+            let clean = without(&lies, 10, &blocks_of(&region, &written, |_| false));
             clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect::<Vec<_>>()
         };
         assert_eq!(clean(&[]), [(0, 50, 4), (4, 20, 6)]);
@@ -263,7 +251,7 @@ mod tests {
         // Where no other byte of a block was written than those that share a page with it.
         let written = [BLOCK - 9..3 * BLOCK - 9, 5 * BLOCK + 1..5 * BLOCK + 9];
         let written: Vec<_> = written.map(|range| start + range.start..start + range.end).to_vec();
-        let clean = without(&lies, &region, &written, |block| [0, 2, 5].contains(&block));
+        let clean = without(&lies, 10, &blocks_of(&region, &written, |block| [0, 2, 5].contains(&block)));
         let clean: Vec<_> = clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect();
         assert_eq!(clean, [(0, 50, 1), (2, 52, 2), (4, 20, 6)]);
     }

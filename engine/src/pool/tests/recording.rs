@@ -47,6 +47,7 @@ pub(super) fn plan() -> SealedPlan {
             frames: Vec::new(),
             packing: None,
             early: vec![blocks(15)],
+            is_outline: false,
         },
         retained: vec![RevisionKey { lineage, number: 7 }],
         held: vec![RevisionKey { lineage, number: 2 }],

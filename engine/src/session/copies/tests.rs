@@ -35,7 +35,8 @@ fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
     };
     let mut rows = vec![0; BLOCKS as usize * HASH_BYTES];
     hash_blocks(log, &mut rows);
-    let contents = Contents { items: vec![item], blocks: BLOCKS, shared: 0..0, annex: Annex::default() };
+    let contents =
+        Contents { items: vec![item], blocks: BLOCKS, shared: 0..0, is_outline: false, annex: Annex::default() };
     let announced = Announced {
         level: 0,
         key,

@@ -70,6 +70,11 @@ impl Road {
         u64::from(self.writes) + self.wards.count()
     }
 
+    /// Whether this rank writes its own shard.
+    pub(super) fn writes_own(&self) -> bool {
+        self.writes
+    }
+
     /// Who writes this rank's shard, which has its room at `site`.
     pub(super) fn writers(&self, site: Site) -> Vec<(Writer, Site)> {
         let writer = if self.writes { Writer::Here } else { self.lanes.writer() };

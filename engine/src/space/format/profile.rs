@@ -76,6 +76,18 @@ impl Histogram {
         self.classes[Self::class_of(bytes)].add(&SizeClass { count: 1, bytes, time_ns });
     }
 
+    /// Counts pieces or writes that took so long together, each by its share of the bytes.
+    pub fn note_together(&mut self, pieces: impl Iterator<Item = u64>, elapsed: Duration) {
+        let mut together = Histogram::default();
+        pieces.for_each(|bytes| together.note(bytes, Duration::ZERO));
+        let all = u128::from(together.total().bytes).max(1);
+        for class in &mut together.classes {
+            let time_ns = elapsed.as_nanos().saturating_mul(class.bytes.into()) / all;
+            class.time_ns = u64::try_from(time_ns).unwrap_or(u64::MAX);
+        }
+        self.add(&together);
+    }
+
     pub fn add(&mut self, other: &Histogram) {
         self.classes.iter_mut().zip(&other.classes).for_each(|(class, more)| class.add(more));
     }

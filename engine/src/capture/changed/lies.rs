@@ -1,0 +1,61 @@
+//! Where whole blocks of items lie in a portion.
+
+use crate::space::format::{BLOCK_BYTES, Extent, Item};
+
+/// Whole blocks of an item that lie together in the portion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lies {
+    /// The number of the first of them in the item.
+    pub(crate) block: u64,
+    /// The number of the first of them in the portion; of blocks of zeros `ZEROS` and `block`.
+    pub(crate) at: u64,
+    pub(crate) count: u64,
+}
+
+/// What the blocks of zeros are counted from in place of blocks of the portion: no portion has as many.
+pub(super) const ZEROS: u64 = Extent::ZEROS / BLOCK_BYTES;
+
+impl Lies {
+    /// `count` blocks of zeros, from `block` of the item on.
+    pub(super) fn zeros(block: u64, count: u64) -> Lies {
+        Lies { block, at: ZEROS + block, count }
+    }
+
+    pub(crate) fn are_zeros(&self) -> bool {
+        self.at >= ZEROS
+    }
+}
+
+/// The stretches among `lies` that are not zeros.
+pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
+    lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
+}
+
+/// The whole blocks of an item that are blocks of the portion, too, or zeros.
+pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
+    let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
+    for extent @ Extent { at, bytes } in &item.extents {
+        let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);
+        let at = at + (from - offset);
+        if from < to && (at.is_multiple_of(BLOCK_BYTES) || extent.is_zeros()) {
+            let (block, count) = (from / BLOCK_BYTES, (to - from) / BLOCK_BYTES);
+            let next = match extent.is_zeros() {
+                true => Lies::zeros(block, count),
+                false => Lies { block, at: at / BLOCK_BYTES, count },
+            };
+            add(&mut lies, next);
+        }
+        offset += bytes;
+    }
+    lies
+}
+
+/// Adds a stretch, to the last one if that goes on there.
+pub(super) fn add(all: &mut Vec<Lies>, next: Lies) {
+    match all.last_mut() {
+        Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
+            last.count += next.count;
+        }
+        _ => all.push(next),
+    }
+}

@@ -1,0 +1,211 @@
+//! An outline of a shard: what is staged of it, and that all else is as the base has it. Where a revision fell into very many
+//! parts the program waits for the outline alone; where the rest lies is filled in once the program has gone on.
+//!
+//! What must hold: an outline and the base it was made of say the same as a plan that tells of each part.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Base, Found, Lies,
+    fewer::comes_to_few,
+    hashes::{each_block, is_zeros},
+    index::{Index, Indexed, Place},
+    plan::{Outline, Part, PartPlace, Plan, more_of, staged_blocks},
+};
+use crate::{
+    capture::{Region, Size},
+    space::{BlockSet, format::BLOCK_BYTES, free::Blocks},
+};
+
+/// What becomes of the whole blocks of a region.
+struct OutlinedRegion<'a> {
+    blocks: u64,
+    staged: BlockSet,
+    zeros: BlockSet,
+    item: Option<(usize, &'a Indexed)>,
+}
+
+impl Plan {
+    /// The plan for `regions`, of which `found` tells what changed since `base`, as an outline; `None` if only a plan of each
+    /// part can be had, or is as good. The rest as of `new`.
+    pub(crate) fn outline(
+        regions: &[Region],
+        base: &Base,
+        found: &[Found],
+        whole: &Size,
+        small_below: u64,
+    ) -> Option<Plan> {
+        let index = base.index()?;
+        let outlined = regions.iter().zip(found).map(|(region, found)| OutlinedRegion::new(region, index, found));
+        let mut all = outlined.collect::<Option<Vec<_>>>()?;
+        regions.iter().zip(&mut all).for_each(|(region, outlined)| outlined.find_zeros(region));
+        let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
+        let clean = |all: &[OutlinedRegion<'_>]| all.iter().map(OutlinedRegion::clean).sum::<u64>();
+        let more = more_of(bytes.iter().sum(), clean(&all), index.parts + stretches(&all));
+        let mut to_merge = all.iter().filter_map(|outlined| outlined.item?.1.to_merge);
+        if to_merge.clone().any(|blocks| comes_to_few(blocks, more)) {
+            return None;
+        }
+        if to_merge.next().is_some() {
+            vacate(&mut all, index, more);
+        }
+        let (mut first, mut plans) = (0, Vec::with_capacity(all.len()));
+        for (outlined, bytes) in all.iter().zip(&bytes) {
+            plans.push(outlined.parts(*bytes, first));
+            first += outlined.blocks;
+        }
+        let gone = gone(&all, index);
+        // Each block that is not led to may lie inside a run.
+        let runs = base.run_count() + base.blocks().saturating_sub(index.stored) as usize + gone.len();
+        let count: u64 = plans.iter().map(|parts| parts.len() as u64).sum();
+        // Each part that is as in the base cuts one of its stretches at most.
+        let parts = (index.parts + count).min(whole.blocks() + count);
+        let outline = Outline { blocks: first, clean: clean(&all), parts, runs, gone };
+        let size = whole.of_changed(staged_blocks(&bytes, &plans, small_below), parts, runs);
+        (outline.clean > 0).then(|| Plan::of_outline(plans, size, outline))
+    }
+}
+
+impl<'a> OutlinedRegion<'a> {
+    fn new(region: &Region, index: &'a Index, found: &Found) -> Option<OutlinedRegion<'a>> {
+        let blocks = region.description.bytes / BLOCK_BYTES;
+        let item = index.item(&region.description.name);
+        let (mut staged, zeros) = (BlockSet::within(0..blocks), BlockSet::within(0..blocks));
+        match (found, item) {
+            (Found::Changed { name, .. }, _) if *name != region.description.name => return None,
+            (Found::Changed { blocks: changed, .. }, Some((_, indexed))) => {
+                let beyond = indexed.blocks().min(blocks)..blocks;
+                // What was written behind the last whole block is staged anyway, and the item may have been longer.
+                for range in changed.iter().chain(&indexed.holes).chain([&beyond]) {
+                    staged.add(Blocks { first: range.start, count: range.end.min(blocks).saturating_sub(range.start) });
+                }
+            }
+            (Found::Clean(lies), Some((_, indexed))) if lies.iter().all(|lies| indexed.is_at(*lies)) => {
+                staged = BlockSet::all(0..blocks);
+                lies.iter().for_each(|lies| staged.remove(Blocks { first: lies.block, count: lies.count }));
+            }
+            (Found::Clean(lies), _) if !lies.is_empty() => return None,
+            _ => staged = BlockSet::all(0..blocks),
+        }
+        Some(OutlinedRegion { blocks, staged, zeros, item })
+    }
+
+    /// Notes which of the blocks that are to be staged are zeros.
+    fn find_zeros(&mut self, region: &Region) {
+        for blocks in self.staged.stretches() {
+            each_block(region, blocks.first..blocks.end(), |block, bytes| {
+                if is_zeros(bytes) {
+                    self.zeros.add(Blocks { first: block, count: 1 });
+                }
+            });
+        }
+        self.staged.remove_all(&self.zeros);
+    }
+
+    /// How many blocks are as in the base.
+    fn clean(&self) -> u64 {
+        self.blocks - self.staged.count() - self.zeros.count()
+    }
+
+    /// Whether number `block` is as in the base.
+    fn is_clean(&self, block: u64) -> bool {
+        let block = Blocks { first: block, count: 1 };
+        block.first < self.blocks && !self.staged.has(block) && !self.zeros.has(block)
+    }
+
+    /// The parts of the region, which has `bytes` bytes. The blocks that are as in the base are numbered from `first` on.
+    fn parts(&self, bytes: u64, first: u64) -> Vec<Part> {
+        let mut changed: Vec<(Blocks, PartPlace)> = Vec::new();
+        changed.extend(self.staged.stretches().map(|blocks| (blocks, PartPlace::Staged)));
+        changed.extend(self.zeros.stretches().map(|blocks| (blocks, PartPlace::Nowhere)));
+        changed.sort_unstable_by_key(|(blocks, _)| blocks.first);
+        let (mut parts, mut block) = (Vec::<Part>::with_capacity(2 * changed.len() + 2), 0);
+        let end = (Blocks { first: self.blocks, count: 0 }, PartPlace::Staged);
+        for (blocks, place) in changed.into_iter().chain([end]) {
+            if block < blocks.first {
+                let place = PartPlace::Shared(first + block);
+                parts.push(Part { from: block * BLOCK_BYTES, bytes: (blocks.first - block) * BLOCK_BYTES, place });
+            }
+            block = blocks.end();
+            if blocks.count > 0 {
+                parts.push(Part { from: blocks.first * BLOCK_BYTES, bytes: blocks.count * BLOCK_BYTES, place });
+            }
+        }
+        let behind = bytes - self.blocks * BLOCK_BYTES;
+        match parts.last_mut().filter(|last| last.is_staged()) {
+            Some(last) => last.bytes += behind,
+            None if behind > 0 => {
+                parts.push(Part { from: self.blocks * BLOCK_BYTES, bytes: behind, place: PartPlace::Staged });
+            }
+            None => {}
+        }
+        parts
+    }
+}
+
+impl Indexed {
+    /// Whether these blocks lie there.
+    fn is_at(&self, lies: Lies) -> bool {
+        (0..lies.count).all(|inside| match self.place(lies.block + inside) {
+            Place::Hole => false,
+            Place::Zeros => lies.are_zeros(),
+            Place::At(at) => at == lies.at + inside,
+        })
+    }
+}
+
+/// Where the base has blocks that the shard does not lead to.
+fn gone(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Blocks> {
+    let regions = regions_of(all, index);
+    let of_item = |(indexed, region): (&'_ Indexed, Option<usize>), gone: &mut Vec<Blocks>| {
+        let mut let_go = |blocks: Blocks| {
+            let places = (blocks.first..blocks.end()).map(|block| indexed.place(block));
+            gone.extend(places.filter_map(|place| match place {
+                Place::At(first) => Some(Blocks { first, count: 1 }),
+                Place::Hole | Place::Zeros => None,
+            }));
+        };
+        let Some(outlined) = region.map(|region| &all[region]) else {
+            return let_go(Blocks { first: 0, count: indexed.blocks() });
+        };
+        [&outlined.staged, &outlined.zeros].into_iter().flat_map(BlockSet::stretches).for_each(&mut let_go);
+        // The item was longer.
+        let_go(Blocks { first: outlined.blocks, count: indexed.blocks().saturating_sub(outlined.blocks) });
+    };
+    let mut gone = Vec::new();
+    index.items().zip(regions).for_each(|item| of_item(item, &mut gone));
+    gone
+}
+
+/// By the number of each item of the index, the region that is outlined by it.
+fn regions_of(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Option<usize>> {
+    let mut regions = vec![None; index.items().count()];
+    for (region, outlined) in all.iter().enumerate() {
+        if let Some((item, _)) = outlined.item {
+            regions[item] = Some(region);
+        }
+    }
+    regions
+}
+
+/// In how many stretches lies what is not as in the base.
+fn stretches(all: &[OutlinedRegion<'_>]) -> u64 {
+    let changed = all.iter().flat_map(|outlined| [&outlined.staged, &outlined.zeros]);
+    changed.map(|set| set.stretches().count() as u64).sum()
+}
+
+/// Has what is in the emptiest segments of the portion staged again, as many blocks as `more` allows: as `vacate::vacate` does.
+fn vacate(all: &mut [OutlinedRegion<'_>], index: &Index, mut more: u64) {
+    let regions = regions_of(all, index);
+    for segment in index.emptiest() {
+        let region = |item: u32| regions[item as usize];
+        let clean = segment.iter().filter_map(|(item, block)| Some((region(*item)?, u64::from(*block))));
+        let clean: Vec<(usize, u64)> = clean.filter(|(region, block)| all[*region].is_clean(*block)).collect();
+        let Some(left) = more.checked_sub(clean.len() as u64) else { break };
+        more = left;
+        for (region, block) in clean {
+            all[region].staged.add(Blocks { first: block, count: 1 });
+        }
+    }
+}
