@@ -203,6 +203,7 @@ impl Allocation {
         }
         Kept::as_set(imagined_entry(0), set, from..to)
     }
+
     /// How many blocks the log can have, those of older revisions with them.
     pub(crate) fn log_blocks(&self) -> u64 {
         self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))
