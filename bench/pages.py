@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness import machine, mpi, rows
@@ -25,9 +26,11 @@ import dem  # noqa: E402
 
 MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
 MIB = 2**20
+PAGE_KIB = 4
+RESTART_PART = 0.01  # of the pages, between two checkpoints before a restart
 LIMIT_S = 900  # of one job
 SPACE_PARTS = 3.3  # of the data: a space has room for three revisions
-QUICK = {"mib": 16, "rounds": 2, "parts": (0.01,), "revisions": 8, "steps": 8}
+QUICK = {"mib": 16, "rounds": 2, "parts": (0.01,), "stretches": (4,), "revisions": 8, "steps": 8}
 
 
 def options():
@@ -38,6 +41,8 @@ def options():
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 9))
     parser.add_argument("--parts", type=float, nargs="+", default=quick.get("parts", (0.001, 0.01, 0.1)),
                         help="of the pages, that are written between two checkpoints")  # fmt: skip
+    parser.add_argument("--stretches", type=int, nargs="+", default=quick.get("stretches", (4, 64, 1024)),
+                        help="KiB that are written in one piece")  # fmt: skip
     parser.add_argument("--revisions", type=int, default=quick.get("revisions", 100), help="before a restart")
     parser.add_argument("--steps", type=int, default=quick.get("steps", 40), help="of the programs, in 4 intervals")
     parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
@@ -67,6 +72,22 @@ def newest(space):
     return {"perceived": 1e-9 * told["perceived_ns"], "durable": 1e-9 * told["durable_ns"], "bytes": written}
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a program writes between two checkpoints: a part of its pages, in stretches at random places."""
+
+    part: float
+    stretch_kib: int = PAGE_KIB
+
+    def __str__(self):
+        return f"{100 * self.part:g} % in stretches of {self.stretch_kib} KiB"
+
+
+def of(measure, size, written, *more):
+    """A case, with what makes its rows of its name."""
+    return ", ".join((size, str(written), *more)), lambda case: measure(case, written)
+
+
 class Bench:
     def __init__(self, o, folder):
         self.o, self.folder, self.bytes = o, Path(folder), o.mib * MIB
@@ -78,34 +99,34 @@ class Bench:
     def scratch(self):
         return tempfile.TemporaryDirectory(prefix="pages-", dir=self.o.scratch)
 
-    def job(self, mode, scratch, part, rounds, chosen):
-        words = [self.folder / "pages", mode, scratch, self.bytes, part, rounds, *(side.word for side in chosen)]
+    def job(self, mode, scratch, written, rounds, chosen):
+        sizes = [self.bytes, written.part, written.stretch_kib // PAGE_KIB]
+        words = [self.folder / "pages", mode, scratch, *sizes, rounds, *(side.word for side in chosen)]
         return mpi.Measured(mpi.run(self.o.ranks, words, scratch, LIMIT_S))
 
-    def changed(self, case, part):
+    def changed(self, case, written):
         names = (WHOLE, PAGES, HASHES)
         with self.scratch() as scratch:
-            saved = self.job("save", scratch, part, self.o.rounds, sides(COPY, SCAN, *names))
-            written = {name: newest(Path(scratch) / f"{name}.space")["bytes"] / self.o.ranks for name in names}
-        return results.changed_rows(case, saved, names, self.bytes, part, written)
+            saved = self.job("save", scratch, written, self.o.rounds, sides(COPY, SCAN, *names))
+            bytes = {name: newest(Path(scratch) / f"{name}.space")["bytes"] / self.o.ranks for name in names}
+        return results.changed_rows(case, saved, names, self.bytes, written.part, bytes)
 
-    def often(self, case):
-        part = max(self.o.parts)
+    def often(self, case, written):
         with self.scratch() as scratch:
-            saved = self.job("save", scratch, part, self.o.revisions, sides(COPY, SCAN, PAGES))
-        return results.often_rows(case, saved, self.bytes, part)
+            saved = self.job("save", scratch, written, self.o.revisions, sides(COPY, SCAN, PAGES))
+        return results.often_rows(case, saved, self.bytes, written.part)
 
-    def restart(self, case):
+    def restart(self, case, written):
         chosen = sides(WHOLE, PAGES, HASHES)
         with self.scratch() as scratch:
-            self.job("save", scratch, 0.01, self.o.revisions, chosen)
-            restarted = self.job("restart", scratch, 0.01, self.o.rounds, chosen)
+            self.job("save", scratch, written, self.o.revisions, chosen)
+            restarted = self.job("restart", scratch, written, self.o.rounds, chosen)
         return results.restart_rows(case, restarted, self.o.revisions)
 
     def snapshot(self, case):
         names = (WHOLE, SNAPSHOT, f"{SNAPSHOT}{FORCED}", HUGE + SNAPSHOT, f"{HUGE}{SNAPSHOT}{FORCED}")
         with self.scratch() as scratch:
-            saved = self.job("save", scratch, 1, self.o.rounds, sides(COPY, CLONE, *names))
+            saved = self.job("save", scratch, Written(1), self.o.rounds, sides(COPY, CLONE, *names))
         return results.snapshot_rows(case, saved, names)
 
     def program(self, case, program):
@@ -137,10 +158,11 @@ class Bench:
 
     def cases(self):
         size = f"{self.o.ranks} x {self.o.mib} MiB"
-        for part in self.o.parts:
-            yield f"{size}, {100 * part:g} % of the pages", lambda case, part=part: self.changed(case, part)
-        yield f"{size}, {100 * max(self.o.parts):g} %, {self.o.revisions} times", self.often
-        yield f"{size}, restart", self.restart
+        for stretch in self.o.stretches:
+            for part in self.o.parts:
+                yield of(self.changed, size, Written(part, stretch))
+            yield of(self.often, size, Written(max(self.o.parts), stretch), f"{self.o.revisions} times")
+            yield of(self.restart, size, Written(RESTART_PART, stretch), f"restart after {self.o.revisions}")
         yield f"{size}, snapshot", self.snapshot
         for program in PROGRAMS:
             yield program.name, lambda case, program=program: self.program(case, program)

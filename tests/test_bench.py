@@ -195,16 +195,17 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
 
 
 def test_what_was_asked_of_pages_has_a_target(pages_rows):
+    written = "1 x 4 MiB, 1 % in stretches of 4 KiB"
     assert targets(pages_rows) == {
-        "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
-        "1 x 4 MiB, 1 %, 8 times": {"pages_stored", "pages_bookkeeping"},
-        "1 x 4 MiB, restart": {
+        f"{written}": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
+        f"{written}, 8 times": {"pages_stored", "pages_bookkeeping"},
+        f"{written}, restart after 8": {
             f"{side}_after_8{of}" for side in ("pages", "hashes") for of in ("", "_to_reads")
         },
         "1 x 4 MiB, snapshot": {"snapshot_forced_to_clone", "huge_snapshot_forced", "huge_snapshot_forced_slowdown"},
     }
-    written = {row["metric"]: row["value"] for row in pages_rows if row["case"] == "constant"}
-    assert written["pages_bytes"] < written["whole_bytes"] / 4 and written["hashes_bytes"] < written["whole_bytes"] / 4
+    bytes = {row["metric"]: row["value"] for row in pages_rows if row["case"] == "constant"}
+    assert bytes["pages_bytes"] < bytes["whole_bytes"] / 4 and bytes["hashes_bytes"] < bytes["whole_bytes"] / 4
 
 
 def test_what_was_asked_of_saving_early_has_a_target(speculation_rows):

@@ -1,10 +1,10 @@
 /* A program that writes some pages of its memory between two checkpoints, each side in turns in one run. Prints a
  * line of JSON for each measurement, a value for each rank; pages.py makes rows of them.
  *
- *     pages save|restart DIRECTORY BYTES PART ROUNDS SIDE...
+ *     pages save|restart DIRECTORY BYTES PART STRETCH ROUNDS SIDE...
  *
- * PART of the pages are written in each round, at random places; 1: all memory is swept after each save, while that
- * may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
+ * PART of the pages are written in each round, in stretches of STRETCH pages at random places; 1: all memory is swept after
+ * each save, while that may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
  * huge_NAME is Mainstay's. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -32,7 +32,7 @@ typedef struct program {
     size_t count, bytes;
     double part;
     uint32_t *dirty;
-    size_t dirty_count;
+    size_t dirty_count, stretch; /* dirty_count: whole stretches */
     const char *directory;
     int rank, rounds;
 } program;
@@ -71,15 +71,17 @@ static uint64_t sum(const side *side)
     return sum;
 }
 
-/* The pages that a round writes: a part of all, evenly spread, each at a place of its own in its stretch. */
+/* The pages that a round writes: a part of all, in stretches evenly spread over the memory, each at a random place of its share. */
 static void choose(program *p, int round)
 {
-    size_t pages = p->bytes / PAGE_BYTES;
+    size_t pages = p->bytes / PAGE_BYTES, stretches = p->dirty_count / p->stretch;
     uint64_t random = (uint64_t)(round + 1000) * 2654435761u + (uint64_t)p->rank;
-    for (size_t i = 0; i < p->dirty_count; i++) {
-        size_t from = i * pages / p->dirty_count, to = (i + 1) * pages / p->dirty_count;
+    for (size_t i = 0; i < stretches; i++) {
+        size_t from = i * pages / stretches, to = (i + 1) * pages / stretches;
         random = random * 6364136223846793005u + 1442695040888963407u;
-        p->dirty[i] = (uint32_t)(from + (random >> 33) % (to - from));
+        size_t first = from + (random >> 33) % (to - from - p->stretch + 1);
+        for (size_t k = 0; k < p->stretch; k++)
+            p->dirty[i * p->stretch + k] = (uint32_t)(first + k);
     }
 }
 
@@ -205,18 +207,21 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with mpiexec, however that ends */
-    if (argc < 7)
-        stop("usage: pages save|restart DIRECTORY BYTES PART ROUNDS SIDE...");
+    if (argc < 8)
+        stop("usage: pages save|restart DIRECTORY BYTES PART STRETCH ROUNDS SIDE...");
     program p = {.directory = argv[2], .bytes = strtoull(argv[3], NULL, 10), .part = atof(argv[4]),
-                 .rounds = atoi(argv[5])};
+                 .stretch = strtoull(argv[5], NULL, 10), .rounds = atoi(argv[6])};
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
     size_t pages = p.bytes / PAGE_BYTES;
     p.bytes = pages * PAGE_BYTES;
-    p.dirty_count = (size_t)((double)pages * p.part + 0.5);
+    if (p.stretch == 0)
+        stop("pages: a stretch of %s pages", argv[5]);
+    p.dirty_count = (size_t)((double)pages * p.part / (double)p.stretch + 0.5) * p.stretch;
     p.dirty = calloc(pages + 1, sizeof *p.dirty);
     if (!p.dirty || p.dirty_count == 0 || p.dirty_count > pages || p.rounds < 1)
-        stop("pages: nothing to measure with %s bytes, a part of %s and %s rounds", argv[3], argv[4], argv[5]);
-    for (int i = 6; i < argc; i++)
+        stop("pages: nothing to measure with %s bytes, a part of %s in stretches of %s pages and %s rounds", argv[3], argv[4],
+             argv[5], argv[6]);
+    for (int i = 7; i < argc; i++)
         add(&p, argv[i]);
     if (strcmp(argv[1], "save") == 0)
         save(&p);

@@ -20,13 +20,17 @@ use crate::{
     support::faulty::{Change, Failure, Faulty, Gate, Medium, View},
 };
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs,
+    path::Path,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
 use tempfile::TempDir;
 
-const CHUNK: u64 = 4 * BLOCK_BYTES;
+const CHUNK: u64 = 8 * BLOCK_BYTES; // three are not small
 const CHUNKS: u64 = 3;
 const LINEAGE: Lineage = Lineage { number: 1, id: [7; 16] };
 
@@ -44,7 +48,7 @@ impl Space {
         let view = medium.gated_view(gate);
         let device = Faulty(view.clone());
         let arrangement =
-            Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![150] };
+            Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, is_sized: false, blocks: vec![300] };
         let (allocate, stripes) = (Allocate::default(), Stripes::default());
         let making = Making { allocate, stripes, when_mapped: false, progress: &|_| () };
         let first = |rank| Ledger::first_slot(layout_id, rank, LINEAGE);
@@ -70,6 +74,7 @@ fn found_in(medium: &Medium) -> Vec<u64> {
     let check = |kept: &Arc<crate::commit::Kept>| {
         let number = kept.entry.number;
         let (manifest, log) = (portion.read_manifest(&kept.entry).unwrap(), log_of(number));
+        let log = &log[..manifest.items[0].bytes as usize];
         let read = |at, bytes| {
             let mut found = vec![0; bytes as usize];
             portion.read_into(at, &mut found).unwrap();
@@ -83,7 +88,7 @@ fn found_in(medium: &Medium) -> Vec<u64> {
             portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, "rows").unwrap().to_vec()
         });
         let mut hashes = vec![0; log.len() / BLOCK_BYTES as usize * HASH_BYTES];
-        hash_blocks(&log, &mut hashes);
+        hash_blocks(log, &mut hashes);
         assert!(rows.collect::<Vec<_>>() == hashes, "hashes of revision {number}");
         number
     };
@@ -143,7 +148,10 @@ impl Node {
 
     /// Saves revision `number`, all of it staged and sealed before the first byte is written.
     fn save(&mut self, number: u64, spaces: &[&Space]) -> Arc<Shard> {
-        let log = log_of(number);
+        self.save_log(number, &log_of(number), spaces)
+    }
+
+    fn save_log(&mut self, number: u64, log: &[u8], spaces: &[&Space]) -> Arc<Shard> {
         let blocks = log.len() as u64 / BLOCK_BYTES;
         let item = Item {
             name: "x".to_owned(),
@@ -212,7 +220,8 @@ fn a_small_shard_is_written_once_all_ranks_of_the_node_have_copied() {
     let space = Space::new([1; 16], &gate);
     node.pool.begin_copying(1);
     let (before, begun) = (space.medium.operations(), Instant::now());
-    let shard = node.save(1, &[&space]);
+    let shard = node.save_log(1, &log_of(1)[..CHUNK as usize], &[&space]);
+    assert!(shard.is_small());
     node.pool.end_copying();
     thread::sleep(Duration::from_millis(50));
     let after = space.medium.operations();
@@ -223,6 +232,42 @@ fn a_small_shard_is_written_once_all_ranks_of_the_node_have_copied() {
     other.end_copying();
     shard.wait().unwrap();
     assert_eq!(found_in(&space.medium), [1]);
+}
+
+/// Whoever hashes was woken as the last rank had copied, and took its processor for some 4 ms, before it came to t2.
+#[test]
+fn who_waits_to_hash_takes_no_processor_from_a_rank() {
+    let before = threads();
+    let (mut node, gate) = (Node::of(2), Arc::new(Gate::new()));
+    let of_node: Vec<_> = threads().difference(&before).cloned().collect();
+    let other = Pool::join(node.directory.path(), node.pool.id(), 1).unwrap();
+    let space = Space::new([1; 16], &gate);
+    node.pool.begin_copying(1);
+    let begun = Instant::now();
+    let shard = node.save(1, &[&space]);
+    assert!(!shard.is_small());
+    let is_patient = || of_node.iter().any(|thread| policy_of_hashing(thread) == Some(libc::SCHED_BATCH));
+    // A rank may be dead, and is not waited for any longer.
+    while !is_patient() && begun.elapsed() < pacing::YIELD_TO_COPIES {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(is_patient(), "it hashes as urgently as the ranks compute");
+    other.end_copying();
+    shard.wait().unwrap();
+    assert_eq!(found_in(&space.medium), [1]);
+}
+
+/// The threads of this process, by number.
+fn threads() -> BTreeSet<OsString> {
+    fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().file_name()).collect()
+}
+
+/// How a thread that hashes is scheduled.
+fn policy_of_hashing(thread: &OsString) -> Option<i32> {
+    let told = fs::read_to_string(Path::new("/proc/self/task").join(thread).join("stat")).ok()?;
+    let (named, fields) = told.rsplit_once(") ")?;
+    // The first of these fields is the third of all, and the policy the 41st.
+    named.contains("(mainstay-hash").then(|| fields.split(' ').nth(41 - 3)?.parse().ok())?
 }
 
 /// Two spaces that both have revision 1. The second has saved something alone, so that the same log lies elsewhere

@@ -1,7 +1,7 @@
 //! The I/O threads of a session. They never call the group.
 //!
-//! Some threads write and others hash, so that a device never waits for a checksum. What is small one thread does alone, and takes
-//! no processor from a rank for it: to wake two threads takes longer than to copy it.
+//! Some threads write and others hash, so that a device never waits for a checksum. Who hashes takes no processor from a rank that
+//! is on its way to t2. What is small one thread does alone, as to wake two threads takes longer than to copy it.
 
 use super::{Following, Load, Shard, load::NEAREST};
 use crate::{
@@ -117,35 +117,35 @@ impl Drop for IoThreads {
 fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     let mut urgency = Urgency::of_this_thread();
     for work in work {
-        let is_small = matches!(work, Work::Small(_));
-        urgency.set(!is_small);
+        let hashes = matches!(work, Work::Small(_) | Work::Hash(_));
+        urgency.set(!hashes);
         match work {
-            Work::Write(load, target) => write(load, target, flush_every),
-            Work::Hash(load) => hash(load),
+            Work::Write(load, target) => write(load, target, flush_every, &mut urgency),
+            Work::Hash(load) => hash(load, &mut urgency),
             Work::Small(load) => {
-                hash(load.clone());
+                hash(load.clone(), &mut urgency);
                 // The other ranks have copied by now, and the device wakes this thread several times.
                 urgency.set(true);
                 if load.is_to_be_written() {
-                    write(load, NEAREST, flush_every);
+                    write(load, NEAREST, flush_every, &mut urgency);
                 }
             }
             Work::Follow(following, queues) => follow(*following, &queues),
             Work::Commit(shard, target) => commit(&shard, target),
         }
-        urgency.set(!is_small);
+        urgency.set(!hashes);
     }
 }
 
-fn write(load: Arc<Load>, target: usize, flush_every: Option<Duration>) {
+fn write(load: Arc<Load>, target: usize, flush_every: Option<Duration>, urgency: &mut Urgency) {
     guard(|| load.write(target, flush_every), |error| load.shard().fail_target(target, error));
-    give_back(load, target..target + 1);
+    give_back(load, target..target + 1, urgency);
 }
 
-fn hash(load: Arc<Load>) {
+fn hash(load: Arc<Load>, urgency: &mut Urgency) {
     guard(|| load.hash(), |error| load.shard().fail(error));
     let targets = load.shard().targets.len();
-    give_back(load, 0..targets);
+    give_back(load, 0..targets, urgency);
 }
 
 /// A bug in here must end neither the program nor the wait for this revision. A target ends only
@@ -164,12 +164,16 @@ fn follow(following: Following, queues: &Queues) {
 }
 
 /// Ends a part of each of `targets`, and lets go of the load.
-fn give_back(load: Arc<Load>, targets: Range<usize>) {
+fn give_back(load: Arc<Load>, targets: Range<usize>, urgency: &mut Urgency) {
     let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);
     // All parts are ended first: a target that takes long to publish holds up no other.
     let ended: Vec<usize> = targets.filter(|target| shard.targets[*target].end_part()).collect();
+    if !ended.is_empty() {
+        // A device wakes this thread several times until the revision is durable.
+        urgency.set(true);
+    }
     ended.into_iter().for_each(|target| commit(&shard, target));
 }
 
