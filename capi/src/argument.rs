@@ -7,6 +7,13 @@ pub(crate) fn null(what: &str) -> Error {
     Error::argument(what, "a null pointer, which this call does not take")
 }
 
+pub(crate) fn no_session() -> Error {
+    Error::argument(
+        "session",
+        "a null pointer, which this call does not take; it has not been opened, or has been closed",
+    )
+}
+
 /// What a collective call was given. The other ranks are in the call already: they are told what is wrong here.
 pub(crate) fn or_refuse<T: Default>(session: &mut Session, given: Result<T, Error>) -> T {
     given.unwrap_or_else(|error| {

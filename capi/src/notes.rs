@@ -1,7 +1,7 @@
 //! What a program has to say about its revisions.
 
 use crate::{
-    argument::{bytes_of, null},
+    argument::{bytes_of, no_session, null},
     error::{Status, guard},
     session::{Session, session_of},
 };
@@ -33,11 +33,10 @@ pub unsafe extern "C" fn mainstay_note(session: *mut Session, name: *const c_cha
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_restored_note(session: *mut Session, name: *const c_char) -> *const c_char {
-    for (is_null, what) in [(session.is_null(), "session"), (name.is_null(), "name")] {
-        if is_null {
-            guard(|| Err(null(what)));
-            return std::ptr::null();
-        }
+    let missing = if session.is_null() { Some(no_session()) } else { name.is_null().then(|| null("name")) };
+    if let Some(missing) = missing {
+        guard(|| Err(missing));
+        return std::ptr::null();
     }
     // SAFETY: neither is null; the rest is the caller's promise.
     let (session, name) = unsafe { (&*session, CStr::from_ptr(name)) };

@@ -415,41 +415,41 @@ impl Options {
             disk_lost,
         } = *self;
         [
-            ("keep", Given::Number(keep.into())),
+            ("keep", Given::signed(keep.cast_signed())),
             ("stage", Given::Code(stage.into(), &["pool", "direct", "node", "rank"])),
-            ("pool_bytes", Given::Number(pool_bytes)),
-            ("chunk_bytes", Given::Number(chunk_bytes)),
-            ("io_threads", Given::Number(io_threads.into())),
-            ("portion_bytes", Given::Number(portion_bytes)),
-            ("every_steps", Given::Number(every_steps)),
+            ("pool_bytes", Given::signed(pool_bytes.cast_signed())),
+            ("chunk_bytes", Given::signed(chunk_bytes.cast_signed())),
+            ("io_threads", Given::signed(io_threads.cast_signed())),
+            ("portion_bytes", Given::signed(portion_bytes.cast_signed())),
+            ("every_steps", Given::signed(every_steps.cast_signed())),
             ("every_seconds", Given::Seconds(every_seconds)),
             ("mtbf_seconds", Given::Seconds(mtbf_seconds)),
             ("pool_held", Given::Code(pool_held.into(), &["always", "checkpoint"])),
-            ("small_bytes", Given::Number(small_bytes)),
-            ("threshold_bytes", Given::Number(threshold_bytes)),
-            ("buffer_bytes", Given::Number(buffer_bytes)),
+            ("small_bytes", Given::signed(small_bytes.cast_signed())),
+            ("threshold_bytes", Given::signed(threshold_bytes.cast_signed())),
+            ("buffer_bytes", Given::signed(buffer_bytes.cast_signed())),
             ("flush_seconds", Given::Seconds(flush_seconds)),
             ("per", Given::Code(per.into(), &["app", "node", "rank"])),
             ("allocate", Given::Code(allocate.into(), &["sparse", "blocks", "zero"])),
-            ("stripe_count", Given::Number(stripe_count.into())),
-            ("stripe_bytes", Given::Number(stripe_bytes)),
-            ("shard_bytes", Given::Number(shard_bytes)),
-            ("aggregators", Given::Number(aggregators.into())),
+            ("stripe_count", Given::signed(stripe_count.cast_signed())),
+            ("stripe_bytes", Given::signed(stripe_bytes.cast_signed())),
+            ("shard_bytes", Given::signed(shard_bytes.cast_signed())),
+            ("aggregators", Given::signed(aggregators.cast_signed())),
             ("start", Given::Code(start, &["restored", "fresh"])),
-            ("memory_keep", Given::Number(memory_keep.into())),
+            ("memory_keep", Given::signed(memory_keep.cast_signed())),
             ("memory_after", Given::Code(memory_after.into(), &["removed", "kept"])),
-            ("disk_every", Given::Number(disk_every.into())),
-            ("disk_keep", Given::Number(disk_keep.into())),
-            ("pfs_every", Given::Number(pfs_every.into())),
+            ("disk_every", Given::signed(disk_every.cast_signed())),
+            ("disk_keep", Given::signed(disk_keep.cast_signed())),
+            ("pfs_every", Given::signed(pfs_every.cast_signed())),
             ("exchange", Given::Code(exchange, &["background", "blocking"])),
-            ("memory_copies", Given::Number(memory_copies.into())),
-            ("disk_copies", Given::Number(disk_copies.into())),
+            ("memory_copies", Given::signed(memory_copies.cast_signed())),
+            ("disk_copies", Given::signed(disk_copies.cast_signed())),
             ("recovery", Given::Code(recovery.into(), &["off", "replace", "shrink"])),
-            ("spares", Given::Number(spares.into())),
+            ("spares", Given::signed(spares.cast_signed())),
             ("capture", Given::Code(capture, &["whole", "incremental", "snapshot", "incremental-snapshot"])),
             ("track", Given::Code(track.into(), &["auto", "pages", "hashes"])),
-            ("audit", Given::Number(audit.into())),
-            ("snapshot_bytes", Given::Number(snapshot_bytes)),
+            ("audit", Given::signed(audit.cast_signed())),
+            ("snapshot_bytes", Given::signed(snapshot_bytes.cast_signed())),
             ("compress", Given::Code(compress, &["off", "lz4", "zstd"])),
             ("disk_lost", Given::Code(disk_lost, &["refused", "accepted"])),
         ]
@@ -459,13 +459,19 @@ impl Options {
 /// What stands in a field: zero is nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Given {
-    Number(u64),
+    Number(i64),
     Seconds(f64),
     /// A number that stands for a word, the first for 1.
     Code(u64, &'static [&'static str]),
 }
 
 impl Given {
+    /// A number that a program wrote into an unsigned field, where it may have been below zero: no setting takes as much as that
+    /// looks like.
+    fn signed(number: impl Into<i64>) -> Given {
+        Given::Number(number.into())
+    }
+
     fn value(self, key: &str) -> Result<Option<Value<'static>>, Error> {
         let value = match self {
             Given::Number(0) | Given::Code(0, _) | Given::Seconds(0.0) => return Ok(None),
@@ -554,6 +560,20 @@ mod tests {
                 .chain(words)
                 .map(|word| format!("MAINSTAY_{key}_{word}").replace('-', "_").to_uppercase());
             assert!(constants.map(|line| line.split([' ', ',']).next().unwrap_or(line)).eq(expected), "{key}: {body}");
+        }
+    }
+
+    #[test]
+    fn a_number_below_zero_is_refused_as_what_it_is() {
+        let negative = [
+            Options { keep: (-1_i32).cast_unsigned(), ..nothing_given() },
+            Options { every_steps: (-1_i64).cast_unsigned(), ..nothing_given() },
+        ];
+        for (given, key) in negative.into_iter().zip(["keep", "every_steps"]) {
+            // SAFETY: there are no hints.
+            #[allow(unsafe_code)]
+            let error = unsafe { given.choice() }.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{key}: ")) && error.contains("-1"), "{error}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Coming back.
 
 use crate::{
-    argument::null,
+    argument::no_session,
     buffer::NEWEST,
     error::{Status, c_text, guard},
     session::{Session, session_of},
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn mainstay_report(session: *mut Session) -> *const c_char
     match unsafe { session.as_ref() } {
         Some(session) => session.report.as_ptr(),
         None => {
-            guard(|| Err(null("session")));
+            guard(|| Err(no_session()));
             c"".as_ptr()
         }
     }

@@ -1,7 +1,7 @@
 //! Opening and closing.
 
 use crate::{
-    argument::{bytes_of, null},
+    argument::{bytes_of, no_session},
     error::{Status, c_text, guard},
     group::{CGroup, ContextInUse, GroupTable},
     item::Named,
@@ -92,7 +92,7 @@ unsafe fn open(
         **session = std::ptr::null_mut();
     }
     let checked = || {
-        let session = session.ok_or_else(|| null("session"))?;
+        let session = session.ok_or_else(no_session)?;
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
         // SAFETY: as the caller promised.
@@ -125,7 +125,7 @@ unsafe fn open(
 pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
     guard(|| {
         if session.is_null() {
-            return Err(null("session"));
+            return Err(no_session());
         }
         // SAFETY: made by `mainstay_open` from a box, and given up by the caller.
         unsafe { Box::from_raw(session) }.engine.close()
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
 pub unsafe extern "C" fn mainstay_leave(session: *mut Session) -> Status {
     guard(|| {
         if session.is_null() {
-            return Err(null("session"));
+            return Err(no_session());
         }
         // SAFETY: made by `mainstay_open` from a box, and given up by the caller.
         unsafe { Box::from_raw(session) }.engine.leave()
@@ -156,5 +156,5 @@ pub unsafe extern "C" fn mainstay_leave(session: *mut Session) -> Status {
 #[allow(unsafe_code)]
 pub(crate) unsafe fn session_of<'a>(session: *mut Session) -> Result<&'a mut Session, Error> {
     // SAFETY: passed on.
-    unsafe { session.as_mut() }.ok_or_else(|| null("session"))
+    unsafe { session.as_mut() }.ok_or_else(no_session)
 }

@@ -8,21 +8,30 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// `256 MiB`, `1.5 KiB`, `17 B`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    // 1023.96 KiB would be printed as 1024 KiB.
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", number(value), UNITS[unit])
+    in_units(bytes as f64, &UNITS.map(|unit| (unit, 1024.0)))
 }
 
 /// `3.1 ms`, `2.5 s`.
 pub fn duration(ns: u64) -> String {
-    let units = [(60 * SECOND_NS, "min"), (SECOND_NS, "s"), (1_000_000, "ms"), (1000, "µs"), (1, "ns")];
-    let fits = units.iter().find(|(unit, _)| ns >= *unit);
-    let (unit, name) = fits.unwrap_or(&(1_000_000, "ms"));
-    format!("{} {name}", number(ns as f64 / *unit as f64))
+    const UNITS: [(&str, f64); 5] =
+        [("ns", 1000.0), ("µs", 1000.0), ("ms", 1000.0), ("s", 60.0), ("min", f64::INFINITY)];
+    if ns == 0 { "0 ms".to_owned() } else { in_units(ns as f64, &UNITS) }
+}
+
+/// In the smallest unit of which it is less than make the next one, as it is printed. `units`: each with how many make the
+/// next one.
+fn in_units(mut value: f64, units: &[(&str, f64)]) -> String {
+    let mut unit = 0;
+    while unit + 1 < units.len() && as_printed(value) >= units[unit].1 {
+        value /= units[unit].1;
+        unit += 1;
+    }
+    format!("{} {}", number(value), units[unit].0)
+}
+
+/// What `number` makes of a value.
+fn as_printed(value: f64) -> f64 {
+    if value < 99.95 { (10.0 * value).round() / 10.0 } else { value.round() }
 }
 
 /// How long ago: `1.2 s`, `5 min`, `3.5 h`, `12 days`.
@@ -130,6 +139,8 @@ mod tests {
     fn durations_read_well() {
         let all = [0, 7, 1500, 3_140_000, 2_500_000_000, 90_000_000_000].map(duration);
         assert_eq!(all, ["0 ms", "7 ns", "1.5 µs", "3.1 ms", "2.5 s", "1.5 min"]);
+        let next_to_another_unit = [999_499, 999_500, 59_949_999_999, 59_950_000_000].map(duration);
+        assert_eq!(next_to_another_unit, ["999 µs", "1 ms", "59.9 s", "1 min"]);
     }
 
     #[test]
