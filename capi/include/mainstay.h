@@ -896,8 +896,8 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
 
 // Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
 // card, a GPU or another process writes to, past the page tables of this one. Local. For as long as the region is
-// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL and `track` finds
-// pages. A name that no region has is MAINSTAY_REGION_MISSING.
+// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL or
+// MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT and `track` finds pages. A name that no region has is MAINSTAY_REGION_MISSING.
 mainstay_status mainstay_untrack(mainstay_session *session,
                                  const char *name);
 

@@ -162,14 +162,27 @@ impl Regions {
         check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))
     }
 
-    /// The name of a region other than `but` that has bytes of this memory; where those lie that are followed, they are not asked.
+    /// The name of a region other than `but` that has bytes of this memory, by where those lie now that are followed.
     pub(crate) fn name_in(&self, memory: &Range<usize>, but: &str) -> Option<&str> {
-        if self.places.count_in(memory) <= usize::from(self.names.contains(but)) {
+        let is_own = |region: &Region| memory.contains(&region.begins_at()) && region.description.name == but;
+        // Mostly one region begins there, for which the memory was allocated: no other is asked, as there may be many.
+        let are_others = match self.places.count_in(memory) {
+            0 => false,
+            1 => !self.list.iter().any(is_own),
+            _ => true,
+        };
+        if !are_others && self.followed.is_empty() {
             return None;
         }
-        let lies_in = |region: &&Region| {
-            let (name, at) = (&region.description.name, region.begins_at());
-            at < memory.end && memory.start < at + region.reach() && name != but && !self.followed.contains_key(name)
+        let has_bytes = |region: &Region| {
+            let at = region.begins_at();
+            at < memory.end && memory.start < at + region.reach()
+        };
+        let lies_in = |region: &&Region| match self.followed.get(&region.description.name) {
+            _ if region.description.name == but => false,
+            None => has_bytes(region),
+            // One that cannot tell where it is now is told of at the next checkpoint.
+            Some(look) => look.at(region).is_ok_and(|now| has_bytes(&now)),
         };
         self.list.iter().find(lies_in).map(|region| region.description.name.as_str())
     }
@@ -191,5 +204,56 @@ impl Regions {
             let why = "is not protected; give a name that is".to_owned();
             Error::RegionMissing { name: name.to_owned(), why }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    const BYTES: u64 = 4096;
+
+    /// A region that nobody reads.
+    fn region(name: &str, address: usize) -> Region {
+        // SAFETY: nothing is read or written.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        unsafe { Region::new(name, ptr::without_provenance_mut(address), BYTES) }.unwrap()
+    }
+
+    fn memory_at(address: usize) -> Range<usize> {
+        address..address + BYTES as usize
+    }
+
+    /// Memory was given back while a region was protected in it, where a region of its name lay elsewhere.
+    #[test]
+    fn memory_has_the_region_that_lies_there_whatever_it_was_made_for() {
+        let [a, b] = [0x10_0000, 0x20_0000];
+        let mut regions = Regions::default();
+        regions.add(region("a", a)).unwrap();
+        regions.add(region("b", b)).unwrap();
+        assert_eq!(regions.name_in(&memory_at(a), "a"), None);
+        regions.replace(region("a", b)).unwrap();
+        regions.replace(region("b", a)).unwrap();
+        assert_eq!(regions.name_in(&memory_at(a), "a"), Some("b"));
+        assert_eq!(regions.name_in(&memory_at(b), "b"), Some("a"));
+        assert_eq!(regions.name_in(&memory_at(a), "b"), None);
+        assert_eq!(regions.name_in(&memory_at(0x30_0000), "c"), None);
+    }
+
+    #[test]
+    fn what_is_followed_is_asked_where_it_lies_now() {
+        let [a, b] = [0x10_0000, 0x20_0000];
+        let mut regions = Regions::default();
+        regions.add(region("a", a)).unwrap();
+        regions.add(region("b", b)).unwrap();
+        let now = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(b));
+        let looked = now.clone();
+        let look = move |_: &Region| Ok(region("b", looked.load(std::sync::atomic::Ordering::Relaxed)));
+        regions.follow("b", Look::new(look)).unwrap();
+        assert_eq!(regions.name_in(&memory_at(a), "a"), None);
+        now.store(a, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(regions.name_in(&memory_at(a), "a"), Some("b"));
+        assert_eq!(regions.name_in(&memory_at(b), "c"), None);
     }
 }

@@ -8,9 +8,17 @@ use std::{fs, os::fd::BorrowedFd, path::PathBuf};
 const DESCRIPTORS: &str = "/proc/self/fd";
 const IO_URING: &str = "anon_inode:[io_uring]";
 
-/// What of that kind this process has open; `None` if nothing. Where descriptors are not told nothing is.
+/// What of that kind this process has open; `None` if nothing. Where nobody can tell, as no descriptor is left to look with, there may be one.
 pub(crate) fn unseen_writer() -> Option<String> {
-    fs::read_dir(DESCRIPTORS).ok()?.flatten().find_map(|entry| {
+    unseen_writer_in(DESCRIPTORS)
+}
+
+fn unseen_writer_in(directory: &str) -> Option<String> {
+    let all = match fs::read_dir(directory) {
+        Ok(all) => all,
+        Err(error) => return Some(format!("perhaps a device ({directory}: {error})")),
+    };
+    all.flatten().find_map(|entry| {
         let writer = unseen_writer_at(entry.file_name().to_str()?.parse().ok()?)?;
         Some(writer.to_string_lossy().into_owned())
     })
@@ -59,6 +67,14 @@ mod tests {
         }
         // A terminal, and the other end of one.
         assert!(is_plain(4, 1) && is_plain(5, 2) && is_plain(136, 0));
+    }
+
+    #[test]
+    fn where_nobody_can_tell_there_may_be_one() {
+        assert_eq!(
+            unseen_writer_in("/nonexistent/fd").as_deref(),
+            Some("perhaps a device (/nonexistent/fd: No such file or directory (os error 2))")
+        );
     }
 
     #[test]

@@ -281,14 +281,14 @@ impl Changing {
         };
         let Some(early) = early else {
             if is_audited {
-                audit(regions, &base, &clean)?;
+                audit(regions, &base, &found, &clean)?;
             }
             return Ok(planned(base, clean));
         };
         let (wide, mut all) = (Arc::new(early.beside(&base)), clean.clone());
         early.add_to(regions, &mut all);
         if is_audited {
-            audit(regions, &wide, &all)?;
+            audit(regions, &wide, &found, &all)?;
         }
         let with = planned(wide, all).and_then(|with| {
             let led = early.led_to_beside(&base, &with.plan.shared)?;
@@ -324,15 +324,16 @@ impl Changing {
         let Compared { key, base } = compared;
         let is_audited = self.is_audited(number);
         let mut way = lock(&self.way);
-        let clean = match key {
-            Some(_) => clean(regions, base, &way.find(regions, base, self.since.take() == *key)),
+        let found = match key {
+            Some(_) => way.find(regions, base, self.since.take() == *key),
             None => {
                 way.look(regions);
-                vec![Vec::new(); regions.len()]
+                regions.iter().map(|_| Found::Clean(Vec::new())).collect()
             }
         };
+        let clean = clean(regions, base, &found);
         if is_audited {
-            audit(regions, base, &clean)?;
+            audit(regions, base, &found, &clean)?;
         }
         Ok(Plan::new(regions, base, clean, whole, small_below))
     }

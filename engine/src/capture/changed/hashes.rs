@@ -1,6 +1,6 @@
 //! What changed, by the hashes of blocks: needs nothing of the system, and reads all that is protected.
 
-use super::{Base, Changes, Found, Lies, lies::add, watched::range_of};
+use super::{Base, Changes, Found, Lies, lies::add};
 use crate::{
     capture::Region,
     error::Result,
@@ -32,9 +32,10 @@ impl Changes for ByHashes {
 }
 
 /// An error, which names it, if a region has blocks that are not as `base` has them, though the pages said them to be `clean`.
-pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Result<()> {
-    // What is hashed anyway was told by no pages.
-    for (region, clean) in regions.iter().zip(clean).filter(|(region, _)| range_of(region).is_some()) {
+/// `found`: who said so of each region; what was hashed is not looked at once more.
+pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[Vec<Lies>]) -> Result<()> {
+    let of_pages = |found: &Found| matches!(found, Found::Changed { .. });
+    for ((region, clean), _) in regions.iter().zip(clean).zip(found).filter(|(_, found)| of_pages(found)) {
         let (mut lies, mut changed) = (clean.iter().peekable(), 0_u64);
         each_block(region, 0..region.description.bytes / BLOCK_BYTES, |block, bytes| {
             while lies.next_if(|lies| lies.block + lies.count <= block).is_some() {}
@@ -118,8 +119,8 @@ mod tests {
         regions.add(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
         // Nothing has this block.
         let clean = [vec![Lies { block: 0, at: 5, count: 1 }]];
-        audit(regions.all(), &Base::default(), &clean).unwrap_err();
-        regions.untrack("x").unwrap();
-        audit(regions.all(), &Base::default(), &clean).unwrap();
+        let by_pages = Found::Changed { name: "x".to_owned(), blocks: Vec::new() };
+        audit(regions.all(), &Base::default(), &[by_pages], &clean).unwrap_err();
+        audit(regions.all(), &Base::default(), &[Found::Clean(clean[0].clone())], &clean).unwrap();
     }
 }

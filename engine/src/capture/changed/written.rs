@@ -20,8 +20,8 @@ pub(crate) struct Written {
     /// Which region lay where when it was staged: by its first byte its name, and where it ended.
     lay: HashMap<usize, (usize, String)>,
     watched: HashSet<Range<usize>>,
-    /// What was found written between two checkpoints, by where what is watched begins; ascending.
-    between: HashMap<usize, Vec<Range<usize>>>,
+    /// What was found written between two checkpoints, by what is watched: a region that is not may begin at the same byte. Ascending.
+    between: HashMap<Range<usize>, Vec<Range<usize>>>,
     /// What was found written and has not been told to whoever looks between checkpoints.
     told: Vec<WrittenOf>,
 }
@@ -38,7 +38,7 @@ impl Written {
     fn written(&mut self, region: &Region) -> Option<Vec<Range<usize>>> {
         let range = range_of(region)?;
         let is_told = self.look_at(&range);
-        let written = self.between.remove(&range.start).unwrap_or_default();
+        let written = self.between.remove(&range).unwrap_or_default();
         is_told.then_some(written)
     }
 
@@ -53,10 +53,10 @@ impl Written {
         let mut written = Vec::new();
         let is_told = self.watched.contains(range) && self.tracker.written(range.clone(), &mut written).is_ok();
         if is_told {
-            unite(self.between.entry(range.start).or_default(), &written);
+            unite(self.between.entry(range.clone()).or_default(), &written);
         } else {
             self.watched.remove(range);
-            self.between.remove(&range.start);
+            self.between.remove(range);
             written = vec![range.clone()];
         }
         if !written.is_empty() {
@@ -70,7 +70,7 @@ impl Written {
         let lie: HashSet<Range<usize>> = regions.iter().filter_map(range_of).collect();
         let (stay, left): (HashSet<_>, HashSet<_>) = self.watched.drain().partition(|watched| lie.contains(watched));
         for range in left {
-            self.between.remove(&range.start);
+            self.between.remove(&range);
             self.told.push(WrittenOf { watched: range.clone(), written: vec![range.clone()] });
             self.tracker.unwatch(range);
         }
@@ -203,6 +203,7 @@ mod tests {
         super::{found::without, watched::TRACKED_BYTES_MIN},
         *,
     };
+    use crate::capture::tests::memory::TestPages;
 
     #[test]
     fn pages_are_not_asked_of_what_is_untracked_wherever_it_moves() {
@@ -225,6 +226,29 @@ mod tests {
         regions.remove("x").unwrap();
         regions.add(region(0)).unwrap();
         assert!(range_of(&regions.all()[0]).is_some());
+    }
+
+    /// A region that cannot be watched, as another begins at the same byte, had what was found written of that one forgotten: the
+    /// page was led to as it had been before.
+    #[test]
+    fn what_was_written_between_two_checkpoints_stays_told_whatever_else_begins_there() {
+        let memory = TestPages::new(64);
+        memory.write_each(0..64);
+        #[expect(unsafe_code, reason = "a region is memory")]
+        let region = |name: &str, page: usize, pages: u64| {
+            let address = std::ptr::with_exposed_provenance_mut(memory.range().start + page * BLOCK);
+            // SAFETY: the memory outlives the regions, of which nothing is touched.
+            unsafe { Region::new(name, address, pages * BLOCK as u64) }.unwrap()
+        };
+        let (x, apart, within) = (region("x", 0, 32), region("y", 40, 16), region("y", 0, 16));
+        let mut written = Written::new().expect("this machine tracks pages");
+        let regions = [apart, x.clone()];
+        written.look(&regions);
+        written.saved(&regions);
+        memory.write(20);
+        written.tick(Some(&regions));
+        let found = written.find(&[within, x], &Base::default(), true);
+        assert!(matches!(&found[1], Found::Changed { blocks, .. } if *blocks == [20..21]), "{found:?}");
     }
 
     #[test]
