@@ -113,6 +113,16 @@ def test_another_program_is_refused(flags, scratch):
     assert status == 0 and "from step 5" in said, said
 
 
+def test_variables_of_one_rank_are_not_given_to_two(scratch):
+    """Two ranks both came back as rank 0 of one."""
+    program = build_c(["globals.c"], "globals")
+    status, said = run(1, [program, scratch / "space", 7], scratch)
+    assert status == 0, said
+    for program in (program, build_c(["globals.c"], "globals-other0", "-DFIRST=2.0")):
+        said = refused(program, scratch, ranks=2)
+        assert "restore: RANK_COUNT" in said and "come back to as many ranks as saved" in said, said
+
+
 def test_pointers_of_the_run_before_are_told(scratch):
     """MPI_COMM_WORLD of Open MPI is an address in the program, which here nobody leaves out."""
     program = place(OPENMPI, "globals-stale")

@@ -100,6 +100,12 @@ fn a_view_holds_what_it_shows_until_another_takes_its_place() {
     let ran = view(&space, &["--revision", "5", "--force", "--no-hold"]);
     assert!(ran.out.contains("not held"), "{ran:?}");
     assert_eq!(holds(&space), []);
+
+    // A file that has another name by now shows what it showed.
+    assert_eq!(view(&space, &["--revision", "4", "--force"]).code, 0);
+    fs::rename(out(&space), out(&space).with_file_name("moved.h5")).unwrap();
+    assert_eq!(view(&space, &["--revision", "5", "--no-hold"]).code, 0);
+    assert_eq!(holds(&space), [(4, note)]);
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Level {
             Ok(told) => told,
             Err(flaws) => return Ok(Err(flaws)),
         };
+        agree(group, self.check_globals(group, program, candidate, &shards))?;
         let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
         let sharing = Sharing {
             path: &self.device.path(),
@@ -96,6 +97,29 @@ impl Level {
         agree(group, outputs.cut(&share.outputs))?;
         let back = back(&sharing, own);
         Ok(Ok(Back { seen: portions, ..back }))
+    }
+
+    /// An error if the program's own variables would go to another number of ranks.
+    fn check_globals(
+        &self,
+        group: &dyn Group,
+        program: &Program,
+        candidate: &Complete,
+        shards: &[SavedShard],
+    ) -> Result<()> {
+        let (saved, now) = (candidate.shards, group.size() as u32);
+        if saved == now || !shards.iter().any(|saved| program.globals.are_in(&saved.notes)) {
+            return Ok(());
+        }
+        let why = "it holds the program's own variables (mainstay_protect_globals), which come back to as many ranks as saved \
+                   them: protect by name what other ranks are to go on with";
+        Err(Error::RankCount {
+            path: self.device.path(),
+            revision: candidate.key.number,
+            saved,
+            now,
+            why: why.to_owned(),
+        })
     }
 
     /// All ranks tell each other what the shards of `candidate` hold. Collective.

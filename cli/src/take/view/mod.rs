@@ -51,10 +51,12 @@ const NOTE_SHORT: &str = "mainstay view";
 struct ViewFile {
     directory: PathBuf,
     name: PathBuf,
+    /// There is one that it may replace.
+    replaces: bool,
 }
 
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
-    let target = ViewFile::of(&wanted.hdf5)?;
+    let target = ViewFile::of(&wanted.hdf5, wanted.force)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
     match revision::place_to_show(&wanted.space.path, wanted.revision.number())? {
         None => view_in(wanted, &target),
@@ -116,11 +118,14 @@ fn would_view(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failu
 }
 
 impl ViewFile {
-    fn of(path: &Path) -> Result<ViewFile, Failure> {
+    fn of(path: &Path, may_replace: bool) -> Result<ViewFile, Failure> {
         let failed = |error: io::Error| Failure::refused(format!("{}: {error}", printable_path(path)));
         let whole = absolute(path).map_err(failed)?;
         match (whole.parent(), whole.file_name()) {
-            (Some(directory), Some(name)) => Ok(ViewFile { directory: directory.to_owned(), name: name.into() }),
+            (Some(directory), Some(name)) => {
+                let replaces = may_replace && whole.symlink_metadata().is_ok();
+                Ok(ViewFile { directory: directory.to_owned(), name: name.into(), replaces })
+            }
             _ => Err(Failure::refused(format!("{} is no name for a file", printable_path(path)))),
         }
     }
@@ -150,7 +155,7 @@ fn take(
     };
     let mut holding = hold()?;
     // What takes the room may be held for the very file that this one replaces.
-    if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {
+    if matches!(holding, Holding::NoRoom) && release_replaced(wanted, target, survey, None) {
         holding = hold()?;
     }
     holds::taken(survey, None, revision.key, holding).map_err(or_without_hold)
@@ -165,13 +170,17 @@ fn or_without_hold(failure: Failure) -> Failure {
     Failure { message, ..failure }
 }
 
-/// Nobody needs what the file showed that is replaced. Whether anything was held for it.
+/// Nobody needs what the file showed that is replaced. Whether anything was held for it. Where no file is replaced, the one of that
+/// name may lie elsewhere by now.
 fn release_replaced(
     wanted: &arguments::View,
     target: &ViewFile,
     survey: &SpaceSurvey,
     hold: Option<&(Hold, bool)>,
 ) -> bool {
+    if !target.replaces {
+        return false;
+    }
     let note = target.note();
     let is_old = |old: &&Hold| old.note == note && note != NOTE_SHORT && hold.is_none_or(|(hold, _)| hold.id != old.id);
     // What cannot be released can be by hand.

@@ -124,6 +124,12 @@ impl Globals {
         }
     }
 
+    /// Whether this program protects its variables, and a shard with these `notes` holds some: what one rank had is no state of
+    /// another.
+    pub(crate) fn are_in(&self, notes: &[Note]) -> bool {
+        self.found.is_some() && notes.iter().any(is_note_of_globals)
+    }
+
     /// Writes down where everything is now: before a checkpoint, and before a restore.
     pub(crate) fn note_addresses(&mut self, regions: &mut Regions) -> Result<()> {
         let Some(found) = &mut self.found else { return Ok(()) };
