@@ -123,6 +123,48 @@ def test_variables_of_one_rank_are_not_given_to_two(scratch):
         assert "restore: RANK_COUNT" in said and "come back to as many ranks as saved" in said, said
 
 
+# What the program does once `array` is protected, and whether it protects its globals before or after; the call that is refused.
+MOVES = {
+    "follows": ("mainstay_follow(session, \"array\", (void **)&now) || GLOBALS", "globals"),
+    "is followed later": ("GLOBALS || mainstay_follow(session, \"array\", (void **)&now)", "checkpoint"),
+    "moves to another": ("GLOBALS || mainstay_move(session, \"array\", next, 0, NULL)", "checkpoint"),
+    "moves out": ("GLOBALS || mainstay_move(session, \"array\", heap, 0, NULL)", "checkpoint"),
+    "moves in": ("mainstay_move(session, \"array\", heap, 0, NULL) || GLOBALS || mainstay_move(session, \"array\", now, 0, NULL)",
+                 "checkpoint"),
+    "points in": ("(now = heap, mainstay_move(session, \"array\", heap, 0, NULL)) || mainstay_follow(session, \"array\", (void **)&now) || "
+                  "GLOBALS || (now = next, 0)", "checkpoint"),
+    "stays": ("GLOBALS", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
+    """Which of two arrays a pointer led to was saved with the pointer and with the region, and came back as two things."""
+    calls, wrong = MOVES[move]
+    source = scratch / "moves.c"
+    source.write_text(
+        '#include "mainstay_mpi.h"\n#include <stdio.h>\n#include <stdlib.h>\n'
+        "static double one[99], two[99], *now = one, *next = two;\n"
+        "#define GLOBALS globals(session)\n"
+        "static int globals(mainstay_session *session) {\n  int status = mainstay_protect_globals(session);\n"
+        '  if (status) printf("globals: %s\\n", mainstay_error_message());\n  return status;\n}\n'
+        "int main(int argc, char **argv) {\n  mainstay_session *session;\n  double *heap = calloc(99, 8);\n  int status;\n"
+        "  MPI_Init(&argc, &argv);\n"
+        "  if (mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session)) return 1;\n"
+        '  if (mainstay_protect(session, "array", now, 99 * 8)) return 2;\n'
+        f"  if (!({calls})) {{\n    status = mainstay_checkpoint(session, NULL);\n"
+        '    if (status) printf("checkpoint: %s\\n", mainstay_error_message());\n    else puts("saved");\n  }\n'
+        "  (void)next, (void)heap;\n  mainstay_close(session);\n  MPI_Finalize();\n  return 0;\n}\n"
+    )
+    program = scratch / "moves"
+    library.build(program, [source], "-O1")
+    status, said = run(1, [program, scratch / "space"], scratch)
+    assert status == 0, said
+    if wrong:
+        assert f'{wrong}: memory of "array"' in said and "do not protect it by a name of its own" in said, said
+    assert ("saved" in said) == (wrong is None), said
+
+
 def test_pointers_of_the_run_before_are_told(scratch):
     """MPI_COMM_WORLD of Open MPI is an address in the program, which here nobody leaves out."""
     program = place(OPENMPI, "globals-stale")

@@ -24,7 +24,8 @@ from ways import WAYS, in_turn, spread
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
-WATCH_S = 120  # for a phase to come
+WATCH_S = 120  # for a revision of the phase's turn to come
+PATIENCE = 20  # revisions without the phase: one that frees old roots need not come while there is room beside what is kept
 LOOK_S = 0.0003  # between two looks at the board
 ROUNDS = 4  # tries for a phase that was missed: the rank is stopped in it
 
@@ -159,7 +160,8 @@ class Space:
         raise AssertionError("the job restored nothing and ended:\n" + job.tail())
 
     def killed(self, whom, kind, phase, rank=None, surely=False):
-        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`, or soon after."""
+        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`, or soon after, or where the
+        phase does not come."""
         rank, later = self.random.randrange(RANKS) if rank is None else rank, self.random.randrange(5)
         pause_s = 0 if surely else self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
@@ -182,12 +184,15 @@ class Space:
         self.newest = max(self.newest, *(self.board.read(rank)[2] + 1 for rank in range(RANKS)))
 
     def watch(self, job, rank, phase, is_there, first, holds=False):
-        """Returns when `rank` is in `phase`, at revision `first` or later; if it `holds` it, the rank stands still."""
+        """Returns when `rank` is in `phase`, at revision `first` or later, or has long not come to it; if it `holds` it, the
+        rank stands still."""
         # Here, as a job of few steps may have ended in order before anybody looks.
         assert job.ranks_held() == RANKS, job.tail()
         deadline = time.monotonic() + WATCH_S
         while time.monotonic() < deadline and job.process.poll() is None:
             program, io, revision = self.board.read(rank)
+            if revision >= first + PATIENCE:
+                return
             if revision >= first and is_there(program, io):
                 if not holds:
                     return

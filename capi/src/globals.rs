@@ -20,7 +20,10 @@ use std::ffi::c_void;
 /// it: protect what it points to by a name, or leave it out.
 ///
 /// A restore of a revision with the globals of another program, also of one compiled anew, is refused:
-/// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static).
+/// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static), or a
+/// region is followed (mainstay_follow) that lies among its variables: these come back with the pointers to them, and are
+/// not to be protected by a name of their own. Where a region moves to, from or among them later, the next checkpoint or
+/// restore is refused so.
 ///
 /// # Safety
 /// `session` is open. No other thread writes the program's variables during a checkpoint or a restore.

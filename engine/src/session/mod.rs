@@ -254,7 +254,9 @@ impl Session {
     /// they pointed to; all others hold the addresses of the run that saved them.
     ///
     /// A revision that holds the globals of another program is refused by `restore`: `OtherProgram`. `InvalidArgument`: the
-    /// program is linked statically, or its file cannot be read.
+    /// program is linked statically, or its file cannot be read; or a region is followed that lies among these variables, which
+    /// come back with the pointers to them. Where a region comes to lie elsewhere among them later, the next checkpoint or
+    /// restore is refused so.
     ///
     /// # Safety
     /// The promise is that of [`Region::new`], for all these variables.

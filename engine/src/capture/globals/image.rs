@@ -6,6 +6,7 @@
 
 use super::ranges::{Range, without};
 use crate::{
+    capture::region::Region,
     error::{Error, Result},
     space::format::hash,
 };
@@ -73,6 +74,12 @@ impl Image {
             image.inner.iter_mut().chain(&mut image.outer).for_each(|word| *word = word.wrapping_add(base));
             Ok(image)
         })
+    }
+
+    /// Whether a region begins among the variables.
+    pub(super) fn lies_inside(&self, region: &Region) -> bool {
+        let at = region.begins_at() as u64;
+        self.loaded.contains(&at) && self.variables.iter().any(|(_, range)| range.contains(&at))
     }
 
     /// The name of the variable at `address`, where the file still tells.

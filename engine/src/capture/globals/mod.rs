@@ -24,7 +24,7 @@ use crate::{
 use addresses::Addresses;
 use image::Image;
 use ranges::{Range, without};
-use std::ops;
+use std::{collections::HashMap, ops};
 
 /// How the names of the regions begin that are the program's variables.
 const NAMES: &str = "globals/";
@@ -43,6 +43,8 @@ struct OwnVariables {
     image: Image,
     addresses: Addresses,
     pieces: Vec<Piece>,
+    /// Where the regions lie, by name, that have taken variables out of the globals.
+    taken_out: HashMap<String, u64>,
 }
 
 /// Variables in a row, which are one region.
@@ -81,7 +83,16 @@ impl Globals {
             return Err(Error::argument("protect_globals", "the globals are protected already"));
         }
         let image = Image::of_this_process()?;
-        let named = regions.all().iter().filter(|region| region.description.bytes > 0).map(|region| {
+        let lies_inside = |region: &&Region| has_bytes(region) && image.lies_inside(region);
+        if let Some(region) = regions.all().iter().filter(lies_inside).find(|region| is_followed(regions, region)) {
+            return Err(belongs_to_globals(region));
+        }
+        let taken_out = regions.all().iter().filter(lies_inside).map(|region| {
+            let name = region.description.name.clone();
+            (name, region.begins_at() as u64)
+        });
+        let taken_out = taken_out.collect();
+        let named = regions.all().iter().filter(has_bytes).map(|region| {
             let at = region.begins_at() as u64;
             at..at + region.reach() as u64
         });
@@ -103,7 +114,7 @@ impl Globals {
             protected.push(region.of_globals());
         }
         notes.set(NOTE, &image.identity)?;
-        self.found = Some(OwnVariables { image, addresses, pieces });
+        self.found = Some(OwnVariables { image, addresses, pieces, taken_out });
         Ok(protected)
     }
 
@@ -130,7 +141,8 @@ impl Globals {
         self.found.is_some() && notes.iter().any(is_note_of_globals)
     }
 
-    /// Writes down where everything is now: before a checkpoint, and before a restore.
+    /// Writes down where everything is now: before a checkpoint, and before a restore. An error if a region lies elsewhere
+    /// among the variables than when these were protected: what it took out of them is saved by nobody, or twice.
     pub(crate) fn note_addresses(&mut self, regions: &mut Regions) -> Result<()> {
         let Some(found) = &mut self.found else { return Ok(()) };
         if !regions.has(addresses::NAME) {
@@ -138,9 +150,38 @@ impl Globals {
         }
         // What is put lies elsewhere each time, and is protected by nobody when it is restored.
         let is_apart = |region: &&Region| !region.is_put() && !is_of_globals(&region.description);
+        for region in regions.all().iter().filter(is_apart).filter(has_bytes) {
+            found.check_place(region, regions)?;
+        }
         found.addresses.note(regions.all().iter().filter(is_apart));
         regions.replace_as(found.addresses.region()?)
     }
+}
+
+impl OwnVariables {
+    fn check_place(&self, region: &Region, regions: &Regions) -> Result<()> {
+        let taken_out = self.taken_out.get(&region.description.name);
+        let lies_inside = self.image.lies_inside(region);
+        let stays = taken_out.is_none_or(|at| *at == region.begins_at() as u64);
+        let is_own = lies_inside == taken_out.is_some() && !(lies_inside && is_followed(regions, region));
+        if stays && is_own { Ok(()) } else { Err(belongs_to_globals(region)) }
+    }
+}
+
+fn has_bytes(region: &&Region) -> bool {
+    region.description.bytes > 0
+}
+
+fn is_followed(regions: &Regions, region: &Region) -> bool {
+    regions.is_followed(&region.description.name)
+}
+
+fn belongs_to_globals(region: &Region) -> Error {
+    region.refused(
+        "it follows or moves among the program's own variables, which mainstay_protect_globals saves together with the \
+         pointers to them; do not protect it by a name of its own, or protect the variables one by one"
+            .to_owned(),
+    )
 }
 
 /// Whether a note is for Mainstay alone.
