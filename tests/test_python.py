@@ -408,6 +408,24 @@ def test_notes_and_what_they_may_be(scratch):
         with pytest.raises(mainstay.InvalidArgument, match="note many: its value is no text and no number"):
             session.note("many", np.arange(10_000))
         session.note("one", np.array(7))
+        session.note("rate", Tensor(0.00123456789))
+        session.checkpoint()
+        assert session.restore().notes["rate"] == "0.00123456789"
+        Tensor.item = None
+        with pytest.raises(mainstay.InvalidArgument, match="note rate: its text is no number"):
+            session.note("rate", Tensor(0.5))
+
+
+class Tensor(float):
+    """Of no sides, whose text leaves digits out, as those of PyTorch."""
+
+    ndim = 0
+
+    def __str__(self):
+        return f"tensor({self:.4f})"
+
+    def item(self):
+        return float(self)
 
 
 def refusals(session, reader):

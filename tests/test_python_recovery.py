@@ -391,6 +391,39 @@ def test_a_layout_protects_anew_what_it_has_protected(scratch):
         assert list(steps_of(session, field, 3, lay_out)) == [2]
 
 
+def test_a_layout_asks_for_memory_anew(scratch):
+    """empty refused it, and the first recovery ended the job."""
+    with mainstay.open(scratch / "space", every_steps=1) as session:
+        fields = []
+
+        def lay_out(laid):
+            fields.append(laid.empty("field", 3))
+
+        def steps(count):
+            for step in session.steps(count, lay_out):
+                fields[-1] += step
+                yield step
+
+        assert list(steps(3)) == [0, 1, 2]
+        assert list(steps(5)) == [3, 4]
+        assert [list(field) for field in fields] == [[3.0] * 3, [10.0] * 3]
+
+
+def test_what_steps_have_changed_is_no_beginning(scratch, monkeypatch):
+    """Where no revision was left, steps began at 0 again with what they had made of the arrays, and saved that."""
+    import numpy
+    from mainstay._recovery import Steps
+
+    with mainstay.open(scratch / "space", every_steps=1) as session:
+        session.protect("field", numpy.zeros(3))
+        steps = Steps(session, 3, None)
+        steps._recovers = True
+        monkeypatch.setattr(steps, "_agree", lambda: None)
+        steps._has_begun = True
+        with pytest.raises(mainstay.RevisionMissing, match="no revision is left, and without a layout"):
+            list(steps.run())
+
+
 def test_errors_pass_through_where_recovery_is_off(scratch):
     with mainstay.open(scratch / "space", every_steps=1) as session:
         for error in (mainstay.GroupFailed("x"), ValueError("y")):

@@ -34,6 +34,12 @@ def test_a_rank_is_lost(recovering, how, loop):
     recovering.goes_on("kill:1@step,4", loop=loop, **how)
 
 
+@BOTH
+def test_a_layout_allocates_anew(recovering, how):
+    """mainstay_alloc refused the name that it had given memory before, and the job ended at its first failure."""
+    recovering.goes_on("kill:1@step,4", "kill:0@step,6", given={"ALLOC": 1}, **(how | {"spares": 2} if how is SPARE else how))
+
+
 @pytest.mark.parametrize("loop", ["run", "whole"])
 def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loop):
     """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. One that

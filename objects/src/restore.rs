@@ -47,18 +47,20 @@ impl Objects {
     /// the objects of that, each on the rank that `holders::choose` names. `None`: there is none, and no object. At the start
     /// of a program, and after `Session::recover`. Of a revision in which an object is damaged in all copies, the same from a
     /// farther level is taken, or an older one, by all ranks alike, and `Restored::skipped` tells of it. Where a failure has
-    /// taken copies, a new revision is begun at once, in which every object has its copies again. Collective.
+    /// taken copies, a new revision is begun at once, in which every object has its copies again; where that fails, a line says
+    /// so. Collective.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Came>> {
-        let rank_before = self.rank_before.take();
         loop {
-            match self.restore_newest(session, rank_before)? {
+            match self.restore_newest(session)? {
                 Ok(came) => return Ok(came),
                 Err(Lost(what)) => session.pass_over(what)?,
             }
         }
     }
 
-    fn restore_newest(&mut self, session: &mut Session, rank_before: Option<u32>) -> Brought<Option<Came>> {
+    fn restore_newest(&mut self, session: &mut Session) -> Brought<Option<Came>> {
+        // It stays what it is until all is back: whom a failure in between leaves has survived the one before, too.
+        let rank_before = self.rank_before;
         self.here.clear();
         self.map.clear();
         self.fresh.clear();
@@ -75,7 +77,7 @@ impl Objects {
         let told = gather(&*self.wire, &telling)?;
         self.epoch = told.iter().map(|told| told.epoch).max().unwrap_or(telling.epoch);
         let Some(restored) = restored else {
-            self.steps = 0;
+            (self.steps, self.rank_before, self.since_failure) = (0, None, None);
             return Ok(Ok(None));
         };
         let count = shards.count as usize;
@@ -100,7 +102,10 @@ impl Objects {
         self.steps = indexes.first().map_or(0, |index| index.steps);
         // Until it is saved anew, the revision knows this rank by its old number.
         self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
-        if goes_on && survivors.iter().any(Option::is_none) {
+        // All ranks balance in the same step, also those that have just come.
+        if !goes_on {
+            self.since_failure = None;
+        } else if survivors.iter().any(Option::is_none) {
             self.since_failure = Some(0);
         }
         if told.iter().any(|told| told.is_given_up) {
@@ -108,7 +113,14 @@ impl Objects {
             self.place_by(Strategy::None)?;
         }
         if has_lost && self.ranks() > 1 {
-            self.save(session)?;
+            match self.save(session) {
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
+                // All are back. What one rank alone could not save, the next collective call tells.
+                Err(error) => {
+                    session.remark(&format!("objects have not all of their copies until a checkpoint: {error}"))
+                }
+                Ok(_) => {}
+            }
         }
         Ok(Ok(Some(Came { restored, here: self.here.len(), objects: self.map.len(), elsewhere })))
     }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainstay._engine import DuplicateName, Error, GroupFailed, InvalidArgument, Session
+from mainstay._engine import DuplicateName, Error, GroupFailed, InvalidArgument, RegionMissing, RevisionMissing, Session
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,6 +34,7 @@ class Steps:
         self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
+        self._has_begun = False  # a step, on any rank as far as they have agreed
         self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
         self._last: Exception | None = None  # what it has recovered from
         self.is_under_way = False  # the body of the loop
@@ -73,7 +74,7 @@ class Steps:
         return True
 
     def _step(self) -> Iterator[int]:
-        self.is_under_way, self.failure = True, None
+        self.is_under_way, self.failure, self._has_begun = True, None, True
         yield self._done[0]
         self.is_under_way = False
         if self.failure:
@@ -89,7 +90,7 @@ class Steps:
         if self._layout:
             protected = self._session._protected  # type: ignore[attr-defined]
             for name in self._laid_out.intersection(protected()):
-                self._session.unprotect(name)
+                self._let_go(name)
             before = set(protected())
             try:
                 self._layout(self._session)
@@ -98,8 +99,18 @@ class Steps:
         if not self._session.restore():
             self._done[0] = 0
             if self._recovers and not self._layout:
+                if self._has_begun:
+                    why = "no revision is left, and without a layout nobody can bring back what the steps have changed"
+                    raise RevisionMissing(f"steps: {why}; start the job again, or give steps a layout")
                 # What nobody can lay out anew has to be saved before it changes.
                 self._session.checkpoint()
+                self._session.wait()
+
+    def _let_go(self, name: str) -> None:
+        try:
+            self._session.free(name)  # of what empty has allocated
+        except (RegionMissing, InvalidArgument):
+            self._session.unprotect(name)
 
     def _recover(self) -> None:
         if self._own is None and self._last and not is_of_others(self._last):
@@ -114,9 +125,10 @@ class Steps:
             return None
         MPI: Any = sys.modules["mpi4py.MPI"]
         comm: Any = self._session.comm
-        told = array("q", [self._lost, self._session.rank + 1 if self._own else 0, self._idle])
+        told = array("q", [self._lost, self._session.rank + 1 if self._own else 0, self._idle, self._has_begun])
         comm.Allreduce(MPI.IN_PLACE, [told, MPI.INT64_T], op=MPI.MAX)
-        lost, has_own, idle = told
+        lost, has_own, idle, has_begun = told
+        self._has_begun = bool(has_begun)
         own, self._own, self._lost = self._own, None, 0
         if lost or not has_own and idle <= IDLE_MAX:
             # With a rank lost, whatever went wrong with messages is taken to come of that.

@@ -41,7 +41,15 @@ pub(crate) fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<
     if !is_number && !value.is_instance_of::<PyString>() {
         return Err(odd("its value is no text and no number; give str(value), or protect it"));
     }
-    let text = value.str().and_then(|text| text.extract()).map_err(|_| odd("its text is no Unicode"))?;
+    let text_of = |value: &Bound<'_, PyAny>| {
+        value.str().and_then(|text| text.extract::<String>()).map_err(|_| odd("its text is no Unicode"))
+    };
+    let mut text = text_of(value)?;
+    if is_number && text.contains('(') {
+        // A tensor's text is no number, and has not all digits.
+        let number = value.call_method0(intern!(py, "item")).ok().map(|number| text_of(&number)).transpose()?;
+        text = number.ok_or_else(|| odd("its text is no number; give int(value) or float(value)"))?;
+    }
     Ok((name, text))
 }
 

@@ -246,7 +246,7 @@ impl Session {
         let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.free(&name)?;
-            Ok(open.held.remove(&*name))
+            Ok((open.held.remove(&*name), open.followed.remove(&*name)))
         })?;
         drop(held);
         Ok(())

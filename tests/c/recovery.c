@@ -235,8 +235,19 @@ static void ring_free(ring *r)
 {
     if (r->comm != MPI_COMM_NULL)
         MPI_Comm_free(&r->comm);
-    free(r->field);
+    if (!getenv("ALLOC"))
+        free(r->field);
     r->field = NULL;
+}
+
+/* Of Mainstay where ALLOC is set. */
+static int field_alloc(mainstay_session *session, ring *r, uint64_t stored)
+{
+    int status;
+    if (!getenv("ALLOC"))
+        return (r->field = calloc(stored, sizeof *r->field)) ? MAINSTAY_OK : (exit(2), 0);
+    status = mainstay_alloc(session, "field", stored * sizeof *r->field, MAINSTAY_ALLOC_FLAG_PLAIN, (void **)&r->field);
+    return status == MAINSTAY_OK ? (int)mainstay_unprotect(session, "field") : status;
 }
 
 static int told(int code)
@@ -263,9 +274,8 @@ static int layout(mainstay_session *session, void *context)
     r->start = r->cells * (uint64_t)r->rank / (uint64_t)ranks;
     r->size = shape = r->cells * ((uint64_t)r->rank + 1) / (uint64_t)ranks - r->start;
     stored = shape + 2;
-    r->field = calloc(stored, sizeof *r->field);
-    if (!r->field)
-        exit(2);
+    if ((status = field_alloc(session, r, stored)) != MAINSTAY_OK)
+        return status;
     for (uint64_t i = 0; i < shape; i++)
         r->field[i + 1] = (r->start + i) * 0x9e3779b97f4a7c15u;
     r->counter = 0;

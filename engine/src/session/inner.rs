@@ -53,6 +53,10 @@ impl Inner {
 
     pub(super) fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
         check_name(name)?;
+        if self.program.laid_out_before.contains(name) {
+            self.check_free(name)?;
+            self.free(name)?;
+        }
         let Program { regions, allocated, .. } = self.program.not_begun("alloc")?;
         if allocated.contains_key(name) {
             let why = "it has memory already; free that first, or take another name";
@@ -76,6 +80,7 @@ impl Inner {
             self.unprotect(name)?;
         }
         self.program.allocated.remove(name);
+        self.program.laid_out_before.remove(name);
         Ok(())
     }
 
@@ -93,6 +98,15 @@ impl Inner {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
         self.means.foresee_less(bytes);
         self.program.globals.unprotect(&mut self.program.notes);
+        Ok(())
+    }
+
+    /// Protects nothing any longer, for the layout that is to come, `again` after a failure.
+    pub(super) fn begin_layout(&mut self, again: bool) -> Result<()> {
+        self.unprotect_all()?;
+        if again {
+            self.program.laid_out_before = self.program.allocated.keys().cloned().collect();
+        }
         Ok(())
     }
 

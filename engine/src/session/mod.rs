@@ -92,6 +92,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::Group,
+    remark::remark,
     space::format::Emptied,
 };
 use entry::Call;
@@ -136,6 +137,12 @@ impl Session {
     /// others are fed from there, each at its own pace. Collective.
     pub fn open_levels(group: Box<dyn Group>, levels: Vec<LevelPlan>, config: Config) -> Result<Session> {
         Self::open_from(group, Whence::Levels(levels), &config)
+    }
+
+    /// Says on standard error what the program's user should know and no call can refuse, on rank 0. For what is built on a
+    /// session. Local.
+    pub fn remark(&self, text: &str) {
+        remark(self.rank(), text);
     }
 
     pub fn rank(&self) -> usize {

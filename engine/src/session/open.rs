@@ -47,7 +47,7 @@ use crate::{
     status::Recovery,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
@@ -202,6 +202,7 @@ impl Inner {
             globals: Globals::default(),
             notes: Notes::default(),
             allocated: BTreeMap::new(),
+            laid_out_before: BTreeSet::new(),
             outputs: Outputs::default(),
             due,
             tracing: Tracing::new(&config, group.rank()),

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     group::Divided,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Program {
     /// The checkpoint that is between t1 and t2, if one is.
@@ -17,6 +17,8 @@ pub(super) struct Program {
     pub(super) notes: Notes,
     /// Memory that the program had from Mainstay, by the names of its regions.
     pub(super) allocated: BTreeMap<String, OwnMemory>,
+    /// The names of what of it an earlier call of the layout had, for which the next may allocate anew.
+    pub(super) laid_out_before: BTreeSet<String>,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) tracing: Option<Tracing>,

@@ -47,10 +47,10 @@ pub fn run<S: AsMut<Session>, E: Failing>(
     mut layout: impl FnMut(&mut S) -> std::result::Result<(), E>,
     mut step: impl FnMut(&mut S, u64) -> std::result::Result<Stepped, E>,
 ) -> std::result::Result<u64, E> {
-    let mut done = Box::new(0_u64);
+    let (mut done, mut again) = (Box::new(0_u64), false);
     loop {
         let mut went = || {
-            begin(session, &mut layout, &mut done)?;
+            begin(session, &mut layout, &mut done, std::mem::replace(&mut again, true))?;
             let mut unsaved = Ok(());
             loop {
                 let stepped = step(session, *done)?;
@@ -86,15 +86,18 @@ fn save(session: &mut Session) -> Result<Result<()>> {
     }
 }
 
-/// Lays the program out, and brings it back to the newest complete revision.
+/// Lays the program out, `again` after a failure, and brings it back to the newest complete revision.
 #[allow(unsafe_code)]
 fn begin<S: AsMut<Session>, E: Failing>(
     session: &mut S,
     layout: &mut impl FnMut(&mut S) -> std::result::Result<(), E>,
     done: &mut u64,
+    again: bool,
 ) -> std::result::Result<(), E> {
-    session.as_mut().unprotect_all()?;
-    layout(session)?;
+    session.as_mut().ours()?.begin_layout(again)?;
+    let laid_out = layout(session);
+    session.as_mut().ours()?.program.laid_out_before.clear();
+    laid_out?;
     *done = 0;
     let session = session.as_mut();
     // SAFETY: `run` keeps the counter in one place until it protects it no longer.

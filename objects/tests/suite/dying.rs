@@ -2,7 +2,7 @@
 
 use crate::ThreadWire;
 use mainstay_engine::{
-    Config, ErrorKind, Recovery, Result, Session,
+    Config, Error, ErrorKind, Recovery, Result, Session,
     group::{Divided, ThreadGroup},
 };
 use mainstay_objects::{Key, Object, Objects, Op, Options, Post, Strategy};
@@ -25,6 +25,8 @@ pub enum Dies {
     Taking,
     /// As `Receiving`, and it had all objects of a kind.
     WithAll,
+    /// As `Receiving`, and a restore after it fails.
+    Again,
 }
 
 pub const SCENARIOS: [(&str, Dies); 5] = [
@@ -42,6 +44,8 @@ const ADD: u32 = 0;
 const TELL: u32 = 1;
 
 thread_local! {
+    /// Whether this rank refuses what comes back to it.
+    static REFUSES: Cell<bool> = const { Cell::new(false) };
     /// What this rank is to fail in.
     static DYING: Cell<Option<Dies>> = const { Cell::new(None) };
 }
@@ -72,6 +76,9 @@ impl Object for Summing {
 
     fn unpack(&mut self, from: &[u8]) -> Result<usize> {
         die_in(&[Dies::Unpacking, Dies::Taking]);
+        if REFUSES.get() {
+            return Err(Error::Internal { what: "it is refused".to_owned() });
+        }
         self.sum = u64::from_le_bytes(from.try_into().unwrap());
         Ok(8)
     }
@@ -81,7 +88,7 @@ impl Object for Summing {
             post.contribute(1, Op::Sum, &[self.sum as f64, 1.0]);
             return Ok(());
         }
-        die_in(&[Dies::Receiving, Dies::WithAll]);
+        die_in(&[Dies::Receiving, Dies::WithAll, Dies::Again]);
         self.sum += 1 + self.key.id;
         if let Some(left) = bytes.first().filter(|left| **left > 0) {
             let all = if self.key.kind == 0 { COUNT } else { ALONE };
@@ -114,10 +121,13 @@ fn expected(rounds: u64) -> (f64, f64) {
     ((2 * rounds * each) as f64, (COUNT + ALONE) as f64)
 }
 
+/// The call in which a rank heard of the failure, and what it was told.
+type Told = (&'static str, String);
+
 /// The call in which this rank hears of the failure, and what it is told.
-fn act(objects: &mut Objects, dies: Dies) -> (&'static str, String) {
+fn act(objects: &mut Objects, dies: Dies) -> Told {
     let told = match dies {
-        Dies::Receiving | Dies::WithAll => ("step", round(objects)),
+        Dies::Receiving | Dies::WithAll | Dies::Again => ("step", round(objects)),
         Dies::Packing => ("balance", objects.balance(Strategy::Greedy).map(drop)),
         Dies::Unpacking => ("balance", objects.balance(Strategy::Greedy).map(drop)),
         Dies::Taking => ("evacuate", objects.evacuate(&[1]).map(drop)),
@@ -127,7 +137,7 @@ fn act(objects: &mut Objects, dies: Dies) -> (&'static str, String) {
     (told.0, error.to_string())
 }
 
-fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> (&'static str, String) {
+fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> Told {
     let mut objects = Objects::new(Box::new(wire.clone()), Options::default());
     for (kind, name) in (0..).zip(["spread", "alone"]) {
         let make = move |id| Ok(Box::new(Summing { key: Key { kind, id }, sum: 0 }) as Box<dyn Object>);
@@ -157,6 +167,13 @@ fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> (&'static str, 
     let left = wire.0.borrow().shrink(Divided::IntoBoxes).unwrap();
     *wire.0.borrow_mut() = left;
     session.recover().unwrap();
+    if dies == Dies::Again {
+        let came = objects.restore(session).unwrap();
+        REFUSES.set(objects.rank() == 0);
+        objects.restore(session).unwrap_err();
+        REFUSES.set(false);
+        assert_eq!(objects.restore(session).unwrap(), came, "a restore after one that failed");
+    }
     let came = objects.restore(session).unwrap().unwrap();
     assert_eq!((came.objects, objects.ranks()), ((COUNT + ALONE) as usize, ranks - 1), "{dies:?}");
     assert_eq!(total(&mut objects), expected(1), "{dies:?}");
@@ -171,7 +188,7 @@ fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> (&'static str, 
 }
 
 /// What each of the ranks that are left was told at which call, of a job that goes on without the one that fails.
-pub fn told(ranks: usize, dies: Dies) -> Vec<(&'static str, String)> {
+pub fn told(ranks: usize, dies: Dies) -> Vec<Told> {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let config = Config {
         pool_bytes: Some(256 << 10),
@@ -203,4 +220,11 @@ pub fn told(ranks: usize, dies: Dies) -> Vec<(&'static str, String)> {
         assert_eq!(died.len(), 1, "{dies:?}: nobody has failed");
         told.into_iter().filter_map(std::result::Result::ok).collect()
     })
+}
+
+/// A restore that failed had all ranks forget that they had lived on: those of the dead did not count as orphans, and what came to
+/// another rank was counted by numbers that had changed.
+#[test]
+fn who_has_lived_on_is_known_to_the_next_restore_after_one_that_failed() {
+    told(4, Dies::Again);
 }
