@@ -130,7 +130,7 @@ MOVES = {
     "moves to another": ("GLOBALS || mainstay_move(session, \"array\", next, 0, NULL)", "checkpoint"),
     "moves out": ("GLOBALS || mainstay_move(session, \"array\", heap, 0, NULL)", "checkpoint"),
     "moves in": ("mainstay_move(session, \"array\", heap, 0, NULL) || GLOBALS || mainstay_move(session, \"array\", now, 0, NULL)",
-                 "checkpoint"),
+                 None),
     "points in": ("(now = heap, mainstay_move(session, \"array\", heap, 0, NULL)) || mainstay_follow(session, \"array\", (void **)&now) || "
                   "GLOBALS || (now = next, 0)", "checkpoint"),
     "stays": ("GLOBALS", None),

@@ -22,7 +22,7 @@ use std::ffi::c_void;
 /// A restore of a revision with the globals of another program, also of one compiled anew, is refused:
 /// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static), or a
 /// region is followed (mainstay_follow) that lies among its variables: these come back with the pointers to them, and are
-/// not to be protected by a name of their own. Where a region moves to, from or among them later, the next checkpoint or
+/// not to be protected by a name of their own. Where one that has taken variables out of them moves later, the next checkpoint or
 /// restore is refused so.
 ///
 /// # Safety

@@ -262,8 +262,8 @@ impl Session {
     ///
     /// A revision that holds the globals of another program is refused by `restore`: `OtherProgram`. `InvalidArgument`: the
     /// program is linked statically, or its file cannot be read; or a region is followed that lies among these variables, which
-    /// come back with the pointers to them. Where a region comes to lie elsewhere among them later, the next checkpoint or
-    /// restore is refused so.
+    /// come back with the pointers to them. Where one that has taken variables out of them moves later, the next checkpoint
+    /// or restore is refused so.
     ///
     /// # Safety
     /// The promise is that of [`Region::new`], for all these variables.

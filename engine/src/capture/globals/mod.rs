@@ -141,8 +141,8 @@ impl Globals {
         self.found.is_some() && notes.iter().any(is_note_of_globals)
     }
 
-    /// Writes down where everything is now: before a checkpoint, and before a restore. An error if a region lies elsewhere
-    /// among the variables than when these were protected: what it took out of them is saved by nobody, or twice.
+    /// Writes down where everything is now: before a checkpoint, and before a restore. An error if a region has left
+    /// the variables that it took out of these, which nobody saves then, or is followed and lies among them.
     pub(crate) fn note_addresses(&mut self, regions: &mut Regions) -> Result<()> {
         let Some(found) = &mut self.found else { return Ok(()) };
         if !regions.has(addresses::NAME) {
@@ -160,11 +160,11 @@ impl Globals {
 
 impl OwnVariables {
     fn check_place(&self, region: &Region, regions: &Regions) -> Result<()> {
-        let taken_out = self.taken_out.get(&region.description.name);
-        let lies_inside = self.image.lies_inside(region);
-        let stays = taken_out.is_none_or(|at| *at == region.begins_at() as u64);
-        let is_own = lies_inside == taken_out.is_some() && !(lies_inside && is_followed(regions, region));
-        if stays && is_own { Ok(()) } else { Err(belongs_to_globals(region)) }
+        let at = region.begins_at() as u64;
+        let has_left = self.taken_out.get(&region.description.name).is_some_and(|was| *was != at);
+        // One that stays may be named besides: it comes back as one of the globals, too.
+        let moves_inside = is_followed(regions, region) && self.image.lies_inside(region);
+        if has_left || moves_inside { Err(belongs_to_globals(region)) } else { Ok(()) }
     }
 }
 
