@@ -14,7 +14,8 @@ class Pool:
     def __init__(self, path):
         self.path = path
         with open(path, "rb") as file:
-            self.chunks, self.members = struct.unpack_from("=II", file.read(80), 40)
+            # One that is being made is empty, or has zeros there.
+            self.chunks, self.members = struct.unpack_from("=II", file.read(80).ljust(80, b"\0"), 40)
             end = MEMBER_TABLE + ENTRY * self.members
             self.chunk_table = -(-end // BLOCK) * BLOCK
             file.seek(self.chunk_table)

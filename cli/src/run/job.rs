@@ -171,6 +171,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         recoveries.news().for_each(|recovery| say(&recovery.told()));
         killed.iter_mut().for_each(|killed| killed.look());
         if let Some(status) = ended {
+            last.into_iter().for_each(|(_, checkpoint)| checkpoint.end());
             return Ok(Ended { status, asked, lost, first_was_here });
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {

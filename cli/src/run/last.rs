@@ -44,21 +44,8 @@ impl LastCheckpoint {
 
     /// Whether there is nothing to wait for any more.
     pub fn is_over(&mut self) -> bool {
-        self.asking.retain(|asking| {
-            // It was closed, or all who had it open have failed: asked before looking at what was saved there.
-            let (is_free, space) = (is_free(asking.space()), printable_path(asking.space()));
-            match asking.progress() {
-                Progress::Complete(revision) => say(&format!("revision {revision} of {space} is complete")),
-                Progress::Waiting if is_free => {
-                    say(&format!("no rank has {space} open any more, and no checkpoint was made"));
-                }
-                Progress::Begun(revision, whole_in) if is_free => {
-                    say(&format!("no rank had {space} open any more {}", unsaved(revision, whole_in)));
-                }
-                Progress::Waiting | Progress::Begun(..) => return true,
-            }
-            false
-        });
+        // It was closed, or all who had it open have failed: asked before looking at what was saved there.
+        self.asking.retain(|asking| !is_told(asking, is_free(asking.space())));
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
                 let space = printable_path(asking.space());
@@ -74,4 +61,28 @@ impl LastCheckpoint {
         }
         self.asking.is_empty()
     }
+
+    /// Tells what came of those that were still on their way when the job ended.
+    pub fn end(self) {
+        for asking in self.asking {
+            is_told(&asking, true);
+            asking.withdraw();
+        }
+    }
+}
+
+/// Whether it is decided, and told, what came of it: `is_closed` says that no rank will do more for it.
+fn is_told(asking: &Asking, is_closed: bool) -> bool {
+    let space = printable_path(asking.space());
+    match asking.progress() {
+        Progress::Complete(revision) => say(&format!("revision {revision} of {space} is complete")),
+        Progress::Waiting if is_closed => {
+            say(&format!("no rank has {space} open any more, and no checkpoint was made"));
+        }
+        Progress::Begun(revision, whole_in) if is_closed => {
+            say(&format!("no rank had {space} open any more {}", unsaved(revision, whole_in)));
+        }
+        Progress::Waiting | Progress::Begun(..) => return false,
+    }
+    true
 }
