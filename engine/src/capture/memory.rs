@@ -90,6 +90,16 @@ impl RegionMemory {
         });
     }
 
+    /// The same, except for memory that holds it already: that is not written, and needs no pages then.
+    pub(super) fn copy_in_what_differs(&self, offset: u64, from: &[u8]) {
+        self.rows.each(self.range(offset, from.len()), |source, at, bytes| {
+            let part = &from[(source - offset) as usize..][..bytes];
+            if self.at(at, bytes) != part {
+                self.copy_in(source, part);
+            }
+        });
+    }
+
     fn range(&self, offset: u64, bytes: usize) -> Range<u64> {
         let end = offset + bytes as u64;
         assert!(end <= self.bytes);

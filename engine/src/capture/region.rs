@@ -285,6 +285,11 @@ impl Region {
     pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) {
         self.memory.copy_in(offset, from);
     }
+
+    /// The same, but writes no memory that is zero already, so that pages which the program never used stay unused.
+    pub(crate) fn put_zeros(&self, offset: u64, zeros: &[u8]) {
+        self.memory.copy_in_what_differs(offset, zeros);
+    }
 }
 
 impl Description {

@@ -79,16 +79,9 @@ impl<'a> Targets<'a> {
         Targets(Scatter::new([(item, region)]))
     }
 
-    /// Puts zeros where they belong; memory that is zero already is not written, and needs no pages then.
+    /// Puts zeros where they belong.
     pub(crate) fn fill_zeros(&self) {
-        self.0.fill_zeros(|region, offset, zeros| {
-            let from = offset as usize;
-            let is_zero =
-                region.row().and_then(|row| row.get(from..from + zeros.len())).is_some_and(|now| now == zeros);
-            if !is_zero {
-                region.copy_in(offset, zeros);
-            }
-        });
+        self.0.fill_zeros(Region::put_zeros);
     }
 
     /// Copies `bytes`, which lie from offset `at` on in the portion, to where they belong.

@@ -162,6 +162,8 @@ impl Levels {
                     return Ok((Some((chosen, came)), skipped));
                 }
                 Ok(Err(flaws)) => skipped.pass_over(number, flaws),
+                // The others may not come to what is agreed on next.
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => {
                     // Ranks that run on other nodes than before may have it, or an older one, on another level.
                     let ends = self.iter().nth(1).is_none() || error.kind() != ErrorKind::OutOfSight;

@@ -70,8 +70,14 @@ impl Level {
 }
 
 impl Inner {
-    /// Moves on with the messages between this rank, its holders and its wards. Never waits.
+    /// Moves on with the messages between this rank, its holders and its wards. Never waits. After an error every call fails: what
+    /// was to come does not, and other ranks wait for it.
     pub(super) fn progress(&mut self) -> Result<Progress> {
+        let come = self.carry_on();
+        self.epoch.post.note(come)
+    }
+
+    fn carry_on(&mut self) -> Result<Progress> {
         let Inner { means, epoch, levels, .. } = self;
         let group = epoch.group.between_two();
         let post = &mut epoch.post;

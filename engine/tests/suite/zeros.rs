@@ -9,7 +9,7 @@ use crate::{
 use mainstay_engine::{
     Capture, Config, ErrorKind, LevelKind, Reader, Region, Session, SpaceSurvey, Stage, Track,
     group::Solo,
-    space::format::{Extent, Manifest},
+    space::format::{ElementType, Extent, Manifest, PlaceInWhole},
 };
 use std::{fs, path::Path};
 
@@ -185,6 +185,58 @@ fn zeros_come_back_as_other_boxes() {
             session.unprotect("u").unwrap();
         });
     }
+}
+
+/// Also where rows have gaps between them, and where another number of ranks saved the array.
+#[test]
+fn memory_that_is_zero_already_gets_no_pages() {
+    let shape = [256, 8192];
+    let value = |number: u64| u64::from(number.is_multiple_of(1 << 20));
+    for ranks in [1, 2] {
+        let folder = folder();
+        in_sessions(folder.path(), ranks, &incremental(), |rank, session| {
+            let mut part = Part::slab(&shape, rank, ranks);
+            part.fill(value);
+            session.protect(part.region("u").unwrap()).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            session.unprotect("u").unwrap();
+        });
+        for gap in [0, 512] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(256 * (8192 + gap) * 8).unwrap();
+            // SAFETY: nobody writes the file.
+            let mut memory = unsafe { memmap2::MmapOptions::new().map_copy(file.as_file()) }.unwrap();
+            let place = PlaceInWhole { global_shape: shape.to_vec(), offset: vec![0, 0] };
+            // SAFETY: the session ends before the memory.
+            let region = unsafe {
+                let whole = Region::placed("u", memory.as_mut_ptr(), ElementType::U64, &shape, place).unwrap();
+                whole.within(&[256, 8192 + gap], &[0, 0]).unwrap()
+            };
+            let mut session = open(Box::new(Solo), folder.path(), &incremental());
+            session.protect(region).unwrap();
+            session.restore().unwrap().unwrap();
+            session.close().unwrap();
+            let (told, written) = (format!("{ranks} ranks, {gap} between rows"), written_of(file.path()));
+            assert!((8..1 << 20).contains(&written), "{told}: {written} bytes");
+            let ones = memory.chunks(8).filter(|cell| cell.iter().any(|byte| *byte != 0)).count();
+            assert_eq!(ones, 2, "{told}");
+        }
+    }
+}
+
+/// How many bytes of the mappings of this file the program has written.
+fn written_of(file: &Path) -> u64 {
+    let (maps, mut is_it, mut bytes) = (fs::read_to_string("/proc/self/smaps").unwrap(), false, 0);
+    for line in maps.lines() {
+        if let Some(kilobytes) = line.strip_prefix("Anonymous:") {
+            let kilobytes: u64 = kilobytes.trim().trim_end_matches(" kB").parse().unwrap();
+            bytes += if is_it { kilobytes << 10 } else { 0 };
+        } else if !line.split(' ').next().unwrap().ends_with(':') {
+            is_it = line.ends_with(file.to_str().unwrap());
+        }
+    }
+    bytes
 }
 
 /// Nothing but the manifest says how long zeros are: it is held to what the portion could have.

@@ -79,13 +79,10 @@ impl<'a> Redistribution<'a> {
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
         }
         let scatter = Scatter::new(pairs);
-        let put = |one: &Move<'_>, offset: u64, part: &[u8]| {
-            one.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
-                one.region.copy_in(to, &part[(from - offset) as usize..][..bytes]);
-            });
-        };
-        scatter.fill_zeros(put);
-        pour_blocks(portion, manifest, rows, &united(wanted, 0), &|at, bytes| scatter.fill(at, bytes, put))
+        scatter.fill_zeros(|one, offset, zeros| one.put(offset, zeros, Region::put_zeros));
+        pour_blocks(portion, manifest, rows, &united(wanted, 0), &|at, bytes| {
+            scatter.fill(at, bytes, |one, offset, part| one.put(offset, part, Region::copy_in));
+        })
     }
 
     /// What of a shard is read.
@@ -95,6 +92,15 @@ impl<'a> Redistribution<'a> {
             stretches.entry(&one.item).or_default().extend(one.rows.stretches());
         }
         stretches.into_iter().map(|(name, all)| WantedItem::new(name, all)).collect()
+    }
+}
+
+impl Move<'_> {
+    /// Has `put` bring to the region what belongs there of `part`, which is the item's from `offset` on.
+    fn put(&self, offset: u64, part: &[u8], put: impl Fn(&Region, u64, &[u8])) {
+        self.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
+            put(self.region, to, &part[(from - offset) as usize..][..bytes]);
+        });
     }
 }
 

@@ -124,7 +124,7 @@ impl HeldShard {
             let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
                 Some(mapped) => Landing::Portion(mapped),
-                None => Landing::Own(room_for_piece(bytes)?, bytes),
+                None => Landing::Own(room_for_piece(bytes, self.from)?, bytes),
             };
             Ok(Piece { level, at, memory })
         };

@@ -87,7 +87,7 @@ impl PartsToCome {
         }
         let mut at = 0;
         let room = |bytes: &u64| -> Result<Piece> {
-            let piece = Piece { level: *level, at, memory: Landing::Own(room_for_piece(*bytes)?, *bytes) };
+            let piece = Piece { level: *level, at, memory: Landing::Own(room_for_piece(*bytes, from)?, *bytes) };
             at += bytes;
             Ok(piece)
         };

@@ -98,7 +98,8 @@ impl Post {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+    /// Keeps the error, if `result` is one, for whoever asks after the messages next.
+    pub(in crate::session) fn note<T>(&mut self, result: Result<T>) -> Result<T> {
         self.failed = result.as_ref().err().cloned();
         result
     }
@@ -177,9 +178,11 @@ pub(in crate::session) fn room_for(length: [u8; 8], from: usize) -> Result<Lette
     Ok(Letter::Word(bytes))
 }
 
-/// Room for a piece.
-pub(super) fn room_for_piece(bytes: u64) -> Result<Aligned> {
-    let no_memory = || Error::io("allocating", "room for a ward's shard", std::io::ErrorKind::OutOfMemory.into());
+/// Room for a piece, as for a word: without it neither this piece comes nor what is sent after it.
+pub(super) fn room_for_piece(bytes: u64, from: usize) -> Result<Aligned> {
+    let no_memory = || Error::GroupFailed {
+        what: format!("there is no memory for {bytes} bytes of a shard that rank {from} sends"),
+    };
     Aligned::zeroed(bytes).ok_or_else(no_memory)
 }
 

@@ -1,15 +1,21 @@
 //! A shard that comes in pieces, of which any number are there at once.
 
-use super::{held::HeldShard, post::Piece, words::Announced};
+use super::{
+    held::HeldShard,
+    post::{Piece, Post},
+    words::Announced,
+};
 use crate::{
     capture::Contents,
     commit::RevisionKey,
     device::Disk,
     error::{Error, ErrorKind, Failure, Result},
     feed::{Feeder, Landing},
+    group::Solo,
     restore::pour,
     space::format::{
-        Annex, BLOCK_BYTES, ElementType, Extent, HASH_BYTES, Item, ItemKind, Lineage, PhaseRecord, hash, hash_blocks,
+        Annex, BLOCK_BYTES, ElementType, Extent, HASH_BYTES, Hash, Item, ItemKind, Lineage, PhaseRecord, hash,
+        hash_blocks,
     },
 };
 use std::sync::{Arc, Mutex};
@@ -23,7 +29,13 @@ fn log() -> Vec<u8> {
 
 /// What the owner of a shard with this log tells, and room for the pieces that follow.
 fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
-    let (key, bytes) = (RevisionKey::new(Lineage { number: 1, id: [7; 16] }, 1), log.len() as u64);
+    let mut rows = vec![0; BLOCKS as usize * HASH_BYTES];
+    hash_blocks(log, &mut rows);
+    announced_of(held, log.len() as u64, hash(&rows), PIECE)
+}
+
+fn announced_of(held: &mut HeldShard, bytes: u64, hash: Hash, piece: u64) -> Result<Vec<Piece>> {
+    let key = RevisionKey::new(Lineage { number: 1, id: [7; 16] }, 1);
     let item = Item {
         name: "x".to_owned(),
         kind: ItemKind::Region,
@@ -33,19 +45,17 @@ fn announced(held: &mut HeldShard, log: &[u8]) -> Result<Vec<Piece>> {
         place: None,
         extents: vec![Extent { at: 0, bytes }],
     };
-    let mut rows = vec![0; BLOCKS as usize * HASH_BYTES];
-    hash_blocks(log, &mut rows);
-    let contents =
-        Contents { items: vec![item], blocks: BLOCKS, shared: 0..0, is_outline: false, annex: Annex::default() };
+    let blocks = bytes / BLOCK_BYTES;
+    let contents = Contents { items: vec![item], blocks, shared: 0..0, is_outline: false, annex: Annex::default() };
     let announced = Announced {
         level: 0,
         key,
         shards: 1,
         contents: contents.encode(),
-        hash: hash(&rows),
+        hash,
         phases: PhaseRecord::default(),
         carried: None,
-        pieces: (0..bytes).step_by(PIECE as usize).map(|at| (at, PIECE.min(bytes - at))).collect(),
+        pieces: (0..bytes).step_by(piece as usize).map(|at| (at, piece.min(bytes - at))).collect(),
     };
     held.take_on(announced, key)
 }
@@ -75,7 +85,7 @@ fn received(sent: &[u8], threads: usize, is_mapped: bool) -> Result<Vec<u8>> {
     for mut piece in announced(&mut held, &log()).unwrap() {
         if !is_mapped {
             let bytes = PIECE.min(BLOCKS * BLOCK_BYTES - piece.at);
-            piece.memory = Landing::Own(super::post::room_for_piece(bytes).unwrap(), bytes);
+            piece.memory = Landing::Own(super::post::room_for_piece(bytes, 0).unwrap(), bytes);
         }
         fill(&mut piece, sent);
         held.take(piece, &feeder);
@@ -124,4 +134,15 @@ fn a_shard_that_is_given_up_takes_no_pieces_over() {
         assert!(held.is_there());
         held.published().map(drop).unwrap_err();
     }
+}
+
+#[test]
+fn a_piece_without_room_fails_the_messages_for_good() {
+    let (_directory, mut held) = to_read();
+    let bytes = 1 << 50; // more than any address space has
+    let failed = announced_of(&mut held, bytes, Hash::default(), bytes).map(drop);
+    let mut post = Post::default();
+    post.note(failed).unwrap_err();
+    let again = post.is_through(&Solo).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::GroupFailed, "{again}");
 }
