@@ -3,7 +3,7 @@
 use crate::support::{CELLS, RANKS, Ran, Space, field};
 use mainstay_engine::{Capture, Config, Track};
 use rust_hdf5::H5File;
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::MetadataExt, process::Command};
 
 const BLOCK: u64 = 4096;
 const CELLS_A_BLOCK: usize = 512;
@@ -77,7 +77,18 @@ fn zeros_and_what_is_shared_are_verified_exported_compared_and_viewed() {
     let mut folders = vec![out];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() { folders.push(entry) } else { exported.push(fs::read(entry).unwrap()) }
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                let (found, bytes) = (fs::read(&entry).unwrap(), fs::metadata(&entry).unwrap().blocks() * 512);
+                let zeros = ZERO_BLOCKS as u64 * BLOCK;
+                assert!(
+                    bytes + zeros < found.len() as u64 + 4 * BLOCK,
+                    "zeros take room: {bytes} bytes of {}",
+                    found.len()
+                );
+                exported.push(found);
+            }
         }
     }
     for rank in 0..RANKS {

@@ -238,6 +238,8 @@ fn write_part(part: &Part, reader: &mut Reader, unfinished: &Unfinished, bar: &P
         let file = &part.files[index];
         let head = file.head.len() as u64;
         let written = || match &file.spread {
+            // It has zeros there, which take no room until they are written.
+            None if bytes.iter().all(|byte| *byte == 0) => Ok(()),
             None => unfinished.write(&file.name, [(head + offset, bytes)]),
             Some(spread) => {
                 let stretches = spread.stretches(offset, bytes.len());
