@@ -123,8 +123,9 @@ static void save_one(program *p, side *side, int round)
     static const char *const names[] = {"write", "perceived", "sweep", "durable", "stored"};
     bool sweeps = p->part >= 1;
     double written = sweeps ? 0 : write_some(side, round);
+    uint64_t all = sum(side); /* what programs leave in the caches is not what changed, whoever saves */
     if (side->session)
-        side->sum = sum(side);
+        side->sum = all;
     settle(p->directory, SPACE);
     double before = stored(), t1 = start_together();
     t1 = now();

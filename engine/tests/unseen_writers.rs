@@ -95,6 +95,8 @@ struct Case {
     capture: Capture,
     predictor: Predictor,
     in_pieces: bool,
+    /// Whether the ring is closed before the checkpoint.
+    is_closed: bool,
 }
 
 fn checkpoint(session: &mut Session, in_pieces: bool) {
@@ -108,8 +110,8 @@ fn checkpoint(session: &mut Session, in_pieces: bool) {
 
 /// `false` if no buffer can be registered here.
 fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
-    let Case { capture, predictor, in_pieces } = case;
-    let space = folder.join(format!("{capture:?}-{predictor:?}-{in_pieces}"));
+    let Case { capture, predictor, in_pieces, is_closed } = case;
+    let space = folder.join(format!("{capture:?}-{predictor:?}-{in_pieces}-{is_closed}"));
     let mut plain = vec![1; BYTES];
     let mut memory = Memory::new(plain.as_mut_ptr());
     let tick_every = Duration::ZERO;
@@ -136,11 +138,18 @@ fn what_changed_is_found(case: Case, folder: &Path, files: &[File]) -> bool {
     }
     // All pages count as written when they are registered, and none when the second file comes.
     for (file, from) in files.iter().zip([100 << 10, 3 << 20]) {
+        if memory.ring.is_none() {
+            memory.registered().unwrap();
+        }
         memory.read_from(file, from, 5 << 20);
+        if is_closed {
+            memory.ring = None;
+        }
         checkpoint(&mut session, in_pieces);
         assert!(saved(&mut session) == memory.bytes(), "{case:?}: stale pages, which were found by {before:?} before");
     }
-    assert_eq!(profile(&space).found_by, FoundBy::Hashes, "{case:?}");
+    // A ring that is gone has had the pages that it pinned told.
+    assert_eq!(profile(&space).found_by == FoundBy::Hashes, !is_closed, "{case:?}");
     session.close().unwrap();
     true
 }
@@ -169,11 +178,14 @@ fn snapshots_are_of_one_moment(folder: &Path, files: &[File]) {
 fn what_is_written_past_the_pages_is_saved_as_it_is_all_the_same() {
     let folder = TempDir::new().unwrap();
     let files = [1, 2].map(|seed| random_file(folder.path(), seed));
-    let by_pages = Case { capture: Capture::Incremental, predictor: Predictor::Off, in_pieces: false };
+    let by_pages =
+        Case { capture: Capture::Incremental, predictor: Predictor::Off, in_pieces: false, is_closed: false };
     let cases = [
         by_pages,
         Case { in_pieces: true, ..by_pages },
         Case { predictor: Predictor::Told, ..by_pages },
+        Case { is_closed: true, ..by_pages },
+        Case { predictor: Predictor::Told, is_closed: true, ..by_pages },
         Case { capture: Capture::IncrementalSnapshot, ..by_pages },
     ];
     if cases.into_iter().all(|case| what_changed_is_found(case, folder.path(), &files)) {

@@ -29,8 +29,10 @@ impl Following {
     /// Waits until all is copied, and hands each part to `carry` once it is filled; then seals the shard. An error is the
     /// shard's.
     pub(super) fn follow(self, carry: impl Fn(Arc<Load>)) -> Result<()> {
-        let Following { shard, mut snapshot, awaited, contents, staged } = self;
+        let Following { shard, snapshot, awaited, contents, staged } = self;
         let mut awaited = awaited.into_iter().peekable();
+        // Dropped before the buffers, should anything here panic.
+        let mut snapshot = snapshot;
         let followed = loop {
             if let Some(error) = shard.failure() {
                 break Err(error.clone());

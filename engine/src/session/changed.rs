@@ -286,7 +286,9 @@ impl Changing {
             return Ok(planned(base, clean));
         };
         let (wide, mut all) = (Arc::new(early.beside(&base)), clean.clone());
-        early.add_to(regions, &mut all);
+        // A read past the page cache may have been under way when the clock had the pages looked at.
+        let is_compared = self.early.as_ref().is_some_and(|early| early.looks_by_clock);
+        early.add_to(regions, &mut all, is_compared.then_some(&*wide));
         if is_audited {
             audit(regions, &wide, &found, &all)?;
         }

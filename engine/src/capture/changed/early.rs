@@ -2,11 +2,11 @@
 //!
 //! What must hold: a block counts only for the address that it was saved from, and only if it was not written since.
 
-use super::{Base, Lies, watched::range_of};
+use super::{Base, Lies, hashes::each_block, watched::range_of};
 use crate::{
     capture::Region,
     space::{
-        format::{BLOCK, BLOCK_BYTES, Run},
+        format::{BLOCK, BLOCK_BYTES, Run, hash},
         free::Blocks,
     },
 };
@@ -47,9 +47,9 @@ impl EarlyBlocks {
         Some(base.with(&runs, &rows))
     }
 
-    /// Adds the blocks that count to those of `regions` that are `clean`; returns how many it added.
-    pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>]) -> u64 {
-        let mut added = 0;
+    /// Adds the blocks that count to those of `regions` that are `clean`; with `compared`, which has these blocks, only those that are
+    /// as they were.
+    pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>], compared: Option<&Base>) {
         for (region, clean) in regions.iter().zip(clean) {
             // Of no other the pages tell what was written since.
             let Some(Range { start, end }) = range_of(region) else { continue };
@@ -63,16 +63,16 @@ impl EarlyBlocks {
                 }
                 let end = old.peek().map_or(blocks, |lies| lies.block);
                 for block in block..end {
-                    if let Some(at) = self.at.get(&(start + block as usize * BLOCK)) {
-                        add(&mut all, Lies { block, at: *at, count: 1 });
-                        added += 1;
+                    let at = self.at.get(&(start + block as usize * BLOCK)).copied();
+                    let is_same = |at: &u64| compared.is_none_or(|base| base.has_at(*at, region, block));
+                    if let Some(at) = at.filter(is_same) {
+                        add(&mut all, Lies { block, at, count: 1 });
                     }
                 }
                 block = end;
             }
             *clean = all;
         }
-        added
     }
 
     /// The blocks that these runs take of what was saved early, with their rows; nothing of runs that are older.
@@ -89,6 +89,15 @@ impl EarlyBlocks {
     }
 }
 
+impl Base {
+    /// Whether block `at` of the portion has the bytes of number `block` of `region`.
+    fn has_at(&self, at: u64, region: &Region, block: u64) -> bool {
+        let mut is_same = false;
+        each_block(region, block..block + 1, |_, bytes| is_same = self.hash_at(at) == Some(&hash(bytes)[..]));
+        is_same
+    }
+}
+
 fn add(all: &mut Vec<Lies>, next: Lies) {
     match all.last_mut() {
         Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
@@ -101,7 +110,34 @@ fn add(all: &mut Vec<Lies>, next: Lies) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::{HASH_BYTES, Manifest, hash};
+    use crate::{
+        capture::Regions,
+        space::format::{HASH_BYTES, Manifest},
+    };
+
+    #[test]
+    fn what_is_compared_counts_only_as_it_was() {
+        let mut memory = vec![1_u8; 64 * BLOCK];
+        let start = memory.as_ptr().addr();
+        let mut regions = Regions::default();
+        // SAFETY: the memory outlives the region.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        regions.add(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+        let rows: Vec<u8> = memory.chunks(BLOCK).take(3).flat_map(hash).collect();
+        let run = Run { first_block: 10, blocks: 3, hashes_at: 0, hashes_hash: hash(&rows) };
+        let at = (0..3).map(|block| (start + block * BLOCK, 10 + block as u64)).collect();
+        let early = EarlyBlocks::new(vec![run], rows, at);
+        let wide = early.beside(&Base::default());
+        // Nothing has told of this.
+        memory[BLOCK + 5] = 2;
+        let added = |compared: Option<&Base>| {
+            let mut clean = [Vec::new()];
+            early.add_to(regions.all(), &mut clean, compared);
+            clean[0].iter().map(|lies: &Lies| (lies.block, lies.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(added(None), [(0, 3)]);
+        assert_eq!(added(Some(&wide)), [(0, 1), (2, 1)]);
+    }
 
     /// Blocks and hashes that were saved early may lie right behind those of the older revision: a root that leads to both as
     /// one was refused, as neither has all of it.

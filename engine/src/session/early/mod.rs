@@ -15,9 +15,9 @@ mod tests;
 mod turns;
 
 use crate::{
-    capture::{self, Changes, Region, WrittenOf},
+    capture::{self, Changes, Region, WrittenOf, unseen_writer},
     commit::{Ledger, Need},
-    config::{Config, Predictor as Wanted, Stagger},
+    config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
     ground::{Instant, lock, spawn},
     place::{EarlyPart, Shard},
@@ -72,6 +72,8 @@ pub struct Speculation {
 pub(super) struct Early {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Whether pages are looked at by the clock: at moments of which the program knows nothing.
+    pub(super) looks_by_clock: bool,
     /// Whether the program says by `due` where a step ends: a checkpoint is then no end of another one.
     says_steps: bool,
 }
@@ -84,6 +86,8 @@ struct Shared {
     changed: Condvar,
     /// The memory of this process. What is no longer there cannot be read, and does no harm.
     memory: File,
+    /// The user says that nothing writes past the pages.
+    trusts_pages: bool,
     rank: usize,
 }
 
@@ -155,12 +159,14 @@ impl Early {
             last: SavedEarly::default(),
             saved_before: 0,
         };
-        let shared = Arc::new(Shared { way, live: Mutex::new(live), changed: Condvar::new(), memory, rank });
+        let trusts_pages = config.track == Track::Pages;
+        let shared = Shared { way, live: Mutex::new(live), changed: Condvar::new(), memory, trusts_pages, rank };
+        let shared = Arc::new(shared);
         let every = Some(config.tick_every).filter(|every| *every > Duration::ZERO);
         let at_work = shared.clone();
         let thread =
             spawn("mainstay-early".to_owned(), move || at_work.run(every)).map_err(|error| error.to_string())?;
-        Ok(Early { shared, thread: Some(thread), says_steps: false })
+        Ok(Early { shared, thread: Some(thread), looks_by_clock: every.is_some(), says_steps: false })
     }
 
     /// Has another predictor from now on.
@@ -185,7 +191,7 @@ impl Early {
         let Some(row) = region.row() else { return };
         let start = row.as_ptr().addr();
         let mut way = lock(&self.shared.way);
-        if !lock(&self.shared.live).is_looking() {
+        if !lock(&self.shared.live).is_looking() || self.shared.may_be_passed_by() {
             return;
         }
         way.tick_at(region);
@@ -303,7 +309,7 @@ impl Shared {
                 return;
             }
             live.guess.count(regions);
-            if !live.budget.has_left() {
+            if !live.budget.has_left() || self.may_be_passed_by() {
                 // Where a step ends is never left out.
                 if is_mark {
                     live.predict(true, self.rank);
@@ -320,6 +326,12 @@ impl Shared {
         live.budget.looked(begun.elapsed(), pages);
         drop((live, way));
         self.changed.notify_all();
+    }
+
+    /// Whether something may write past the pages now. A look would protect pages, and have told it to nobody: without one, what
+    /// the device or the ring has pinned is told at the next look after it is closed.
+    fn may_be_passed_by(&self) -> bool {
+        !self.trusts_pages && unseen_writer().is_some()
     }
 
     /// The thread: saves what waits, and looks `every` so often.
