@@ -146,6 +146,40 @@ for step in range(1, 10**9):
 """
 
 
+def test_a_job_is_asked_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    """It counted as one that is gone: SIGTERM came at once, SIGUSR1 killed it, and `mainstay checkpoint` found no job."""
+    space = tmp_path / "space"
+    monkeypatch.setenv("LD_PRELOAD", str(build_c(["nolocks.c"], "nolocks.so", "-shared", "-fPIC")))
+    monkeypatch.setenv("NOLOCKS_IN", str(space))
+    with Run("--", sys.executable, "-c", SLOW, space, 0) as running:
+        running.until("^ready$")
+        asked = mainstay("checkpoint", space)
+        assert (asked.returncode, asked.stdout) == (0, "revision 1 is complete\n"), asked.stderr
+        running.process.send_signal(signal.SIGUSR1)
+        running.until("revision 2 of .* is complete")
+        running.process.send_signal(signal.SIGTERM)
+        _, output = running.end()
+    assert re.search("revision 3 of .* is complete", output) and newest(space) == 3, output
+
+
+@pytest.mark.parametrize("comes_first", ["limit", "signal"])
+def test_a_signal_and_the_time_limit_ask_for_one_checkpoint(comes_first, tmp_path):
+    """The second to come ended the job before it was taken, or had it waited for as long once more."""
+    for seconds in (2, 8, 32, 128):
+        space = tmp_path / str(seconds)
+        job = ["--", sys.executable, "-c", SLOW, space, seconds + 3]
+        with Run("--time-limit", f"{1000 + seconds}s", "--margin", "1000s", *job) as running:
+            if running.until("^ready$|the time limit comes near").string.strip() != "ready":
+                running.end()  # it took too long to begin
+                continue
+            if comes_first == "limit":
+                running.until("the time limit comes near: the job is asked for a last checkpoint")
+            running.process.send_signal(signal.SIGTERM)
+            _, output = last_checkpoint(running, space)
+            break
+    assert output.count("asked for a last checkpoint") == 1, output
+
+
 def test_a_second_warning_does_not_end_the_job(tmp_path):
     """It was passed on while the checkpoint of the first was on its way, and killed the job."""
     with Run("--", sys.executable, "-c", SLOW, tmp_path / "space", 2) as running:

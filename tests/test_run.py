@@ -119,6 +119,33 @@ def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     assert output.count("mainstay: start 3") == 0, output
 
 
+# Lives on for a moment when its launcher has failed, and saves a revision more.
+LATE = """
+import sys, time
+import mainstay
+session = mainstay.open(sys.argv[1])
+session.protect("state", bytearray(8))
+session.restore()
+open(sys.argv[2], "w").close()
+time.sleep(1)
+session.checkpoint()
+session.close()
+"""
+
+
+def test_what_the_last_ranks_save_after_the_launcher_has_failed_is_progress(tmp_path):
+    """It was looked at only where the job was started again."""
+    late, opened = tmp_path / "late.py", tmp_path / "opened"
+    late.write_text(LATE)
+    job = f"'{sys.executable}' '{late}' '{tmp_path}/space' '{opened}' & until [ -e '{opened}' ]; do sleep 0.01; done; rm '{opened}'; exit 9"
+    status, output = run("--restarts", 2, *shell(job))
+    assert status == 9 and "giving up after 2 restarts" in output, output
+    deadline = time.monotonic() + LIMIT_S
+    while show(tmp_path / "space")["revision"]["revision"] < 3:  # the last rank of all
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("launches_in_vain", [1, 2])
 def test_a_launcher_that_fails_after_a_job_that_had_begun_is_tried_once_more(jacobi3d, tmp_path, launches_in_vain):
     """As where a daemon of the last start is still there: the job itself has failed once."""

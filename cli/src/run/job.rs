@@ -102,6 +102,8 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         let _ = kill(job, signal);
     };
     let mut asked = None;
+    // Whether a signal asked, and not the time limit alone.
+    let mut was_signalled = false;
     // The signal that follows a last checkpoint, and the checkpoint.
     let mut last: Option<(Option<Signal>, LastCheckpoint)> = None;
     let mut end = limits.end;
@@ -122,15 +124,18 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
-            let first = asked.is_none();
+            // What is on its way at the time limit is what a first signal asks for, too.
+            let is_under_way = !was_signalled && matches!(last, Some((Some(_), _)));
+            let first = asked.is_none() || is_under_way;
             if asks_to_end(signal) {
-                asked = Some(signal);
+                (asked, was_signalled) = (Some(signal), true);
                 if !first {
                     kill_at.get_or_insert_with(|| Instant::now() + END_AT_ONCE_LIMIT);
                 }
             }
             let begun = match signal {
                 Signal::SIGCHLD => continue,
+                Signal::SIGTERM if is_under_way => continue,
                 // Asked for a second time, the job ends at once, or is killed.
                 Signal::SIGTERM if first => {
                     LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), true, limits.grace)
@@ -151,7 +156,11 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             end = None;
-            asked = asked.or(Some(Signal::SIGTERM));
+            if asked.is_some() {
+                // It is ending.
+                continue;
+            }
+            asked = Some(Signal::SIGTERM);
             match LastCheckpoint::ask(&(limits.spaces)(), "the time limit comes near", true, limits.grace) {
                 Some(begun) => last = Some((Some(Signal::SIGTERM), begun)),
                 None => {

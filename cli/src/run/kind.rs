@@ -40,7 +40,7 @@ pub fn which_mpi(launcher: &OsStr) -> Result<(Kind, Option<(u32, String)>), Fail
 /// Options that are followed by two words; all others by one at most.
 pub const TWO_WORDS: [&str; 8] = ["--mca", "--prtemca", "--pmixmca", "--gmca", "-mca", "-genv", "-env", "--genv"];
 /// Options that are followed by none, and so possibly by the program.
-pub const NO_WORDS: [&str; 22] = [
+pub const NO_WORDS: [&str; 37] = [
     "--oversubscribe",
     "--allow-run-as-root",
     "--display-map",
@@ -63,6 +63,21 @@ pub const NO_WORDS: [&str; 22] = [
     "--exclusive",
     "-u",
     "--unbuffered",
+    "--use-hwthread-cpus",
+    "--nooversubscribe",
+    "--display-allocation",
+    "--display-devel-map",
+    "--timestamp-output",
+    "--merge-stderr-to-stdout",
+    "--continuous",
+    "--disable-recovery",
+    "--enable-recovery",
+    "--exact",
+    "-K",
+    "--kill-on-bad-exit",
+    "--pty",
+    "--no-kill",
+    "--multi-prog",
 ];
 
 /// Options that say how many ranks are started.

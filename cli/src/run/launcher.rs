@@ -368,6 +368,15 @@ mod tests {
         );
         assert_eq!(found(Kind::Srun, "--mpi=pmi2 --ntasks=2 a"), (split("--mpi=pmi2 a"), Some(2)));
         assert_eq!(found(Kind::Srun, "-- a -n 4"), (split("-- a -n 4"), None));
+        for (kind, option) in [
+            (Kind::Srun, "--exact"),
+            (Kind::Srun, "--kill-on-bad-exit"),
+            (Kind::OpenMpi, "--use-hwthread-cpus"),
+            (Kind::OpenMpi, "--timestamp-output"),
+        ] {
+            let command = format!("{option} ./a -n 5");
+            assert_eq!(found(kind, &command), (split(&command), None));
+        }
     }
 
     #[test]

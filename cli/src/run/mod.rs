@@ -224,12 +224,6 @@ fn start_until_done(
         let has_begun = report.mark() > outcome.mark();
         let is_of_launcher = std::mem::replace(&mut had_begun, has_begun) && !has_begun;
         let is_of_nodes = lost.is_some() || nodes.as_ref().and_then(Nodes::silent).is_some();
-        if before.as_ref() == Some(&reached) && !is_of_nodes && !is_of_launcher {
-            say(&format!(
-                "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
-            ));
-            return Ok(GAVE_UP);
-        }
         match wait_until_free(&spaces, &mut signals) {
             Free::Yes => {}
             Free::No(space) => {
@@ -248,9 +242,15 @@ fn start_until_done(
         // What its last ranks still published counts too, and what they had staged.
         let more = completing::what_can_be(&spaces);
         more.iter().filter(|line| !unfinished.contains(line)).for_each(|line| say(line));
-        let newest = newest();
-        say(&format!("going on from {newest}"));
-        before = Some(newest);
+        let reached = newest();
+        if before.as_ref() == Some(&reached) && !is_of_nodes && !is_of_launcher {
+            say(&format!(
+                "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
+            ));
+            return Ok(GAVE_UP);
+        }
+        say(&format!("going on from {reached}"));
+        before = Some(reached);
         start += 1;
     }
 }

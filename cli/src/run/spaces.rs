@@ -60,12 +60,12 @@ impl Newest {
         self.0.values().filter(|reached| reached.seen.is_some()).map(|reached| reached.saved_unix_ns).max()
     }
 
-    /// Whether a revision can be seen that was not there `before`, or that was saved since `begun_unix_ns` where it is not
-    /// known what there was.
+    /// Whether a space itself has a revision that was not there `before`, or that was saved since `begun_unix_ns` where it is not
+    /// known what there was. What a node has goes with the job, or is not seen from the nodes that the next one gets.
     pub fn is_beyond(&self, before: &Newest, begun_unix_ns: u64) -> bool {
         let is_new = |(space, reached): (&PathBuf, &Reached)| match before.0.get(space) {
-            Some(before) => reached.seen > before.seen,
-            None => reached.seen.is_some() && reached.saved_unix_ns >= begun_unix_ns,
+            Some(before) => reached.in_space > before.in_space,
+            None => reached.in_space.is_some() && reached.saved_unix_ns >= begun_unix_ns,
         };
         self.0.iter().any(is_new)
     }
@@ -174,5 +174,25 @@ pub fn is_without_revision(space: &Path) -> bool {
     match SpaceSurvey::open_all(space) {
         Ok(survey) => survey.revisions.is_empty() && survey.damage.is_empty() && survey.not_here().is_empty(),
         Err(error) => matches!(error, Error::NotASpace { .. }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch script queues the job again for it, and what the nodes' memory had may be gone by then.
+    #[test]
+    fn only_what_the_space_itself_has_is_further_than_before() {
+        let newest = |seen, in_space| {
+            let reached = Reached { seen, in_space, saved_unix_ns: 20, told: None };
+            Newest(BTreeMap::from([(PathBuf::from("/space"), reached)]))
+        };
+        let before = newest(Some((1, 5)), Some((1, 4)));
+        assert!(newest(Some((2, 6)), Some((2, 5))).is_beyond(&before, 10));
+        assert!(!newest(Some((2, 7)), Some((1, 4))).is_beyond(&before, 10));
+        let nothing = Newest(BTreeMap::new());
+        assert!(newest(Some((1, 1)), Some((1, 1))).is_beyond(&nothing, 10));
+        assert!(!newest(Some((1, 1)), None).is_beyond(&nothing, 10) && !before.is_beyond(&nothing, 30));
     }
 }

@@ -22,6 +22,7 @@ pub struct Summary {
     undisturbed_unix_ns: u64,
     /// When the last start ended, until the next begins.
     ended: Option<Instant>,
+    ended_unix_ns: u64,
     /// From the newest revision that was complete when a start failed, or ranks did, to that failure.
     again_ns: u64,
     /// From the end of a failed start to the next.
@@ -48,6 +49,7 @@ impl Summary {
             starts: 0,
             undisturbed_unix_ns: now,
             ended: None,
+            ended_unix_ns: now,
             again_ns: 0,
             between_ns: 0,
         }
@@ -61,7 +63,7 @@ impl Summary {
 
     /// The start that is under way ends, in which the job has gone on after these failures, one after another.
     pub fn ended(&mut self, recovered: &[(PathBuf, Recovery)]) {
-        self.ended = Some(Instant::now());
+        (self.ended, self.ended_unix_ns) = (Some(Instant::now()), unix_ns());
         for (_, recovery) in recovered {
             let saved = recovery.back_to.and_then(|back| back.saved_unix_ns);
             let since = saved.unwrap_or(0).max(self.undisturbed_unix_ns);
@@ -74,7 +76,7 @@ impl Summary {
     /// The start that ended did not end in order, and left `newest` to go on from.
     pub fn lost_after(&mut self, newest: &Newest) {
         let since = newest.saved_unix_ns().unwrap_or(0).max(self.undisturbed_unix_ns);
-        self.again_ns += unix_ns().saturating_sub(since);
+        self.again_ns += self.ended_unix_ns.saturating_sub(since);
     }
 
     /// Says in a few lines what the run came to. A job that was never started, or saves nothing, has no summary.

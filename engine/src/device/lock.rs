@@ -56,11 +56,11 @@ impl ByteLocks {
         &self.file
     }
 
-    /// A lock of somebody else that stands in the way of `wanted`.
+    /// A lock of somebody else that stands in the way of `wanted`. `Unsupported`: the file system has no locks.
     fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
             Ok(_) => Ok(Some(wanted).filter(|found| found.l_type != libc::F_UNLCK as libc::c_short)),
-            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(None),
+            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -156,7 +156,7 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     /// Frees a byte, if it is locked here.
     fn unlock(&self, byte: u64) -> io::Result<()>;
     /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
-    /// reading, can be taken by whoever may read the file, and says nothing.
+    /// reading, can be taken by whoever may read the file, and says nothing. `Unsupported`: the file system has no locks.
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool>;
     /// Whether anyone else holds a lock on any of the first `RANK_BYTES` bytes.
     fn is_locked(&self) -> io::Result<bool> {

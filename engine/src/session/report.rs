@@ -14,13 +14,15 @@
 
 use crate::{commit::RevisionKey, printable::shortened, status::Recovery};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, read_link},
     io::Write,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
 const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
+/// How the system names what `mainstay run` makes for it (`memfd_create`).
+const MEMORY_FILE: &str = "/memfd:mainstay-run-report";
 
 pub(super) struct Report {
     file: File,
@@ -38,6 +40,11 @@ impl Report {
     /// The same of a rank that takes the place of rank 0 in this.
     pub(super) fn find(space: &Path) -> Option<Report> {
         let file = OpenOptions::new().append(true).open(std::env::var_os(VARIABLE)?).ok()?;
+        // On another machine than that of `mainstay run` the path may lead to any file of any process.
+        let name = read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        if !name.as_os_str().as_bytes().starts_with(MEMORY_FILE.as_bytes()) {
+            return None;
+        }
         Some(Report { file, space: space.canonicalize().unwrap_or_else(|_| space.to_owned()) })
     }
 

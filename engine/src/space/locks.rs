@@ -66,8 +66,13 @@ impl Locks {
     fn is_anothers(&self, ours: &BTreeSet<u64>) -> std::io::Result<bool> {
         let mut from = 0;
         for end in ours.iter().copied().filter(|byte| *byte < RANK_BYTES).chain([RANK_BYTES]) {
-            if from < end && self.file.is_locked_in(from, end - from)? {
-                return Ok(true);
+            if from < end {
+                match self.file.is_locked_in(from, end - from) {
+                    // Without locks nobody can be told to wait.
+                    Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return Ok(false),
+                    Ok(false) => {}
+                    found => return found,
+                }
             }
             from = end + 1;
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Saved,
-    bounds::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
+    bounds::{NUMBER_MAX, RANKS_MAX, SHARDS_MAX, TEXT_BYTES_MAX},
     recovery::Recovery,
 };
 use crate::{
@@ -200,6 +200,7 @@ impl Status {
             let copies = level.copies.iter().map(|copy| &copy.complete);
             copies.chain([&level.complete])
         });
+        let revisions: usize = lists.clone().map(Vec::len).sum();
         let is_newest_first = |list: &Vec<Saved>| {
             list.len() <= REVISIONS_MAX
                 && list.iter().all(Saved::is_in_bounds)
@@ -223,6 +224,8 @@ impl Status {
             "the number of copies"
         } else if !lists.into_iter().all(is_newest_first) {
             "a list of revisions"
+        } else if revisions as u64 * u64::from(job.ranks) > SHARDS_MAX {
+            "the revisions of so many ranks"
         } else if told.levels.iter().any(|level| {
             let mut all = level.copies.iter().map(|copy| &copy.lacks).chain([&level.lacks]);
             all.any(|lacks| lacks.len() > REVISIONS_MAX || lacks.iter().any(|number| *number >= NUMBER_MAX))
@@ -336,6 +339,14 @@ mod tests {
             let mut changed = good.clone();
             *changed.pointer_mut(field).unwrap() = value;
             assert!(Status::parse(changed.to_string().as_bytes()).is_err(), "{field}");
+        }
+        // A few bytes of which each takes a gigabyte to look at.
+        let many = Job { ranks: RANKS_MAX, nodes: Vec::new(), ..job() };
+        for (newest, is_good) in [(2, true), (100, false)] {
+            let complete: Vec<Saved> = (1..=newest).rev().map(saved).collect();
+            let level = LevelStatus { complete, ..LevelStatus::default() };
+            let told = Told { levels: vec![level; 2], ..told() };
+            assert_eq!(Status::parse(&Status::bytes(&many, &told)).is_ok(), is_good, "{newest} revisions");
         }
         let text = good.to_string();
         for end in 0..text.len() {

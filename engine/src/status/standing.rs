@@ -115,13 +115,14 @@ fn told_levels(
 ) -> Vec<LevelStanding> {
     let job = &status.job;
     let here = host_name();
-    let ranks_here: Vec<u32> = job
+    let mut ranks_here: Vec<u32> = job
         .nodes
         .iter()
         .filter(|node| is_here(node, &here))
         .flat_map(|node| &node.ranks)
         .flat_map(|(from, below)| *from..*below)
         .collect();
+    ranks_here.sort_unstable();
     let all: Vec<u32> = (0..job.ranks).collect();
     let (none, mut levels) = (Seen::default(), Vec::new());
     for (place, level) in job.places.iter().zip(&status.told.levels) {
@@ -145,7 +146,8 @@ fn told_levels(
         }));
         // What other nodes have of a revision lies where it was told to. Of one that was not told what is seen counts.
         let rest = |seen: &Seen, expected: &[u32], gone: &[Saved]| -> InPart {
-            let is_left = |rank: &u32, saved: &Saved| !expected.contains(rank) || seen.has(saved.key(), *rank);
+            let is_left =
+                |rank: &u32, saved: &Saved| expected.binary_search(rank).is_err() || seen.has(saved.key(), *rank);
             let told = gone.iter().map(|saved| (*saved, (0..job.ranks).filter(|rank| is_left(rank, saved)).collect()));
             told.chain(seen.in_part(job.ranks).filter(|_| !at_work)).collect()
         };

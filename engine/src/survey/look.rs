@@ -162,7 +162,7 @@ fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
     }
     match device.lock_file(LOCK_FILE).and_then(|lock| lock.is_locked()) {
         Ok(locked) => Ok(Some(locked)),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => Ok(None),
         Err(e) => Err(Error::io("asking who holds", format!("{}/{LOCK_FILE}", device.path()), e)),
     }
 }

@@ -293,6 +293,9 @@ impl LockFile for MemoryLocks {
     }
 
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
+        if !self.medium.lock().has_locks {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         Ok(self.medium.lock().locks.range(from..from + bytes).any(|(_, holder)| *holder != self.handle))
     }
 }
