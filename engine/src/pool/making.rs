@@ -180,6 +180,10 @@ impl Shared {
     /// Changes no contents, so it may be done twice.
     fn make_memory(&self, aim: Aim) -> Result<()> {
         let (constants, from) = (&self.constants, self.made());
+        if from >= aim.target {
+            // Another member has made it meanwhile.
+            return Ok(());
+        }
         // Another member may have begun to make it.
         let of_chunks = |bytes: u64| if self.keeps_memory() { bytes } else { 0 };
         let needed = |to: u64| constants.memory_bytes(to) - to + of_chunks(to);
@@ -241,11 +245,21 @@ impl Shared {
         self.control().freed.wake_all();
     }
 
-    /// Has chunks from `to` on taken no more, and takes the memory of the free ones back, unless another member makes
-    /// or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
+    /// Has chunks from `to` on taken no more, and takes the memory of the free ones back, unless another member, or another
+    /// thread of this one, makes or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
     pub(super) fn shrink(&self, to: u64) {
+        let is_making = &self.sizes.is_making;
+        if is_making.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.shrink_alone(to);
+        is_making.store(false, Ordering::SeqCst);
+    }
+
+    /// The same for the one thread of this process that does so.
+    fn shrink_alone(&self, to: u64) {
         let found = self.control().making.load(Ordering::Acquire);
-        let is_busy = self.maker(found).is_some_and(|maker| self.is_another(maker));
+        let is_busy = self.maker(found).is_some_and(|maker| maker == self.member || self.is_another(maker));
         let making = &self.control().making;
         if is_busy || making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return;
@@ -263,7 +277,9 @@ impl Shared {
 
     /// Takes the memory back of free chunks from `from` on, whoever made it.
     pub(super) fn take_free_memory_back(&self, from: u64) {
-        let first = from.div_ceil(self.chunk_bytes()) as usize;
+        // Once, as it may become another at t1.
+        let chunk_bytes = self.chunk_bytes();
+        let first = from.div_ceil(chunk_bytes) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
         for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
             // Another member took over, and may have made the memory by now.
@@ -275,7 +291,8 @@ impl Shared {
             }
             let word = &entry.word;
             if word.compare_exchange(FREE, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                self.take_chunk_memory_back(index as u32);
+                let at = self.constants.chunks_at() + index as u64 * chunk_bytes;
+                file::take_memory_back(self.file(), at, chunk_bytes);
                 let _ = word.compare_exchange(mine, FREE, Ordering::SeqCst, Ordering::Relaxed);
             }
             self.held[index].store(false, Ordering::Release);

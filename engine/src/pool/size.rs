@@ -125,6 +125,11 @@ impl Pool {
         }
     }
 
+    /// Whether chunks keep their memory while nobody has anything in them.
+    pub(crate) fn keeps_memory(&self) -> bool {
+        self.shared.keeps_memory()
+    }
+
     /// What bounds the size of the pool.
     pub(crate) fn bound(&self) -> PoolBound {
         let shared = &*self.shared;

@@ -17,13 +17,15 @@ const ADAPT_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct PoolInMaking {
     pool: Pool,
     begun: Option<JoinHandle<Result<()>>>,
+    /// Whether what was begun last gives memory back.
+    gives_back: bool,
     adapted: Instant,
 }
 
 impl PoolInMaking {
     /// A pool whose memory nobody has begun to make.
     pub(crate) fn new(pool: Pool) -> PoolInMaking {
-        PoolInMaking { pool, begun: None, adapted: Instant::now() }
+        PoolInMaking { pool, begun: None, gives_back: false, adapted: Instant::now() }
     }
 
     /// The pool, whose memory may not be there yet.
@@ -35,7 +37,7 @@ impl PoolInMaking {
     pub(crate) fn begin(&mut self) {
         if self.pool.lacks() >= FEW_BYTES {
             // If no thread can be started, the memory is made when it is needed. More may be wanted meanwhile.
-            self.spawn(|pool| pool.make_memory().and_then(|()| pool.make_memory()));
+            self.spawn(false, |pool| pool.make_memory().and_then(|()| pool.make_memory()));
         }
     }
 
@@ -49,7 +51,7 @@ impl PoolInMaking {
     pub(crate) fn adapt(&mut self) {
         if self.adapted.elapsed() >= ADAPT_EVERY {
             self.adapted = Instant::now();
-            self.spawn(|pool| {
+            self.spawn(true, |pool| {
                 pool.adapt();
                 Ok(())
             });
@@ -57,10 +59,13 @@ impl PoolInMaking {
     }
 
     /// The pool, with as much of its memory as lets all members go on, or `all` of it, and without chunks that wrongly say they
-    /// are this member's. What is lacking comes while the program copies. After a failure the next call tries again.
+    /// are this member's. What is lacking comes while the program copies. After a failure the next call tries again. No memory is
+    /// given back from here on until the next call of `adapt`: once all members have come here the chunks may get another size, and
+    /// what gives memory back goes by the old one.
     pub(crate) fn get(&mut self, all: bool) -> Result<&Pool> {
         // What a thread failed at before is tried again, now that it is needed.
-        self.begun.take_if(|thread| thread.is_finished());
+        let over = self.begun.take_if(|thread| self.gives_back || thread.is_finished());
+        over.into_iter().for_each(|thread| drop(thread.join()));
         self.make(all)?;
         self.pool.repair();
         Ok(&self.pool)
@@ -68,6 +73,9 @@ impl PoolInMaking {
 
     /// Fits the pool at t1, once all members have said what they save.
     pub(crate) fn fit(&mut self, all: bool) -> Result<()> {
+        // Less is opened only while no thread opens more, which it does at once where no memory is kept.
+        let opening = self.begun.take_if(|_| !self.pool.keeps_memory());
+        opening.into_iter().for_each(|thread| drop(thread.join()));
         self.pool.fit();
         self.make(all)
     }
@@ -81,9 +89,10 @@ impl PoolInMaking {
         if self.begun.is_some() && !all { self.pool.make_least() } else { self.pool.make_memory() }
     }
 
-    fn spawn(&mut self, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {
+    fn spawn(&mut self, gives_back: bool, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {
         if self.begun.as_ref().is_none_or(JoinHandle::is_finished) {
             let pool = self.pool.clone();
+            self.gives_back = gives_back;
             self.begun = spawn("mainstay-pool".to_owned(), move || work(&pool)).ok();
         }
     }
@@ -95,5 +104,32 @@ impl Drop for PoolInMaking {
         if let Some(thread) = self.begun.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ground::sleep, pool::Shape, space::draw_id};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    /// It went on past t1, and by the old size of chunks took the memory of one of the new size that another rank had filled.
+    #[test]
+    fn nobody_comes_to_t1_while_memory_is_given_back() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let pool = Pool::create(directory.path(), draw_id().unwrap(), &Shape::of_tables(1)).unwrap();
+        let mut making = PoolInMaking::new(pool);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let told = is_over.clone();
+        making.spawn(true, move |_| {
+            sleep(Duration::from_millis(200));
+            told.store(true, Ordering::SeqCst);
+            Ok(())
+        });
+        making.get(false).unwrap();
+        assert!(is_over.load(Ordering::SeqCst));
     }
 }

@@ -548,3 +548,23 @@ impl Drop for SmallMemory {
         std::process::Command::new("umount").arg(&self.path).status().unwrap();
     }
 }
+
+/// A thread between checkpoints makes the pool smaller, and the program wants more meanwhile.
+#[test]
+fn memory_that_one_thread_makes_another_of_the_same_process_does_not_take_back() {
+    let directory = super::memory();
+    let pool = growing(&directory, 1);
+    for round in 0..300 {
+        pool.want(400 * CHUNK, 0);
+        pool.make_memory().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| pool.shared.shrink(10 * CHUNK));
+            for _ in 0..round % 7 {
+                thread::yield_now();
+            }
+            pool.make_memory().unwrap();
+        });
+        let made = pool.shared.control().made_bytes.load(Ordering::SeqCst);
+        assert!(memory(&pool) >= made / CHUNK * CHUNK, "round {round}: {} of {made} bytes are there", memory(&pool));
+    }
+}
