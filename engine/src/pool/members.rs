@@ -81,14 +81,14 @@ impl Pool {
     }
 
     /// Frees what a dead member holds, whatever its state, and forgets its records: for a member whose records were
-    /// completed, or found unsealed. Records that were sealed and cannot be read stay noted. Returns `false` and does
-    /// nothing if the member lives.
-    pub(crate) fn free_of(&self, dead: u32) -> bool {
+    /// completed, or found unsealed. Records that were sealed and cannot be read stay noted, and so do `lost` others, which could
+    /// not be completed: whoever restores next is told. Returns `false` and does nothing if the member lives.
+    pub(crate) fn free_of(&self, dead: u32, lost: u32) -> bool {
         let shared = &*self.shared;
         if dead >= shared.constants.members || shared.is_alive(dead) {
             return false;
         }
-        shared.note_lost(dead, self.sealed(dead).len());
+        shared.note_lost(dead, self.sealed(dead).len() as u32, lost);
         shared.forget_records(dead);
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);

@@ -51,11 +51,11 @@ impl Shared {
         !staged.is_ok_and(|staged| staged.sealed.is_empty() && staged.lost.is_empty())
     }
 
-    /// Notes how many records of a dead member are lost, of which `readable` can be read.
-    pub(super) fn note_lost(&self, dead: u32, readable: usize) {
+    /// Notes how many records of a dead member are lost: of its sealed ones all but those that are `readable`, and `more`.
+    pub(super) fn note_lost(&self, dead: u32, readable: u32, more: u32) {
         let entry = &self.member_entries()[dead as usize];
         let sealed = entry.sealed.swap(0, Ordering::AcqRel);
-        entry.lost.fetch_max(sealed.saturating_sub(readable as u32), Ordering::AcqRel);
+        entry.lost.fetch_max(sealed.saturating_sub(readable).saturating_add(more), Ordering::AcqRel);
     }
 }
 

@@ -15,7 +15,7 @@ const TRIES: u32 = 25;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Completes on `devices` the sealed shards of members that have died, and frees their chunks: no other rank waits for
-/// them. Chunks of a shard that cannot be completed are freed all the same; so are chunks that an aggregator had of a
+/// them. Chunks of a shard that cannot be completed are freed all the same, and the pool keeps a note of the loss; so are chunks that an aggregator had of a
 /// rank that lives, whose portion nobody else may write to.
 pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
     // Another survivor may be doing this already.
@@ -26,16 +26,17 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
                 Err(error) if error.is_of_process() => continue,
                 read => read.unwrap_or_default(),
             };
+            let mut lost = 0;
             for owed in sealed.iter().flat_map(Sealed::owed) {
                 for device in devices {
                     // The locks are held until the shard is complete.
                     let locks = Locks::open(*device);
                     if locks.as_ref().is_ok_and(|locks| is_locked(locks, owed.shard.plan.shard.into())) {
-                        let _ = complete(*device, owed, pool.contents());
+                        lost += u32::from(complete(*device, owed, pool.contents()).is_err());
                     }
                 }
             }
-            pool.free_of(member);
+            pool.free_of(member, lost);
         }
     });
 }

@@ -241,7 +241,7 @@ fn what_a_killed_member_made_and_held_is_found_though_nobody_else_had_seen_it() 
     assert_eq!(first.bytes(), 3 * CHUNK);
     other.kill();
     assert_eq!(first.dead(), [1]);
-    assert!(first.free_of(1) && first.dead().is_empty());
+    assert!(first.free_of(1, 0) && first.dead().is_empty());
     first.make_memory().unwrap();
     assert_eq!(take_all(&first).len(), 6);
     drop(before);

@@ -60,7 +60,7 @@ fn use_it(pool: &Pool) {
         let reclaim = || {
             assert!(begun.elapsed() < Duration::from_secs(60), "no chunk ever");
             for dead in pool.dead() {
-                pool.free_of(dead);
+                pool.free_of(dead, 0);
             }
         };
         let mut chunk = pool.take(&reclaim).unwrap();
@@ -84,7 +84,7 @@ fn a_chunk_that_was_taken_away_is_an_error_and_stays_away() {
     assert!(error.to_string().contains("was changed by another process"), "{error}");
     drop(chunk);
     assert_eq!(word.load(Ordering::SeqCst), others);
-    assert!(pool.free_of(1));
+    assert!(pool.free_of(1, 0));
     assert_eq!(take_all(&pool).len(), 3);
 }
 

@@ -403,10 +403,27 @@ fn survivors_find_the_shard_of_a_killed_member() {
     let found = pool.sealed(1).pop().unwrap();
     assert_eq!((&found.plan, found.segments[1].is_done(0)), (&plan(), true));
     assert_eq!(found.chunk_of(pool.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
-    assert!(pool.free_of(1));
+    assert!(pool.free_of(1, 0));
     assert!(pool.dead().is_empty() && found.chunk_of(pool.contents(), 0).unwrap().is_none());
     assert_eq!(files(directory.path()).len(), 1);
     assert_eq!(take_all(&pool).len(), 3);
+}
+
+/// As where the disk was full: its chunks are freed for those who live, and nobody was told.
+#[test]
+fn what_survivors_could_not_complete_is_told() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut other = Peer::start("record", &pool);
+    other.tell("seal");
+    other.hear();
+    other.kill();
+    assert!(pool.free_of(1, 1));
+    let id = pool.id();
+    drop(pool);
+    let StagedShards { sealed, lost } = Pool::open_dead(directory.path(), id).unwrap().unwrap().staged().unwrap();
+    assert_eq!((sealed.len(), lost.len()), (0, 1));
+    assert!(lost[0].to_string().starts_with("revision 8, "), "{}", lost[0]);
 }
 
 /// An aggregator has a record for each shard that it saves.
@@ -434,7 +451,7 @@ fn a_record_goes_with_its_own_member_only() {
     // A member that died could have said this.
     pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
     assert_eq!((pool.dead(), pool.sealed(1).len()), (vec![1], 0));
-    assert!(pool.free_of(1));
+    assert!(pool.free_of(1, 0));
     assert!(pool.dead().is_empty() && sealed(&pool, 0).is_some());
 }
 
@@ -504,7 +521,7 @@ fn a_record_that_cannot_be_read_is_missed() {
             other.kill();
             harm(&super::super::file::path_of(directory.path(), pool.id(), Some(1)));
             if is_survived {
-                assert!(pool.free_of(1));
+                assert!(pool.free_of(1, 0));
             }
             let id = pool.id();
             drop(pool);

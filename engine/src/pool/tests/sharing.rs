@@ -36,13 +36,13 @@ fn chunks_of_a_killed_member_are_freed_and_the_others_go_on() {
         }
         let own = take_all(&pool);
         assert_eq!(own.len() + states.len(), 3);
-        assert!(pool.is_alive(1) && pool.dead().is_empty() && !pool.free_of(1));
+        assert!(pool.is_alive(1) && pool.dead().is_empty() && !pool.free_of(1, 0));
         other.kill();
         assert_eq!(pool.dead(), [1]);
         let calls = Cell::new(0);
         let reclaim = || {
             calls.set(calls.get() + 1);
-            pool.dead().into_iter().for_each(|dead| assert!(pool.free_of(dead)));
+            pool.dead().into_iter().for_each(|dead| assert!(pool.free_of(dead, 0)));
         };
         let got: Vec<Chunk> = states.iter().map(|_| pool.take(&reclaim).unwrap()).collect();
         assert_eq!(calls.get(), 1);
