@@ -130,6 +130,8 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
     for found in pool::list(directory)? {
         let (before, mut damaged) = (visit.shards.len(), false);
         let path = pool::path(directory, found.id);
+        let anothers = visit.another_space_of(directory, found.id);
+        let clean = clean && anothers.is_none();
         let kept = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
             Ok(Some(dead)) => {
                 let kept = visit.completes(&dead, clean, &mut damaged)?;
@@ -145,6 +147,7 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
             // Records without their pool can be claimed by nobody.
             Ok(None) => None,
             Err(Error::PoolRefused { .. }) if clean => None,
+            Err(Error::PoolRefused { .. }) if anothers.is_some() => anothers,
             Err(error) => {
                 damaged = true;
                 Some(unusable(error, &path))
@@ -193,6 +196,10 @@ fn unusable(error: Error, path: &Path) -> String {
         }
         error => error.to_string(),
     }
+}
+
+fn of_another(space: &Path) -> String {
+    format!("it holds a shard of another space, {}; salvage that", printable_path(space))
 }
 
 /// What is to be done with a pool that has lost the record of something staged in it.
@@ -248,6 +255,17 @@ struct Visit {
 }
 
 impl Visit {
+    /// Why a pool stays that is noted to be of no space that was asked for.
+    fn another_space_of(&self, directory: &Path, id: [u8; 16]) -> Option<String> {
+        let (only, note) = (self.only.as_ref()?, pool::spaces_of(directory, id)?);
+        let is_asked = |device: &Disk| note.is_of(|space| is_same(&device.directory(), space));
+        // One that was moved is known by its layout.
+        let sealed = pool::sealed_of(directory, id).unwrap_or_default();
+        let is_ours = |owed| matches!(self.device_of(owed), Of::Space(_));
+        let is_of_it = only.iter().any(is_asked) || sealed.iter().flat_map(Sealed::owed).any(is_ours);
+        note.spaces().next().filter(|_| !is_of_it).map(|(space, _)| of_another(space))
+    }
+
     /// Whether a pool that a process is in holds shards of a space that nobody has open: then the process goes soon.
     fn is_free(&mut self, directory: &Path, id: [u8; 16]) -> bool {
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
@@ -284,7 +302,7 @@ impl Visit {
                     self.note(owed, fate);
                     keeps
                 }
-                None => Some(format!("it holds a shard of another space, {}; salvage that", printable_path(space))),
+                None => Some(of_another(space)),
             };
             kept = kept.or(keeps);
         }

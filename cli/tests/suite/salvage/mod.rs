@@ -307,6 +307,13 @@ fn another_spaces_pool_is_left_alone() {
     let left = format!("left: {}: {why}\n0 pools removed; 1 pool left\n", pool_in(&pools).display());
     says(&ran, 0, &left);
     assert_eq!((complete(&other), files(&pools).len()), (vec![1], 1 + RANKS));
+    // Also where it cannot be used, as one of another version of Mainstay.
+    let pool = fs::OpenOptions::new().read(true).write(true).open(pool_in(&pools)).unwrap();
+    let mut byte = [0];
+    pool.read_exact_at(&mut byte, 41).unwrap();
+    pool.write_all_at(&[!byte[0]], 41).unwrap();
+    says(&salvage(&pools, &[space.path().to_str().unwrap(), "--clean"]), 0, &left);
+    pool.write_all_at(&byte, 41).unwrap();
     tells(&salvage(&pools, &[]), 0, &other, "completed", "1 pool removed");
     holds_what_was_staged(&space);
     holds_what_was_staged(&other);
