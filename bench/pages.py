@@ -69,7 +69,9 @@ def newest(space):
     command = [MAINSTAY, "show", "--json", space]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S).stdout)["revision"]
     written = sum(shard["phases"]["written_bytes"] for shard in told["shard_list"])
-    return {"perceived": 1e-9 * told["perceived_ns"], "durable": 1e-9 * told["durable_ns"], "bytes": written}
+    staged = told["bytes"] - told["zero_bytes"] - sum(shared["bytes"] for shared in told["shares"])
+    times = {"perceived": 1e-9 * told["perceived_ns"], "durable": 1e-9 * told["durable_ns"]}
+    return {**times, "bytes": written, "staged": staged}
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,15 @@ class Bench:
         names = (WHOLE, PAGES, HASHES)
         with self.scratch() as scratch:
             saved = self.job("save", scratch, written, self.o.rounds, sides(COPY, SCAN, *names))
-            bytes = {name: newest(Path(scratch) / f"{name}.space")["bytes"] / self.o.ranks for name in names}
-        return results.changed_rows(case, saved, names, self.bytes, written.part, bytes)
+            told = {name: newest(Path(scratch) / f"{name}.space") for name in names}
+        bytes = {name: told[name]["bytes"] / self.o.ranks for name in names}
+        return results.changed_rows(case, saved, names, self.bytes, written.part, bytes, told[PAGES]["staged"] / self.o.ranks)
 
     def often(self, case, written):
         with self.scratch() as scratch:
             saved = self.job("save", scratch, written, self.o.revisions, sides(COPY, SCAN, PAGES))
-        return results.often_rows(case, saved, self.bytes, written.part)
+            staged = newest(Path(scratch) / f"{PAGES}.space")["staged"] / self.o.ranks
+        return results.often_rows(case, saved, self.bytes, written.part, staged)
 
     def restart(self, case, written):
         chosen = sides(WHOLE, PAGES, HASHES)

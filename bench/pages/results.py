@@ -18,8 +18,14 @@ def bookkeeping_s(bytes, part):
     return (1e-3 + 15e-3 * part) * bytes / GIB
 
 
-def changed_rows(case, saved, names, bytes, part, written):
-    """`bytes`: of a rank; `written`: by session, of all ranks, with as many dirty bytes as `part` of all."""
+def bookkept_s(perceived, copy, scan, staged, dirty):
+    """What the program waits for beside the kernel's scan and the copy of what is `staged`: that of `dirty` bytes takes `copy`."""
+    return [max(0, took - least * max(1, staged / dirty) - bare) for took, least, bare in zip(perceived, copy, scan)]
+
+
+def changed_rows(case, saved, names, bytes, part, written, staged):
+    """`bytes`: of a rank; `written`: by session, of a rank, with as many dirty bytes as `part` of all; `staged`: of those by pages,
+    without what describes them."""
     dirty = part * bytes
     copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
     plain = [seconds / (dirty / PAGE) for seconds in saved.of(COPY, "write")]
@@ -45,7 +51,7 @@ def changed_rows(case, saved, names, bytes, part, written):
             rows.row(case, f"{name}_bytes", [written[name]], "bytes", f"{name}_bytes_allowed", [allowed], 1),
         ]
         if name == PAGES:
-            book = [max(0, took - least - bare) for took, least, bare in zip(perceived, copy, scan)]
+            book = bookkept_s(perceived, copy, scan, staged, dirty)
             first = beside(saved.of(name, "write"), plain, dirty)
             made += [
                 rows.row(case, f"{name}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
@@ -54,12 +60,12 @@ def changed_rows(case, saved, names, bytes, part, written):
     return made
 
 
-def often_rows(case, saved, bytes, part):
+def often_rows(case, saved, bytes, part, staged):
     """What all of many revisions took and wrote: to the disk, with roots and journal, on the average of them."""
     dirty = part * bytes
     copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
     perceived, durable, stored = (saved.of(PAGES, what) for what in ("perceived", "durable", "stored"))
-    book = [max(0, took - least - bare) for took, least, bare in zip(perceived, copy, scan)]
+    book = bookkept_s(perceived, copy, scan, staged, dirty)
     allowed = 1.25 * dirty + MIB * bytes / GIB
     return [
         rows.floor(case, COPY, copy, "s"),

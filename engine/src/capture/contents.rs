@@ -219,7 +219,10 @@ fn cut_at(extents: &[Extent], place: u64) -> Vec<Extent> {
         let behind = Extent { at: if before > 0 && before < bytes { place } else { at }, bytes: bytes - before };
         [Extent { at, bytes: before }, behind].into_iter().filter(|part| part.bytes > 0)
     };
-    extents.iter().flat_map(parts).collect()
+    // The program may wait for a list of very many.
+    let mut cut = Vec::with_capacity(extents.len() + 1);
+    cut.extend(extents.iter().flat_map(parts));
+    cut
 }
 
 /// Adds an extent of `bytes` bytes at `at`, or makes the last one longer if it ends there.

@@ -276,7 +276,9 @@ impl Manifest {
 
     pub fn build(&self) -> Vec<u8> {
         let mut items = Vec::new();
-        let (mut extents, mut dimensions, mut names) = (Vec::new(), Vec::<U64>::new(), Vec::new());
+        let count: usize = self.items.iter().map(|item| item.extents.len()).sum();
+        let mut extents = Vec::with_capacity(count * size_of::<ExtentRecord>());
+        let (mut dimensions, mut names) = (Vec::<U64>::new(), Vec::new());
         for item in &self.items {
             let record = ItemRecord {
                 kind: item.kind as u8,
@@ -324,6 +326,7 @@ impl Manifest {
             outputs: (self.annex.outputs.len() as u32).into(),
         };
         let mut bytes = head.as_bytes().to_vec();
+        bytes.reserve(self.runs.len() * size_of::<RunRecord>() + items.len() + extents.len());
         for run in &self.runs {
             let record = RunRecord {
                 first_block: run.first_block.into(),
