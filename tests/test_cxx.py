@@ -51,6 +51,12 @@ def test_every_type_and_call(scratch, compiler, standard):
     assert json.loads(listed)["holds"] == [], "a reader left its hold"
 
 
+def test_what_ends_a_run_is_told_as_it_is(scratch):
+    """An error of the layout became that of a region of Mainstay's own, which after a checkpoint that was begun lay in freed memory."""
+    done = subprocess.run([build_cxx("steps.cpp", "steps-cxx"), scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

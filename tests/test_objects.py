@@ -530,3 +530,8 @@ def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
     program = build_cxx("busy.cpp", "busy", "-DMAINSTAY_OBJECTS_PIECE_MAX=(1u<<20)", mpi=mpi)
     status, output = run(2, [program, scratch / "space", scratch / "note"], scratch, mpi=mpi)
     assert status == 0 and "in time, come" in output, output
+
+
+def test_notes_come_back_with_objects(scratch):
+    status, output = run(3, [faults(), scratch / "space", "noted"], scratch)
+    assert status == 0 and output.split().count("40") == 3, output

@@ -161,6 +161,8 @@ template <class Session, class Layout, class Step> struct steps {
   int told = MAINSTAY_OK; /* the status of what was thrown */
 
   template <class Call> int kept(Call &&call) noexcept {
+    thrown = nullptr; /* of what was thrown before the run has gone on */
+    told = MAINSTAY_OK;
     try {
       call();
       return MAINSTAY_OK;

@@ -825,6 +825,8 @@ pub unsafe extern "C" fn mainstay_objects_restore(objects: *mut Objects, came: *
         // SAFETY: null or as the caller promised.
         let (objects, into) = unsafe { (objects_of(objects)?, came.as_mut()) };
         let came = objects.with_session("restore", Core::restore)?;
+        // SAFETY: as the caller of `mainstay_objects_open` promised.
+        unsafe { session_of(objects.session) }?.keep(came.as_ref().map(|came| &came.restored));
         if let Some(into) = into {
             *into = came.map_or(CameBack { revision: 0, here: 0, objects: 0, elsewhere: 0 }, |came| CameBack {
                 revision: came.restored.revision,

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn mainstay_run(
             Stop::of(unsafe { step(session, number, &mut over, context) })?;
             Ok(if over == 0 { Stepped::Done } else { Stepped::Over })
         };
-        mainstay_engine::run(session, layout, step).map(drop)
+        mainstay_engine::run(session, layout, Session::keep, step).map(drop)
     };
     let mut told = Status::Ok;
     let status = guard(|| match run() {

@@ -70,17 +70,24 @@ unsafe fn bring_back(
         // SAFETY: the caller's promises are passed on.
         let (session, restored) = unsafe { (session_of(session)?, restored.as_mut()) };
         let found = restore(&mut session.engine)?;
-        let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
-        session.items.clear();
-        session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
-        let notes = found.iter().flat_map(|found| &found.notes);
-        session.notes = notes.map(|(name, value)| (c_text(name), c_text(value))).collect();
+        session.keep(found.as_ref());
         if let Some(restored) = restored {
             restored.revision = found.as_ref().map_or(0, |found| found.revision);
-            restored.skipped = skipped.len() as u64;
+            restored.skipped = found.as_ref().map_or(0, |found| found.skipped.len() as u64);
         }
         Ok(())
     })
+}
+
+impl Session {
+    /// Keeps what is told of a restore: its notes, and what it passed over.
+    pub(crate) fn keep(&mut self, found: Option<&mainstay_engine::Restored>) {
+        let skipped = found.map_or(&[][..], |found| &found.skipped);
+        self.items.clear();
+        self.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
+        let notes = found.iter().flat_map(|found| &found.notes);
+        self.notes = notes.map(|(name, value)| (c_text(name), c_text(value))).collect();
+    }
 }
 
 /// What the last restore found damaged and passed over, in lines; "" if nothing. Valid until the next

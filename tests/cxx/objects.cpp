@@ -62,12 +62,20 @@ int main(int argc, char **argv) {
         std::printf("%s: %s\n", e.status_name(), e.what());
       }
     };
+    session.note("step", "40");
     tell([&](mainstay::objects &objects) {
       const auto kind = objects.add<thing>("thing", 1);
       things = &kind;
       act(objects, rank, ranks);
     });
     if (fault == "unknown") tell([&](mainstay::objects &objects) { objects.restore(); });
+    if (fault == "noted") {
+      tell([&](mainstay::objects &objects) {
+        objects.add<thing>("thing", 1);
+        objects.restore();
+      });
+      std::printf("noted %s\n", session.restored_note("step").value_or("nothing").c_str());
+    }
     session.close();
   }
   MPI_Finalize();

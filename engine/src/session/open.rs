@@ -203,6 +203,7 @@ impl Inner {
             notes: Notes::default(),
             allocated: BTreeMap::new(),
             laid_out_before: BTreeSet::new(),
+            steps: Arc::default(),
             outputs: Outputs::default(),
             due,
             tracing: Tracing::new(&config, group.rank()),

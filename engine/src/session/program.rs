@@ -7,7 +7,10 @@ use crate::{
     error::{Error, Result},
     group::Divided,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::AtomicU64},
+};
 
 pub(super) struct Program {
     /// The checkpoint that is between t1 and t2, if one is.
@@ -19,6 +22,8 @@ pub(super) struct Program {
     pub(super) allocated: BTreeMap<String, OwnMemory>,
     /// The names of what of it an earlier call of the layout had, for which the next may allocate anew.
     pub(super) laid_out_before: BTreeSet<String>,
+    /// How many steps are done of a program that runs in steps (`run`).
+    pub(super) steps: Arc<AtomicU64>,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) tracing: Option<Tracing>,

@@ -153,8 +153,8 @@ impl Inner {
 impl Program {
     /// From now on this is what the program said `before`.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, globals, notes, allocated, outputs, due, divided, passed_over, .. } = before;
-        (self.divided, self.passed_over, self.allocated) = (divided, passed_over, allocated);
+        let Program { regions, globals, notes, allocated, steps, outputs, due, divided, passed_over, .. } = before;
+        (self.divided, self.passed_over, self.allocated, self.steps) = (divided, passed_over, allocated, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);

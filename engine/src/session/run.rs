@@ -1,12 +1,16 @@
 //! A program as steps: it begins, goes on, and goes back where ranks fail, all by one loop.
 
-use super::Session;
+use super::{Restored, Session};
 use crate::{
     capture::Region,
     config::Recovery,
     error::{Error, ErrorKind, Result},
     remark::remark,
     space::format::ElementType,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 /// The region in which the number of steps that are done lies.
@@ -36,42 +40,53 @@ impl Failing for Error {
 /// Runs a program, from the newest complete revision if there is one, and through failures of ranks where the setting
 /// `recovery` says how. `layout` makes the program ready on the ranks that there are, with the values that it begins
 /// with, and protects what is to be saved: it is called at the beginning and after each failure, with nothing protected.
-/// `step` does the step of this number, from 0 on. A checkpoint is taken after a step when one is due (`Session::due`).
+/// `brought_back` is told what came back then, before the next step. `step` does the step of this number, from 0 on. A checkpoint is taken after a step when one is due (`Session::due`).
 /// Returns how many steps are done once the last revision is complete.
 ///
 /// `session` is what the front has of the session. A checkpoint that cannot be saved is remarked, and the program goes on;
 /// if it was the last one, its error is returned. An error of `layout` or `step` that is not one of the group ends the
-/// run. Collective: all ranks are over at the same step.
+/// run, and is returned, and so is one of the group where the ranks that are left cannot go on. Collective: all ranks are over at the
+/// same step.
 pub fn run<S: AsMut<Session>, E: Failing>(
     session: &mut S,
     mut layout: impl FnMut(&mut S) -> std::result::Result<(), E>,
+    mut brought_back: impl FnMut(&mut S, Option<&Restored>),
     mut step: impl FnMut(&mut S, u64) -> std::result::Result<Stepped, E>,
 ) -> std::result::Result<u64, E> {
-    let (mut done, mut again) = (Box::new(0_u64), false);
-    loop {
+    let mut again = false;
+    let went = loop {
         let mut went = || {
-            begin(session, &mut layout, &mut done, std::mem::replace(&mut again, true))?;
-            let mut unsaved = Ok(());
+            let (steps, restored) = begin(session, &mut layout, std::mem::replace(&mut again, true))?;
+            brought_back(session, restored.as_ref());
+            let (mut done, mut unsaved) = (steps.load(Ordering::Relaxed), Ok(()));
             loop {
-                let stepped = step(session, *done)?;
+                let stepped = step(session, done)?;
                 session.as_mut().check()?;
                 if stepped == Stepped::Over {
                     break;
                 }
-                *done += 1;
-                if session.as_mut().due(*done)? {
+                done += 1;
+                steps.store(done, Ordering::Relaxed);
+                if session.as_mut().due(done)? {
                     unsaved = save(session.as_mut())?;
                 }
             }
-            session.as_mut().wait().and(unsaved).map_err(E::from)
+            session.as_mut().wait().and(unsaved)?;
+            Ok(done)
         };
-        let went = went();
-        match went {
-            Err(error) if E::is_of_group(&error) && session.as_mut().recovers() => drop(session.as_mut().recover()?),
-            // The counter goes with this call.
-            went => return session.as_mut().unprotect(STEPS).map_err(E::from).and(went).map(|()| *done),
+        match went() {
+            Err(error) if E::is_of_group(&error) && session.as_mut().recovers() => match session.as_mut().recover() {
+                Ok(_) => {}
+                // The group cannot go on without ranks, whatever the setting says.
+                Err(refused) if refused.kind() == ErrorKind::InvalidArgument => break Err(error),
+                Err(failed) => break Err(E::from(failed)),
+            },
+            went => break went,
         }
-    }
+    };
+    // Where a checkpoint that has begun keeps it protected it lasts as long as the session.
+    let _ = session.as_mut().unprotect(STEPS);
+    went
 }
 
 /// Takes a checkpoint; one that is not saved, but for ranks that failed, harms nothing. The inner error is that.
@@ -86,24 +101,25 @@ fn save(session: &mut Session) -> Result<Result<()>> {
     }
 }
 
-/// Lays the program out, `again` after a failure, and brings it back to the newest complete revision.
+/// Lays the program out, `again` after a failure, and brings it back to the newest complete revision: returns where the number of
+/// steps lies, and what came back.
 #[allow(unsafe_code)]
 fn begin<S: AsMut<Session>, E: Failing>(
     session: &mut S,
     layout: &mut impl FnMut(&mut S) -> std::result::Result<(), E>,
-    done: &mut u64,
     again: bool,
-) -> std::result::Result<(), E> {
+) -> std::result::Result<(Arc<AtomicU64>, Option<Restored>), E> {
     session.as_mut().ours()?.begin_layout(again)?;
     let laid_out = layout(session);
     session.as_mut().ours()?.program.laid_out_before.clear();
     laid_out?;
-    *done = 0;
     let session = session.as_mut();
-    // SAFETY: `run` keeps the counter in one place until it protects it no longer.
-    session.protect(unsafe { Region::array(STEPS, (&raw mut *done).cast(), ElementType::U64, &[1]) }?)?;
-    session.restore()?;
-    Ok(())
+    let steps = session.ours()?.program.steps.clone();
+    steps.store(0, Ordering::Relaxed);
+    // SAFETY: it lies there as long as the session.
+    session.protect(unsafe { Region::array(STEPS, steps.as_ptr().cast(), ElementType::U64, &[1]) }?)?;
+    let restored = session.restore()?;
+    Ok((steps, restored))
 }
 
 impl Session {
