@@ -60,7 +60,7 @@ impl Inner {
         self.outward.telling = telling;
         self.outward.waits = false;
         if self.program.due.listener.is_none() {
-            self.program.due.listener = Listener::begin(group, &*self.levels.farthest().device, lineage);
+            self.program.due.listener = Listener::begin(group.rank(), &*self.levels.farthest().device, lineage);
         }
         self.later = None;
         let Inner { epoch, levels, .. } = self;

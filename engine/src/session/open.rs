@@ -188,7 +188,7 @@ impl Inner {
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start(threads)).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
-        let listener = later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None);
+        let listener = later.as_ref().map_or_else(|| Listener::begin(group.rank(), &*farthest, lineage), |_| None);
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
 
         // If another rank writes this rank's shard, that rank keeps the record.

@@ -13,13 +13,15 @@ use super::{
 };
 use crate::{
     commit::{Complete, Kept},
+    device::Access,
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
     restore::{BlockReader, HashRows, SavedShard, Sharing, share_of},
     space::{
-        Portion,
+        LayoutFile, Portion,
         format::{Entry, Hash, Item, ItemKind, Manifest, Refusal},
+        is_layout, list, open_layout,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -176,9 +178,26 @@ impl Level {
             return in_sight.chain(beside).chain(brought).collect();
         }
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
-        let portions = layouts.flat_map(|layout| layout.portions());
+        let mut portions: BTreeMap<u32, Portion> =
+            layouts.flat_map(LayoutFile::portions).map(|portion| (portion.rank(), portion)).collect();
+        if portions.len() < candidate.shards as usize {
+            // Of a layout that this session has made each rank has opened its own file alone.
+            let all = self.files_of_others(candidate.layout);
+            all.iter().flat_map(LayoutFile::portions).for_each(|portion| {
+                portions.entry(portion.rank()).or_insert(portion);
+            });
+        }
         let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
-        portions.filter_map(|portion| Some((portion.rank(), (portion.clone(), entry(portion.rank())?)))).collect()
+        portions.into_iter().filter_map(|(rank, portion)| Some((rank, (portion, entry(rank)?)))).collect()
+    }
+
+    /// The files of a layout that are in sight and not open yet. Of one that cannot be read the shards are out of sight.
+    fn files_of_others(&self, layout: [u8; 16]) -> Vec<LayoutFile> {
+        let device = &*self.device;
+        let is_open = |name: &String| self.layouts.iter().any(|layout| layout.name == *name);
+        let names = list(device).unwrap_or_default().into_iter().filter(|name| is_layout(name) && !is_open(name));
+        let opened = names.filter_map(|name| open_layout(device, name, Access::Read).ok());
+        opened.filter(|file| file.header.layout_id == layout && !file.is_cut()).collect()
     }
 
     /// The shards of which parts were brought here.

@@ -5,7 +5,6 @@
 
 use crate::{
     device::Device,
-    group::Group,
     space::{
         LockBlocks,
         format::{CheckpointAnswer, CheckpointRequest, Emptied, Lineage, Ticket},
@@ -30,8 +29,8 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Begins to listen on rank 0. `None` if the lock file cannot be opened: then nobody can ask.
-    pub(super) fn begin(group: &dyn Group, device: &dyn Device, lineage: Lineage) -> Option<Listener> {
-        if group.rank() == 0 { Self::new(device, lineage) } else { None }
+    pub(super) fn begin(rank: usize, device: &dyn Device, lineage: Lineage) -> Option<Listener> {
+        if rank == 0 { Self::new(device, lineage) } else { None }
     }
 
     /// Goes on listening under another lineage, which the next look tells. What was on its way is asked for again there: the

@@ -188,9 +188,12 @@ impl Inner {
             match level.restore_one(group, &self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
                 // the candidate.
-                Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
+                Err(error) if poured && error.kind() != ErrorKind::GroupFailed => {
+                    Ok(Err(Flaws::found(vec![error.to_string()])))
+                }
                 came => {
-                    poured = true;
+                    // Where shards are lacking nothing has been touched yet.
+                    poured |= !matches!(&came, Ok(Err(flaws)) if flaws.is_lacking());
                     came
                 }
             }

@@ -2,8 +2,8 @@
 //! for one, learn of it.
 
 use super::{
-    agreement::Agreement, diary::BegunAt, due::SAVED_MAX, entry::Call, flag::Alike, inner::Inner, program::Program,
-    progress::early, requests::Listener, schedule::Schedule,
+    agreement::Agreement, diary::BegunAt, due::SAVED_MAX, entry::Call, epoch::Epoch, flag::Alike, inner::Inner,
+    program::Program, progress::early, requests::Listener, schedule::Schedule,
 };
 use crate::{
     commit::RevisionKey,
@@ -46,6 +46,7 @@ impl Inner {
         let arrival = self.arrive(Call::Due)?;
         self.means.tend_pool(&self.program.regions);
         self.means.touch(&self.levels, TouchOrder::EndFirst);
+        self.hear_requests();
         let (due, now) = (&mut self.program.due, Instant::now());
         let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);
@@ -76,6 +77,15 @@ impl Inner {
         Ok(is_due)
     }
 
+    /// Where the rank that heard requests is lost, the one in its place hears them before the level that they come to is open.
+    fn hear_requests(&mut self) {
+        let farthest = self.later.as_ref().and_then(|later| later.plans.last());
+        if let Some(farthest) = farthest.filter(|_| self.program.due.listener.is_none()) {
+            let Epoch { group, lineage, .. } = &self.epoch;
+            self.program.due.listener = Listener::begin(group.rank(), &*farthest.device, *lineage);
+        }
+    }
+
     /// The time that passes in `work`, which waits for checkpoints, is left out of a trace, and of the length of a step.
     pub(super) fn untraced<T>(&mut self, work: impl FnOnce(&mut Inner) -> T) -> T {
         let begun = Instant::now();
@@ -91,7 +101,11 @@ impl Inner {
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
         due.begin(started);
-        let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
+        // Whoever asks may be about to end the job, and is answered by a revision that goes to all levels.
+        let number = self.epoch.next_number;
+        let goes_to_all = || self.levels.iter().all(|level| level.is_former() || level.takes(number, false));
+        let answers = due.to_all || self.later.is_none() && goes_to_all();
+        let raised = due.signal.as_ref().map(|signal| signal.raised.clone()).filter(|_| answers);
         // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = self.untraced(save);
@@ -115,7 +129,7 @@ impl Inner {
                 diary.begun(key, BegunAt { step, saved_early, put_off });
             }
         }
-        match (&saved, &mut due.listener) {
+        match (&saved, due.listener.as_mut().filter(|_| answers)) {
             (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),
             (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
             _ => {}

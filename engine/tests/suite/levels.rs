@@ -609,6 +609,13 @@ fn a_checkpoint_that_was_asked_for_goes_to_all_levels() {
             save(&mut program, &mut session, 1, step, true).map_err(Trouble::why).unwrap();
             assert_eq!(on_pfs(), there, "every {every}, at step {step}");
         }
+        // A checkpoint that came before the signal was heard of, and went to the nearest level alone, is no answer.
+        signal_hook::low_level::raise(signal.number()).unwrap();
+        save(&mut program, &mut session, 1, 4, true).map_err(Trouble::why).unwrap();
+        assert_eq!(on_pfs(), 1, "every {every}");
+        assert!(session.due(5).unwrap(), "every {every}");
+        save(&mut program, &mut session, 1, 5, true).map_err(Trouble::why).unwrap();
+        assert!(!session.due(6).unwrap(), "every {every}");
         session.close().unwrap();
     }
 }

@@ -105,6 +105,27 @@ fn any_boxes_come_back_as_any_other_boxes() {
     }
 }
 
+/// With a file a rank each had only its own open until the space was opened anew.
+#[test]
+fn other_boxes_come_back_in_the_session_that_saved_them() {
+    for per in [Per::App, Per::Node, Per::Rank] {
+        let (folder, global) = (TempDir::new().unwrap(), [60, 100]);
+        in_sessions(folder.path(), 3, &Config { per, ..small() }, |rank, session| {
+            let mut part = Part::slab(&global, rank, 3);
+            session.protect(part.region("u").unwrap()).unwrap();
+            part.fill(|number| number + 7);
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            session.unprotect("u").unwrap();
+            let mut part = Part::slab(&global, (rank + 1) % 3, 3);
+            session.protect(part.region("u").unwrap()).unwrap();
+            session.restore().unwrap().unwrap();
+            assert!(part.holds(|number| number + 7), "{per:?}, rank {rank}");
+            session.unprotect("u").unwrap();
+        });
+    }
+}
+
 /// Saves rows 0..4 on rank 0 and 2..6 on rank 1, with other values in the rows that both have.
 #[test]
 fn a_cell_that_several_have_saved_comes_from_the_lowest() {

@@ -325,8 +325,15 @@ fn memory_from_mainstay_stays_in_a_recovery() {
 
 /// A rank fails between the safe point at which somebody was heard and the checkpoint: what is saved before the next safe point
 /// does not answer. Before, `mainstay evacuate` was told of a revision before which nothing had left the node.
+/// The rank that heard it may be the one that fails, and the one in its place save nothing before that safe point.
 #[test]
 fn who_asked_before_a_failure_is_answered_at_the_next_safe_point_after_it() {
+    for (fails, saves_before) in [(1, true), (1, false), (0, true), (0, false)] {
+        answered_after_a_failure(fails, saves_before);
+    }
+}
+
+fn answered_after_a_failure(fails: usize, saves_before: bool) {
     let cluster = Cluster::new(2, Recovery::Replace);
     let saves = |session: &mut Session| {
         session.checkpoint().unwrap();
@@ -342,15 +349,17 @@ fn who_asked_before_a_failure_is_answered_at_the_next_safe_point_after_it() {
         if !is_new {
             program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
             saves(&mut session);
-            asked = (rank == 0).then(|| Request::send(cluster.pfs.path()).unwrap());
+            asked = (rank == 1 - fails).then(|| Request::send(cluster.pfs.path()).unwrap());
             assert!(is_due(&mut session));
-            if rank == 1 {
+            if rank == fails {
                 return;
             }
             session.recover().unwrap();
         }
         assert_eq!(program.restore(&mut session).unwrap(), Some(Mark { run: 1, step: 1 }));
-        saves(&mut session);
+        if saves_before {
+            saves(&mut session);
+        }
         assert_eq!(asked.as_ref().and_then(Request::answer), None);
         assert!(is_due(&mut session));
         saves(&mut session);
