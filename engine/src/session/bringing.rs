@@ -50,6 +50,11 @@ impl Inner {
         if lacks == [0] {
             return Ok(());
         }
+        if !self.levels.can_exchange(group)? {
+            let (path, revision) = (self.levels.at(chosen.level).device.path(), chosen.complete.key.number);
+            let lacks = |shard: &u32| Err(Error::OutOfSight { path: path.clone(), revision, shard: *shard });
+            return agree(group, lacking.first().map_or(Ok(()), lacks));
+        }
         let mut search = Search::begin(group, &self.levels, &chosen)?;
         match search.bring_to(group, &mut self.epoch.post, &self.levels, lacking)? {
             Ok(brought) => shards.take(brought.into_iter().map(|(portion, kept)| (portion, kept.entry.clone()))),

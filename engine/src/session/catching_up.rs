@@ -53,18 +53,20 @@ impl Inner {
         self.levels.extend(levels);
         self.levels.note = later.note.take();
         self.means.feeders.extend(feeders);
-        let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
-        if let (Some(telling), Some(past)) = (&mut telling, later.remains.past.take()) {
-            telling.take_over(past);
-        }
-        self.outward.telling = telling;
+        // From here on the levels are open, whatever fails.
+        let past = self.later.take().and_then(|later| later.remains.past);
         self.outward.waits = false;
         if self.program.due.listener.is_none() {
             self.program.due.listener = Listener::begin(group.rank(), &*self.levels.farthest().device, lineage);
         }
-        self.later = None;
         let Inner { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
+        let group = self.epoch.group.with(entry);
+        let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
+        if let (Some(telling), Some(past)) = (&mut telling, past) {
+            telling.take_over(past);
+        }
+        self.outward.telling = telling;
         self.tell();
         Ok(())
     }

@@ -24,7 +24,7 @@ fn an_aggregator_that_does_not_see_the_files_of_its_member_is_refused() {
 }
 
 /// Ranks that can only call collectives.
-struct Mute(Box<dyn Group>);
+pub struct Mute(pub Box<dyn Group>);
 
 impl Group for Mute {
     fn rank(&self) -> usize {

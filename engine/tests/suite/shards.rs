@@ -1,6 +1,9 @@
 //! Reading, after a restore, what other ranks have saved.
 
-use crate::support::in_sessions;
+use crate::{
+    aggregators_refused::Mute,
+    support::{bounded, in_sessions, run},
+};
 use mainstay_engine::{Config, ErrorKind, Region, Session, ShardsHere};
 use std::{fs, path::Path};
 use tempfile::TempDir;
@@ -169,4 +172,26 @@ fn a_call_that_other_ranks_do_not_make_is_told() {
         session.read_shard(1 - rank as u32, "own", 0, &mut into).unwrap();
         assert_eq!(into, content(1 - rank)[..100]);
     });
+}
+
+/// On nodes of their own, and in a group that sends nothing in the background: a third rank waited for ever.
+#[test]
+fn shards_that_nobody_can_send_are_out_of_sight() {
+    let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
+    let told = bounded("ranks that can send nothing", || {
+        run(3, |rank, group| {
+            let mut session = Session::open(Box::new(Mute(group)), folders[rank].path(), Config::default()).unwrap();
+            let mut own = particles(rank);
+            protect(&mut session, "particles", &mut own);
+            session.checkpoint().unwrap();
+            session.restore().unwrap().unwrap();
+            session.bring_shards(&[rank as u32]).unwrap();
+            let wanted: &[u32] = if rank == 0 { &[1] } else { &[] };
+            let told = kind(session.bring_shards(wanted));
+            session.bring_shards(&[]).unwrap();
+            session.close().unwrap();
+            told
+        })
+    });
+    assert_eq!(told, [ErrorKind::OutOfSight; 3]);
 }
