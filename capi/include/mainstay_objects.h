@@ -128,7 +128,8 @@ mainstay_status mainstay_objects_open(mainstay_session *session,
                                       const mainstay_objects_options *options,
                                       mainstay_objects **objects);
 
-// Destroys all objects of this rank, and ends them; before mainstay_close. Local. NULL does nothing.
+// Destroys all objects of this rank, and ends them; before mainstay_close, and not within a function of an object. Local. NULL
+// does nothing.
 mainstay_status mainstay_objects_close(mainstay_objects *objects);
 
 // Makes a kind of objects known, and puts its number into `*number`, which may be NULL: 0, 1 and so on. Local; all ranks
@@ -219,7 +220,7 @@ mainstay_status mainstay_objects_measured(mainstay_objects *objects,
 
 // Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
 // together; and balances the load, if it is time. What an object failed at is told on all ranks, by its name and rank:
-// MAINSTAY_INVALID_ARGUMENT. Collective.
+// MAINSTAY_INVALID_ARGUMENT. After that nothing goes on, or is saved, but by mainstay_objects_restore. Collective.
 mainstay_status mainstay_objects_step(mainstay_objects *objects);
 
 // Puts how many steps have ended into `*steps`; it comes back with the objects. Local.
@@ -246,7 +247,7 @@ mainstay_status mainstay_objects_balance(mainstay_objects *objects,
 
 // Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that is about
 // to fail. They have no objects from then on, until they are named no more: with none named, all ranks may have some again.
-// Save afterwards, so that copies leave it, too. Collective.
+// Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay where they are. Collective.
 mainstay_status mainstay_objects_evacuate(mainstay_objects *objects,
                                           const uint32_t *ranks,
                                           size_t count,

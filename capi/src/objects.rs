@@ -416,7 +416,8 @@ unsafe fn strategy_of(name: *const c_char) -> Result<Strategy> {
     String::from_utf8_lossy(unsafe { bytes_of(name, "strategy") }?).parse()
 }
 
-/// Destroys all objects of this rank, and ends them; before mainstay_close. Local. NULL does nothing.
+/// Destroys all objects of this rank, and ends them; before mainstay_close, and not within a function of an object. Local. NULL
+/// does nothing.
 ///
 /// # Safety
 /// `objects` came from mainstay_objects_open and was not closed.
@@ -427,12 +428,11 @@ pub unsafe extern "C" fn mainstay_objects_close(objects: *mut Objects) -> Status
         if objects.is_null() {
             return Ok(());
         }
+        // A session that a failed recovery has ended has nothing to forget; a function of an object is refused.
+        // SAFETY: as the caller promised.
+        unsafe { objects_of(objects) }?.with_session("close", |core, session| Ok(drop(core.forget(session))))?;
         // SAFETY: made by `mainstay_objects_open` from a box, and given up by the caller.
-        let closed = unsafe { Box::from_raw(objects) };
-        // SAFETY: as the caller of `mainstay_objects_open` promised.
-        let session = unsafe { session_of(closed.session) }?;
-        // A session that a failed recovery has ended has nothing to forget.
-        let _ = closed.core.borrow_mut().forget(&mut session.engine);
+        drop(unsafe { Box::from_raw(objects) });
         Ok(())
     })
 }
@@ -765,7 +765,7 @@ pub unsafe extern "C" fn mainstay_objects_measured(
 
 /// Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
 /// together; and balances the load, if it is time. What an object failed at is told on all ranks, by its name and rank:
-/// MAINSTAY_INVALID_ARGUMENT. Collective.
+/// MAINSTAY_INVALID_ARGUMENT. After that nothing goes on, or is saved, but by mainstay_objects_restore. Collective.
 ///
 /// # Safety
 /// `objects` is open.
@@ -862,7 +862,7 @@ pub unsafe extern "C" fn mainstay_objects_balance(
 
 /// Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that is about
 /// to fail. They have no objects from then on, until they are named no more: with none named, all ranks may have some again.
-/// Save afterwards, so that copies leave it, too. Collective.
+/// Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay where they are. Collective.
 ///
 /// # Safety
 /// `objects` is open, `ranks` points to `count` numbers or is null if that is 0, `balanced` is null or points to a

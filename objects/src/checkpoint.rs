@@ -43,6 +43,7 @@ impl Objects {
     /// which it was. If somebody waits for a node to be left (`mainstay evacuate`), all objects leave it before, and so do the
     /// copies that it holds. Collective.
     pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
+        self.check_whole("checkpoint")?;
         let node = session.node_to_leave()?;
         let drained = self.drain(node.is_some())?;
         self.holders_change = drained.holders_change;
@@ -110,7 +111,7 @@ impl Objects {
     }
 
     fn save_indexed(&mut self, session: &mut Session, index: &Index, told: &[u8]) -> Result<u64> {
-        let bytes = index.rows.iter().map(|row| row.bytes).sum::<u64>();
+        let bytes = index.rows.last().map_or(0, |row| row.offset + row.bytes);
         let begun = session.begin(bytes + told.len() as u64);
         if let Err(error @ Error::GroupFailed { .. }) = begun {
             return Err(error);
@@ -124,7 +125,9 @@ impl Objects {
             return Err(error);
         }
         let number = session.checkpoint()?;
-        self.rank_before = Some(self.rank() as u32);
+        if self.saved_as.is_none_or(|(_, rank)| rank as usize != self.rank()) {
+            self.saved_as = Some((number, self.rank() as u32));
+        }
         Ok(number)
     }
 
@@ -133,11 +136,12 @@ impl Objects {
         let (mut rows, mut offset) = (Vec::with_capacity(self.here.len()), 0);
         for (key, held) in &self.here {
             let bytes = held.object.bytes();
-            let bytes = bytes.map_err(|error| {
-                fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}"))
-            })?;
-            rows.push(Row { key: *key, offset, bytes: bytes as u64, load: held.measured.load });
-            offset += bytes as u64;
+            let bytes = bytes
+                .map_err(|error| fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}")))?
+                as u64;
+            rows.push(Row { key: *key, offset, bytes, load: held.measured.load });
+            let too_much = || fault(&self.name(*key), self.rank(), format!("its size is told as {bytes} bytes"));
+            offset = offset.checked_add(bytes).ok_or_else(too_much)?;
         }
         Ok(Index { kinds: self.kind_names(), steps: self.steps, rows })
     }

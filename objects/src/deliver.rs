@@ -46,8 +46,9 @@ pub(crate) struct Drained {
 impl Objects {
     /// Ends a step: delivers all messages that were handed over, and those that their handlers hand over, until there are
     /// none on any rank; brings the results together; and balances the load, if it is time. An error of an object is told on
-    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends. Collective.
+    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends; anything else is refused. Collective.
     pub fn step(&mut self) -> Result<()> {
+        self.check_whole("step")?;
         if self.drain(false)?.has_parts {
             self.bring_results()?;
         } else {
@@ -66,6 +67,12 @@ impl Objects {
 
     /// Delivers until no message is left on any rank. `leave`: rank 0 is asked to have a node left. Collective.
     pub(crate) fn drain(&mut self, leave: bool) -> Result<Drained> {
+        let drained = self.deliver_all(leave);
+        self.is_torn |= drained.is_err();
+        drained
+    }
+
+    fn deliver_all(&mut self, leave: bool) -> Result<Drained> {
         let ranks = self.ranks();
         let mut failed = Ok(());
         loop {
@@ -230,15 +237,7 @@ impl Objects {
     fn tell_fresh(&mut self) -> Result<()> {
         let names = self.kind_names();
         let told = gather(&*self.wire, &(names, std::mem::take(&mut self.fresh)))?;
-        let first = &told[0].0;
-        if let Some(other) = told.iter().position(|(names, _)| names != first) {
-            let why = format!(
-                "rank 0 has registered {}, rank {other} {}; register the same kinds in the same order on all ranks",
-                first.join(", "),
-                told[other].0.join(", ")
-            );
-            return Err(Error::argument("kinds of objects", why));
-        }
+        same_kinds(&told.iter().map(|(names, _)| names).collect::<Vec<_>>())?;
         for (rank, (_, keys)) in told.into_iter().enumerate() {
             for key in keys {
                 if let Some(other) = self.map.insert(key, rank as u32) {
@@ -270,6 +269,17 @@ impl Objects {
         self.post.set_results(parts.iter().map(|(number, part)| (*number, part.values())).collect());
         Ok(())
     }
+}
+
+/// Refuses ranks for which the same number means different kinds.
+pub(crate) fn same_kinds(told: &[&Vec<String>]) -> Result<()> {
+    let Some(other) = told.iter().position(|names| *names != told[0]) else { return Ok(()) };
+    let why = format!(
+        "rank 0 has registered {}, rank {other} {}; register the same kinds in the same order on all ranks",
+        told[0].join(", "),
+        told[other].join(", ")
+    );
+    Err(Error::argument("kinds of objects", why))
 }
 
 /// One of both; the number of a result whose parts do not go together.

@@ -48,6 +48,7 @@ pub(crate) fn fault(object: &str, rank: usize, why: impl Into<String>) -> Error 
 pub(crate) fn pack(object: &dyn Object, into: &mut Vec<u8>) -> std::result::Result<usize, String> {
     let bytes = object.bytes().map_err(|error| format!("its size could not be told: {error}"))?;
     let begin = into.len();
+    into.try_reserve(bytes).map_err(|_| format!("there is no memory for the {bytes} bytes of its size"))?;
     into.resize(begin + bytes, 0);
     let written = object.pack(&mut into[begin..]).map_err(|error| format!("it could not be packed: {error}"))?;
     if written == bytes {

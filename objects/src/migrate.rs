@@ -1,7 +1,7 @@
 //! Moving objects: they are packed, sent, and unpacked where they go.
 //!
-//! What must hold: an object leaves its rank only once all ranks know that every object could be packed; a failure
-//! meanwhile loses objects, and the program goes back to a checkpoint.
+//! What must hold: an object leaves its rank only once all ranks know that every object is where it goes; only where a rank
+//! fails meanwhile are objects lost, and the program goes back to a checkpoint.
 
 use crate::{
     balance::{Strategy, Weighed, place},
@@ -11,8 +11,9 @@ use crate::{
     tree::{agree, decode, encode, garbled, gather},
     wire::Arriving,
 };
-use mainstay_engine::{Error, Result};
+use mainstay_engine::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What moving objects came to; loads in the units in which they are told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,6 +44,7 @@ struct Head {
 impl Objects {
     /// Moves objects by `strategy`, by what each has worked since the last time. Between two steps. Collective.
     pub fn balance(&mut self, strategy: Strategy) -> Result<Balanced> {
+        self.check_whole("balance")?;
         let balanced = self.place_by(strategy)?;
         for held in self.here.values_mut() {
             held.measured.age();
@@ -53,8 +55,10 @@ impl Objects {
 
     /// Moves all objects off the ranks that are `given_up` on any rank, and balances the others by `Refine`: for a node that
     /// is about to fail. These ranks have no objects from then on, until they are given up no more: none given up, all may
-    /// have objects again. Save afterwards: from that checkpoint on they hold no copies of others either. Collective.
+    /// have objects again. Save afterwards: from that checkpoint on they hold no copies of others either. Where an object cannot
+    /// be packed or unpacked, all stay where they are. Collective.
     pub fn evacuate(&mut self, given_up: &[usize]) -> Result<Balanced> {
+        self.check_whole("evacuate")?;
         let told = gather(&*self.wire, &given_up.to_vec())?.concat();
         if let Some(rank) = told.iter().find(|rank| **rank >= self.ranks()) {
             let why = format!("there is no rank {rank}, as there are {} in all; name some of those", self.ranks());
@@ -63,9 +67,13 @@ impl Objects {
         if (0..self.ranks()).all(|rank| told.contains(&rank)) {
             return Err(Error::argument("evacuate", "no rank would be left to have objects; name fewer ranks"));
         }
-        self.is_given_up = told.contains(&self.rank());
-        self.holders_change = true;
-        self.balance(Strategy::Refine)
+        let before = (self.is_given_up, self.holders_change);
+        (self.is_given_up, self.holders_change) = (told.contains(&self.rank()), true);
+        let balanced = self.balance(Strategy::Refine);
+        if matches!(&balanced, Err(error) if error.kind() != ErrorKind::GroupFailed) {
+            (self.is_given_up, self.holders_change) = before;
+        }
+        balanced
     }
 
     /// Moves objects to where `strategy` has them. Collective.
@@ -171,14 +179,20 @@ impl Objects {
             arriving.push(Arriving { from, bytes: vec![0; usize::try_from(bytes).map_err(|_| garbled())?] });
         }
         self.wire.exchange(&sent, &mut arriving, &mut || false)?;
+        drop(leaving);
+        let mut came = BTreeMap::new();
+        let unpacked =
+            arriving.into_iter().try_for_each(|Arriving { from, bytes }| self.unpack_all(from, &bytes, &mut came));
+        // Until then each is where it was.
+        agree(&*self.wire, unpacked)?;
         for (key, from, to) in moves {
             if *from == rank {
                 self.here.remove(key);
             }
             self.map.insert(*key, *to as u32);
         }
-        let unpacked = arriving.iter().try_for_each(|Arriving { from, bytes }| self.unpack_all(*from, bytes));
-        agree(&*self.wire, unpacked)
+        self.here.append(&mut came);
+        Ok(())
     }
 
     fn pack_into(&self, key: Key, into: &mut Vec<u8>) -> Result<()> {
@@ -194,7 +208,7 @@ impl Objects {
         Ok(())
     }
 
-    fn unpack_all(&mut self, from: usize, mut bytes: &[u8]) -> Result<()> {
+    fn unpack_all(&self, from: usize, mut bytes: &[u8], came: &mut BTreeMap<Key, Held>) -> Result<()> {
         while !bytes.is_empty() {
             let (length, rest) = bytes.split_first_chunk().ok_or_else(garbled)?;
             let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| garbled())?;
@@ -206,7 +220,7 @@ impl Objects {
             let mut object = self.make(key)?;
             unpack(&mut *object, body)
                 .map_err(|why| fault(&self.name(key), self.rank(), format!("it came from rank {from}, and {why}")))?;
-            self.here.insert(key, Held { object, measured, is_orphan });
+            came.insert(key, Held { object, measured, is_orphan });
         }
         Ok(())
     }

@@ -52,12 +52,17 @@ pub struct Objects {
     pub(crate) steps: u64,
     /// Steps since ranks were lost, until that was balanced.
     pub(crate) since_failure: Option<u64>,
-    /// The number that this rank had when it last saved or restored.
+    /// The number that this rank had when it last restored,
     pub(crate) rank_before: Option<u32>,
+    /// and the one that it has in what was saved since, from this revision on.
+    pub(crate) saved_as: Option<(u64, u32)>,
     /// This rank is to have no objects (`evacuate`).
     pub(crate) is_given_up: bool,
     /// Who is given up has changed since the last checkpoint.
     pub(crate) holders_change: bool,
+    /// An error has left messages undelivered, or objects unrestored: the program goes back to a checkpoint before anything
+    /// else. The same on all ranks.
+    pub(crate) is_torn: bool,
     mark: Box<u64>,
     /// That the session saves nothing without these objects; `None` until they are known to it.
     pub(crate) saver: Option<Saver>,
@@ -110,8 +115,10 @@ impl Objects {
             steps: 0,
             since_failure: None,
             rank_before: None,
+            saved_as: None,
             is_given_up: false,
             holders_change: false,
+            is_torn: false,
             mark: Box::default(),
             saver: None,
         }
@@ -197,6 +204,16 @@ impl Objects {
             Some(kind) => kind.object(key.id),
             None => format!("of the kind number {}, index {}", key.kind, key.id),
         }
+    }
+
+    /// Refuses to go on, or to save, where messages or objects are lost. The same on all ranks.
+    pub(crate) fn check_whole(&self, call: &str) -> Result<()> {
+        if !self.is_torn {
+            return Ok(());
+        }
+        let why =
+            "an error has left messages undelivered, or objects unrestored; go back to a checkpoint by restore, or end";
+        Err(Error::argument(format!("{call} of objects"), why))
     }
 
     pub(crate) fn make(&self, key: Key) -> Result<Box<dyn Object>> {

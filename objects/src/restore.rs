@@ -5,6 +5,7 @@
 use crate::{
     balance::Strategy,
     checkpoint::{DATA, INDEX, Index, Row},
+    deliver::same_kinds,
     holders::{Restores, choose, share},
     index::Key,
     kind::{fault, unpack},
@@ -34,6 +35,7 @@ struct Telling {
     count: u32,
     here: Vec<u32>,
     is_given_up: bool,
+    kinds: Vec<String>,
 }
 
 /// What was found damaged in all copies; the same on all ranks.
@@ -59,8 +61,7 @@ impl Objects {
     }
 
     fn restore_newest(&mut self, session: &mut Session) -> Brought<Option<Came>> {
-        // It stays what it is until all is back: whom a failure in between leaves has survived the one before, too.
-        let rank_before = self.rank_before;
+        self.is_torn |= !self.here.is_empty();
         self.here.clear();
         self.map.clear();
         self.fresh.clear();
@@ -71,13 +72,28 @@ impl Objects {
         self.arrived = vec![Vec::new(); self.ranks()];
         self.protect_mark(session)?;
         let restored = session.restore()?;
+        // From here on the session's state is back, and the objects are not yet.
+        self.is_torn = restored.is_some();
+        // It stays what it is until all is back: whom a failure in between leaves has survived the one before, too.
+        let rank_before = match (&restored, self.saved_as) {
+            (Some(restored), Some((since, rank))) if restored.revision >= since => Some(rank),
+            _ => self.rank_before,
+        };
         let shards = session.shards()?;
         let (epoch, is_given_up) = (self.epoch + 1, self.is_given_up);
-        let telling = Telling { epoch, rank_before, count: shards.count, here: shards.here, is_given_up };
+        let telling = Telling {
+            epoch,
+            rank_before,
+            count: shards.count,
+            here: shards.here,
+            is_given_up,
+            kinds: self.kind_names(),
+        };
         let told = gather(&*self.wire, &telling)?;
+        same_kinds(&told.iter().map(|told| &told.kinds).collect::<Vec<_>>())?;
         self.epoch = told.iter().map(|told| told.epoch).max().unwrap_or(telling.epoch);
         let Some(restored) = restored else {
-            (self.steps, self.rank_before, self.since_failure) = (0, None, None);
+            (self.steps, self.rank_before, self.saved_as, self.since_failure) = (0, None, None, None);
             return Ok(Ok(None));
         };
         let count = shards.count as usize;
@@ -102,6 +118,7 @@ impl Objects {
         self.steps = indexes.first().map_or(0, |index| index.steps);
         // Until it is saved anew, the revision knows this rank by its old number.
         self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
+        (self.saved_as, self.is_torn) = (None, false);
         // All ranks balance in the same step, also those that have just come.
         if !goes_on {
             self.since_failure = None;
@@ -225,7 +242,7 @@ impl Objects {
         let total: usize = indexes.iter().map(|index| index.rows.len()).sum();
         if total != self.map.len() {
             let what = format!("the revision has {total} objects, and {} different ones", self.map.len());
-            return Err(Error::Internal { what });
+            return Ok(Err(Lost(vec![what])));
         }
         Ok(Ok(elsewhere))
     }
@@ -261,6 +278,11 @@ impl Objects {
         key: Key,
         is_orphan: bool,
     ) -> Result<Option<String>> {
+        match session.shard_item_bytes(shard, DATA) {
+            Ok(there) if row.offset.checked_add(row.bytes).is_some_and(|end| end <= there) => {}
+            Ok(there) => return Ok(Some(format!("{} bytes at {} of {there} are told", row.bytes, row.offset))),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
         let mut packed = vec![0; row.bytes as usize];
         match session.read_shard(shard, DATA, row.offset, &mut packed) {
             Ok(bytes) if bytes == packed.len() => {}

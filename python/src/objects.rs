@@ -7,6 +7,7 @@
 use crate::{
     buffer::Flat,
     error::{caused, guarded, raise},
+    number::{Whole, Wholes},
     open::or_refuse,
     session::Session,
     wire::Alone,
@@ -130,11 +131,17 @@ impl Object for Moving {
 #[pymethods]
 impl Objects {
     #[new]
-    fn new(py: Python<'_>, session: Py<Session>, strategy: &str, every: u64, after_failure: u64) -> PyResult<Objects> {
+    fn new(
+        py: Python<'_>,
+        session: Py<Session>,
+        strategy: &str,
+        every: Whole<u64>,
+        after_failure: Whole<u64>,
+    ) -> PyResult<Objects> {
         let strategy = strategy.parse().map_err(|error| raise(py, &error))?;
         let wire: Box<dyn Wire> =
             session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
-        let mut core = Core::new(wire, Options { strategy, every, after_failure });
+        let mut core = Core::new(wire, Options { strategy, every: every.0, after_failure: after_failure.0 });
         session.get().state.local(py, |open| core.attach(open.engine()?))?;
         let post = core.post();
         Ok(Objects { session, core: RefCell::new(Some(core)), post, raised: Raised::default() })
@@ -142,8 +149,8 @@ impl Objects {
 
     /// The number of the index at these coordinates; `None`: too many, or too large.
     #[staticmethod]
-    fn index(at: Vec<u64>) -> Option<u64> {
-        id_of(&at)
+    fn index(at: Wholes<u64>) -> Option<u64> {
+        id_of(&at.0)
     }
 
     #[staticmethod]
@@ -217,7 +224,8 @@ impl Objects {
         self.post.broadcast(kind, method, data);
     }
 
-    fn contribute(&self, py: Python<'_>, result: u32, op: &str, values: Vec<f64>) -> PyResult<()> {
+    fn contribute(&self, py: Python<'_>, result: Whole<u32>, op: &str, values: Vec<f64>) -> PyResult<()> {
+        let result = result.0;
         let contributed = match op {
             "sum" => Ok(Op::Sum),
             "min" => Ok(Op::Min),
@@ -232,12 +240,12 @@ impl Objects {
         contributed.map_err(|error| raise(py, &error))
     }
 
-    fn result(&self, result: u32) -> Option<Vec<f64>> {
-        self.post.result(result)
+    fn result(&self, result: Whole<u32>) -> Option<Vec<f64>> {
+        self.post.result(result.0)
     }
 
-    fn work(&self, units: u64) {
-        self.post.work(units);
+    fn work(&self, units: Whole<u64>) {
+        self.post.work(units.0);
     }
 
     fn step(&self, py: Python<'_>) -> PyResult<()> {
@@ -267,8 +275,12 @@ impl Objects {
         self.with(py, "balance", |core| core.balance(strategy.parse()?).map(tuple))
     }
 
-    fn evacuate(&self, py: Python<'_>, ranks: Vec<usize>) -> PyResult<BalancedTuple> {
-        self.with(py, "evacuate", |core| core.evacuate(&ranks).map(tuple))
+    fn evacuate(&self, py: Python<'_>, ranks: Bound<'_, PyAny>) -> PyResult<BalancedTuple> {
+        let ranks = ranks.extract::<Wholes<usize>>();
+        // What is no rank on this one is told to the others, which have made the same call.
+        let named = ranks.as_ref().map_or_else(|_| vec![usize::MAX], |ranks| ranks.0.clone());
+        let came = self.with(py, "evacuate", |core| core.evacuate(&named).map(tuple));
+        ranks.and(came)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -179,6 +179,7 @@ impl Inner {
     fn try_newest(&mut self, entry: &Entered, revision: Option<u64>) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
         let mut found = self.find(group, revision)?;
+        self.program.share_passed_over(group)?;
         let damaged = self.levels.pass_over(&mut found, &self.program.passed_over)?;
         if self.later.is_some() {
             found.all.truncate(1);
@@ -219,6 +220,20 @@ impl Inner {
             self.epoch.group.rank(),
             &format!("no level has a whole revision, the job begins anew: {}", why.join("; ")),
         );
+    }
+}
+
+impl Program {
+    /// A rank that has taken a lost one's place knows nothing of what the others have found damaged. Collective.
+    fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
+        let told = gather(group, &self.passed_over)?;
+        self.passed_over.clear();
+        for (of, what) in told.into_iter().flatten() {
+            if !self.passed_over.iter().any(|(known, _)| *known == of) {
+                self.passed_over.push((of, what));
+            }
+        }
+        Ok(())
     }
 }
 

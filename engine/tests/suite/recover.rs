@@ -378,6 +378,54 @@ fn answered_after_a_failure(fails: usize, saves_before: bool) {
     });
 }
 
+/// Where a layer on the session has found a revision damaged, the rank that takes a lost one's place hears of that: it went to
+/// another revision than the others.
+#[test]
+fn what_was_passed_over_before_a_failure_is_passed_over_after_it() {
+    for copies in [1, 2] {
+        let cluster = Cluster { pfs_every: 1, keep: 2, ..Cluster::new(copies, Recovery::Replace) };
+        let live = |group: ThreadGroup, is_new: bool| {
+            let (rank, node) = (group.rank(), cluster.node());
+            let mut session = cluster.open(Box::new(group), &node).unwrap();
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            let back = |program: &mut Program, session: &mut Session| {
+                program.restore_and_tell(session).map_err(|_| "a mixture").unwrap().map(|(mark, _)| mark.step)
+            };
+            if !is_new {
+                for step in [1, 2] {
+                    program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+                    session.checkpoint().unwrap();
+                    session.wait().unwrap();
+                }
+                // On the memory level, and on the storage.
+                for _ in 0..2 {
+                    assert_eq!(back(&mut program, &mut session), Some(2));
+                    session.pass_over(vec!["an object is damaged".to_owned()]).unwrap();
+                }
+                assert_eq!(back(&mut program, &mut session), Some(1));
+                if rank == 1 {
+                    return;
+                }
+                while session.wait().is_ok() {}
+                session.recover().unwrap();
+            }
+            assert_eq!(back(&mut program, &mut session), Some(1));
+            session.close().unwrap();
+        };
+        bounded("a job that goes on", || {
+            thread::scope(|scope| {
+                let (groups, spares) = ThreadGroup::with_spares(3, 1);
+                groups.into_iter().for_each(|group| drop(scope.spawn(|| live(group, false))));
+                for spare in spares {
+                    let live = &live;
+                    scope.spawn(move || live(spare.recv().unwrap(), true));
+                }
+            });
+        });
+    }
+}
+
 /// What was saved before the first revision is nothing: all begin anew.
 #[test]
 fn a_failure_before_the_first_checkpoint_begins_anew() {

@@ -111,6 +111,111 @@ fn act(
     objects.checkpoint(session).map_err(at("checkpoint")).map(drop)
 }
 
+fn things(objects: &mut Objects, session: &mut Session, name: &str, fault: &'static str) -> bool {
+    let make = move |id| Ok(Box::new(Thing { id, sum: 0, fault, sized: Default::default() }) as Box<dyn Object>);
+    objects.register(name, 1, Box::new(make)).unwrap();
+    objects.restore(session).unwrap().is_some()
+}
+
+fn key(id: u64) -> Key {
+    Key { kind: 0, id }
+}
+
+fn create(objects: &mut Objects, ids: impl Iterator<Item = u64>) {
+    ids.for_each(|id| _ = objects.create(key(id)).unwrap());
+}
+
+/// Objects that had left their rank for one on which they could not be unpacked were gone, and the next checkpoint succeeded.
+#[test]
+fn what_cannot_be_unpacked_elsewhere_stays_where_it_is() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let told = job(folder.path(), 3, |objects, session| {
+        assert!(!things(objects, session, "thing", "unpacks"));
+        create(objects, (objects.rank() as u64..9).step_by(3));
+        objects.post().broadcast(0, 1, &[]);
+        objects.step().unwrap();
+        let before = objects.here();
+        let error = objects.evacuate(&[1, 2]).unwrap_err().to_string();
+        assert!(error.contains("thing[4]") && error.contains("unpacking took"), "{error}");
+        assert_eq!(objects.here(), before);
+        // Nobody is given up: all may have objects, and none need to move.
+        assert_eq!(objects.balance(mainstay_objects::Strategy::None).unwrap().moved, 0);
+        objects.post().send(key(4), 1, &[]);
+        objects.step().unwrap();
+        objects.checkpoint(session).unwrap();
+        before
+    });
+    assert_eq!(told.concat().len(), 9);
+    let told = job(folder.path(), 3, |objects, session| {
+        assert!(things(objects, session, "thing", "nothing"));
+        let mut sum =
+            |key| objects.get(key).map(|thing| (thing as &dyn std::any::Any).downcast_ref::<Thing>().unwrap().sum);
+        (0..9).filter_map(|id| sum(key(id)).map(|sum| (id, sum))).collect::<Vec<_>>()
+    });
+    let mut all = told.concat();
+    all.sort_unstable();
+    assert_eq!(all, (0..9).map(|id| (id, if id == 4 { 6 } else { 3 })).collect::<Vec<_>>());
+}
+
+/// A checkpoint after the failure of an object saved what was left: without the messages that it had not been sent.
+#[test]
+fn after_an_error_in_a_step_nothing_goes_on_or_is_saved_but_a_restore() {
+    for fault in ["fails", "nowhere", "twice"] {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let make_all = |objects: &mut Objects| create(objects, (objects.rank() as u64..9).step_by(3));
+        job(folder.path(), 3, |objects, session| {
+            things(objects, session, "thing", "nothing");
+            make_all(objects);
+            objects.checkpoint(session).unwrap();
+        });
+        job(folder.path(), 3, |objects, session| {
+            things(objects, session, "thing", fault);
+            if fault == "twice" {
+                create(objects, [77].into_iter());
+            }
+            objects.post().broadcast(0, 1, &[]);
+            objects.step().unwrap_err();
+            let told = [
+                objects.checkpoint(session).map(drop),
+                objects.step(),
+                objects.balance(Default::default()).map(drop),
+                objects.evacuate(&[1]).map(drop),
+            ];
+            for told in told {
+                let told = told.unwrap_err().to_string();
+                assert!(told.contains("go back to a checkpoint"), "{fault}: {told}");
+            }
+            assert!(objects.restore(session).unwrap().is_some());
+            objects.step().unwrap();
+            objects.checkpoint(session).unwrap();
+        });
+    }
+}
+
+/// A number of a kind meant another one on another rank.
+#[test]
+fn ranks_that_registered_kinds_in_another_order_are_told_by_the_restore() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let name = |objects: &Objects, at: usize| ["thing", "other"][(objects.rank() + at) % 2];
+    let register = |objects: &mut Objects, name: &str| {
+        let make = |id| Ok(Box::new(Thing { id, sum: 0, fault: "", sized: Default::default() }) as Box<dyn Object>);
+        objects.register(name, 1, Box::new(make)).unwrap();
+    };
+    job(folder.path(), 2, |objects, session| {
+        register(objects, "thing");
+        register(objects, "other");
+        create(objects, [objects.rank() as u64].into_iter());
+        objects.checkpoint(session).unwrap();
+    });
+    for told in job(folder.path(), 2, |objects, session| {
+        register(objects, name(objects, 0));
+        register(objects, name(objects, 1));
+        objects.restore(session).unwrap_err().to_string()
+    }) {
+        assert!(told.contains("in the same order on all ranks"), "{told}");
+    }
+}
+
 #[test]
 fn every_rank_is_told_what_an_object_does_wrong_as_the_fault_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/faults.toml");

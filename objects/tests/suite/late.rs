@@ -2,8 +2,9 @@
 
 use crate::{COUNT, ThreadWire, Wrong, counters, create, expected, job, key, round, total};
 use mainstay_engine::{
-    Config, Error, ErrorKind, Recovery, Result, Session,
+    Config, Error, ErrorKind, Recovery, Region, Result, Session,
     group::{Divided, ThreadGroup},
+    space::format::{ElementType, PlaceInWhole},
 };
 use mainstay_objects::{Arriving, Objects, Options, Wire};
 use std::{
@@ -193,5 +194,57 @@ fn what_has_been_passed_over_is_not_passed_over_without_a_restore() {
     job(folder.path(), 1, |_, session| {
         let refused = session.pass_over(vec!["nothing".to_owned()]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+/// The index says of an object that it has more bytes than there are: no memory is taken for them, and all ranks go back to the
+/// revision before.
+#[test]
+fn an_index_that_names_more_bytes_than_there_are_is_passed_over() {
+    for (offset, bytes) in [(0_u64, 1_u64 << 62), (8, 1), (u64::MAX, 8), (0, u64::MAX)] {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        job(folder.path(), 2, |objects, session| {
+            counters(objects, |_| Wrong::Nothing);
+            objects.restore(session).unwrap();
+            create(objects);
+            objects.checkpoint(session).unwrap();
+        });
+        in_plain_sessions(folder.path(), 2, |rank, session| {
+            let rows = [((0_u32, 100 + rank as u64), offset, bytes, 1_u64)];
+            let index = postcard::to_allocvec(&(["counter"].as_slice(), 1_u64, rows.as_slice())).unwrap();
+            session.begin(index.len() as u64 + 8).unwrap();
+            session.write("objects/index", 0, &index).unwrap();
+            session.write("objects/data", 0, &[0; 8]).unwrap();
+            session.checkpoint().unwrap();
+        });
+        for (revision, skipped) in job(folder.path(), 2, |objects, session| {
+            counters(objects, |_| Wrong::Nothing);
+            let came = objects.restore(session).unwrap().unwrap();
+            (came.restored.revision, came.restored.skipped)
+        }) {
+            assert_eq!(revision, 1);
+            assert!(skipped.iter().any(|what| what.contains("of 8 are told")), "{skipped:?}");
+        }
+    }
+}
+
+/// Without objects; what these protect is protected.
+fn in_plain_sessions(space: &Path, ranks: usize, work: impl Fn(usize, &mut Session) + Sync) {
+    thread::scope(|scope| {
+        for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
+            let work = &work;
+            scope.spawn(move || {
+                let mut session = Session::open(Box::new(group), space, Config::default()).unwrap();
+                let (mut mark, place) = ([0_u64], PlaceInWhole { global_shape: vec![1], offset: vec![0] });
+                // SAFETY: it is there until the session is closed.
+                let region = unsafe {
+                    Region::placed("mainstay_objects", mark.as_mut_ptr().cast(), ElementType::U64, &[0], place)
+                };
+                session.protect(region.unwrap()).unwrap();
+                session.restore().unwrap();
+                work(rank, &mut session);
+                session.close().unwrap();
+            });
+        }
     });
 }
