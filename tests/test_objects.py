@@ -506,6 +506,7 @@ FAULTS = {
     "unknown": r"object thing\[0\] on rank 0: its kind is not registered here",
     "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans, graph',
     "reentered": r"object thing\[4\] on rank 1: .*step: it was called by a function of an object",
+    "closes": r"object thing\[4\] on rank 1: .*close: it was called by a function of an object",
 }
 
 
@@ -516,6 +517,11 @@ def test_what_an_object_does_wrong_is_told_by_its_name_and_rank(mpi, scratch, fa
     lines = re.findall(r"^INVALID_ARGUMENT: (.*)$", output, re.M)
     assert len(lines) == 3 and len(set(lines)) == 1, output
     assert re.match(FAULTS[fault], lines[0]), output
+
+
+def test_elements_that_pack_to_nothing_move_and_come_back(mpi, scratch):
+    status, output = run(3, [faults(mpi), scratch / "space", "marks"], scratch, mpi=mpi)
+    assert status == 0 and output.count("10 marks") == 9 and "INVALID" not in output, output
 
 
 def test_what_is_longer_than_mpi_counts_goes_in_pieces(mpi, scratch):

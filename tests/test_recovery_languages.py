@@ -49,6 +49,14 @@ def test_fortran(scratch):
         assert f"sum {sum(field)}" in finished(job)
 
 
+def test_a_step_in_fortran_can_fail(scratch):
+    """Before, it could only stop the program, or end the run as if all steps were done."""
+    program = build_fortran(FORTRAN_SOURCES / "recovery.f90", "recovery-fortran", OPENMPI)
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes).start(RANKS, [program, scratch / "space", STEPS, 7], scratch, spares=1)
+        assert 'run: REGION_MISSING: region "nothing"' in finished(job)
+
+
 RECOVERS = {
     "cxx": lambda: build_cxx("recovers.cpp", "recovers-cxx", mpi=OPENMPI),
     "fortran": lambda: build_fortran(FORTRAN_SOURCES / "recovers.f90", "recovers-fortran", OPENMPI),

@@ -46,7 +46,7 @@ module mainstay_calls
   integer(c_int), parameter, public :: MAINSTAY_C128 = 14
   integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
 
-  ! In place of a revision's number: the newest that can be read whole.
+  ! In place of a revision's number: the newest that can be read whole; of a reader, the newest complete one.
   integer(c_int64_t), parameter, public :: MAINSTAY_NEWEST = -1
 
   ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
@@ -345,6 +345,7 @@ module mainstay
   type, public :: mainstay_session
     private
     type(c_ptr) :: handle = c_null_ptr
+    integer, pointer :: failed => null()
   contains
     procedure, private :: open_mpi
     generic :: open => open_mpi
@@ -356,7 +357,8 @@ module mainstay
     procedure :: follow
     procedure :: move
     procedure :: untrack
-    procedure :: settled
+    procedure, private :: settled_int32, settled_int64
+    generic :: settled => settled_int32, settled_int64
     procedure :: speculation
     procedure :: unprotect
     procedure :: alloc
@@ -400,6 +402,7 @@ module mainstay
     procedure :: recover
     procedure :: check
     procedure :: run
+    procedure :: fail
     procedure :: close => close_session
     procedure :: leave => leave_session
   end type
@@ -407,7 +410,7 @@ module mainstay
   public :: mainstay_finalize
 
   ! What `run` calls: `layout` makes the program ready on the ranks that there are, and protects; `step` does the step of
-  ! this number, or sets `over` where there is none any more.
+  ! this number, or sets `over` where there is none any more. What fails in them they tell by `fail`.
   abstract interface
     subroutine mainstay_layout(session)
       import :: mainstay_session
@@ -862,12 +865,20 @@ contains
 
   ! Says that `bytes` bytes of a region, from byte `offset` (of 0) on, will not be written again before the next checkpoint:
   ! with the setting predictor they are saved at once, in the background. Never waits for a write.
-  recursive subroutine settled(self, name, offset, bytes, stat)
+  recursive subroutine settled_int64(self, name, offset, bytes, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     integer(c_int64_t), intent(in) :: offset, bytes
     integer, intent(out), optional :: stat
     call settle(c_settled(self%handle, to_c(name), offset, bytes), stat)
+  end subroutine
+
+  recursive subroutine settled_int32(self, name, offset, bytes, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset, bytes
+    integer, intent(out), optional :: stat
+    call settled_int64(self, name, int(offset, c_int64_t), int(bytes, c_int64_t), stat)
   end subroutine
 
   ! What saving early has come to on this rank.
@@ -968,9 +979,19 @@ contains
     procedure(mainstay_step) :: step
     integer, intent(out), optional :: stat
     type(steps), target :: all
+    integer, target :: failed
     all%layout => layout
     all%step => step
+    all%session%failed => failed
     call settle(c_run(self%handle, c_funloc(lay_out), c_funloc(take_step), c_loc(all)), stat)
+  end subroutine
+
+  ! In a layout or a step of `run`: it ends as soon as that returns, with the status of a call that failed. After
+  ! MAINSTAY_GROUP_FAILED, by which an error of MPI is told, too, `run` recovers and goes on; another one `run` returns.
+  recursive subroutine fail(self, status)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: status
+    if (associated(self%failed)) self%failed = status
   end subroutine
 
   recursive function lay_out(session, context) bind(C, name="mainstay_fortran_lay_out") result(status)
@@ -979,8 +1000,9 @@ contains
     type(steps), pointer :: all
     call c_f_pointer(context, all)
     all%session%handle = session
+    all%session%failed = MAINSTAY_OK
     call all%layout(all%session)
-    status = MAINSTAY_OK
+    status = int(all%session%failed, c_int)
   end function
 
   recursive function take_step(session, step, over, context) bind(C, name="mainstay_fortran_take_step") &
@@ -993,10 +1015,11 @@ contains
     logical :: is_over
     call c_f_pointer(context, all)
     all%session%handle = session
+    all%session%failed = MAINSTAY_OK
     is_over = .false.
     call all%step(all%session, step, is_over)
     over = merge(1, 0, is_over)
-    status = MAINSTAY_OK
+    status = int(all%session%failed, c_int)
   end function
 
   ! Names a file that this rank appends to; `flush` it before a checkpoint.

@@ -26,7 +26,7 @@
     MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT, \
     MAINSTAY_DISK_LOST_DEFAULT }
 
-// In place of a revision's number, in all calls that take one: the newest that can be read whole.
+// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest complete one.
 #define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.

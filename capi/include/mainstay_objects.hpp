@@ -16,6 +16,7 @@
 #ifndef MAINSTAY_OBJECTS_HPP
 #define MAINSTAY_OBJECTS_HPP
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -81,17 +82,36 @@ private:
   }
   template <class T, class A> void go(std::vector<T, A> &elements) {
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
-    resize(elements, has_pup<T>::value || !std::is_trivially_copyable_v<T> ? 1 : sizeof(T));
-    if constexpr (!has_pup<T>::value && std::is_trivially_copyable_v<T>)
+    if constexpr (!has_pup<T>::value && std::is_trivially_copyable_v<T>) {
+      resize(elements, sizeof(T));
       raw(elements.data(), elements.size() * sizeof(T));
-    else
-      for (T &element : elements) go(element);
+    } else {
+      std::uint64_t count = elements.size();
+      raw(&count, sizeof count);
+      if (mode_ == mode::unpack)
+        unpack_each(elements, count);
+      else
+        for (T &element : elements) go(element);
+    }
   }
   void go(std::string &text) {
     resize(text, 1);
     raw(text.data(), text.size());
   }
   template <class A, class B> void go(std::pair<A, B> &both) { go(both.first), go(both.second); }
+
+  template <class Elements> void unpack_each(Elements &elements, std::uint64_t count) {
+    elements.clear();
+    elements.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(count, room_ - at_)));
+    while (elements.size() < count) {
+      const std::size_t begun = at_;
+      elements.emplace_back();
+      go(elements.back());
+      /* Any number of elements that pack to nothing would fit. */
+      if (at_ == begun && count > without_bytes_max)
+        throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking meets a length that cannot be");
+    }
+  }
 
   template <class Elements> void resize(Elements &elements, std::size_t each) {
     std::uint64_t count = elements.size();
@@ -101,6 +121,7 @@ private:
     elements.resize(count);
   }
 
+  static constexpr std::uint64_t without_bytes_max = 1 << 20;
   mode mode_;
   char *memory_;
   std::size_t room_, at_ = 0;

@@ -8,9 +8,14 @@ namespace {
 std::string fault;
 const mainstay::kind<struct thing> *things;
 
+struct mark {
+  void pup(mainstay::pup &) {}
+};
+
 struct thing {
   std::uint64_t id;
   std::vector<double> values = {1, 2, 3};
+  std::vector<mark> marks = std::vector<mark>(10);
   int sized = 0;
 
   explicit thing(std::uint64_t index) : id(index) {}
@@ -23,6 +28,7 @@ struct thing {
     p | values;
     if (is_wrong("unpacks") && !p.is_unpacking()) p | more;
     if (is_wrong("beyond") && p.is_unpacking()) p | more | more | more;
+    if (fault == "marks") p | marks;
   }
 
   void receive(mainstay::objects &objects, std::uint32_t, mainstay::contents data) {
@@ -31,6 +37,7 @@ struct thing {
     if (is_wrong("throws")) throw std::runtime_error("no such luck");
     if (is_wrong("nowhere")) things->send(77, 1);
     if (is_wrong("reentered")) objects.step();
+    if (is_wrong("closes")) mainstay::detail::check(mainstay_objects_close(objects.get()));
   }
 };
 
@@ -40,7 +47,9 @@ void act(mainstay::objects &objects, int rank, int ranks) {
     if (int(id) % ranks == rank) things->create(id);
   for (const auto id : things->here()) things->send(id, 1, mainstay::parcel() << 5);
   objects.step();
-  if (fault == "unpacks" || fault == "beyond") objects.evacuate({1, 2});
+  if (fault == "unpacks" || fault == "beyond" || fault == "marks") objects.evacuate({1, 2});
+  if (fault == "marks" && rank == 0)
+    for (std::uint64_t id = 0; id < 9; id++) std::printf("%zu marks\n", things->get(id)->marks.size());
   if (fault == "strategy") objects.balance("best");
   objects.checkpoint();
 }

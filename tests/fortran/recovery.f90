@@ -1,8 +1,8 @@
 ! Steps that go on when a rank fails, with another in its place.
 !
-!     recovery SPACE STEPS
+!     recovery SPACE STEPS [FAILS]
 !
-! The first to do step 4 as rank 1 leaves the file "died" beside the space and dies.
+! Step number FAILS fails on all ranks, with a region that does not exist. The first to do step 4 as rank 1 leaves the file "died" beside the space and dies.
 module work
   use mpi
   use mainstay
@@ -16,7 +16,7 @@ module work
     end function
   end interface
   integer(c_int64_t), allocatable, target :: field(:)
-  integer :: rank, steps
+  integer :: rank, steps, fails = -1
   character(1000) :: space
 
 contains
@@ -35,10 +35,15 @@ contains
     type(mainstay_session), intent(in) :: session
     integer(c_int64_t), intent(in) :: number
     logical, intent(inout) :: over
-    integer :: unit, error
+    integer :: unit, error, status
     if (.not. session%is_open()) error stop "WRONG: the session is not open"
     if (number == steps) then
       over = .true.
+      return
+    end if
+    if (number == fails) then
+      call session%unprotect("nothing", stat=status)
+      call session%fail(status)
       return
     end if
     if (number == 4 .and. rank == 1) then
@@ -62,11 +67,20 @@ program recovery
   call get_command_argument(1, space)
   call get_command_argument(2, text)
   read (text, *) steps
+  call get_command_argument(3, text)
+  if (text /= "") read (text, *) fails
   options%every_steps = 2
   call session%open(MPI_COMM_WORLD, space, options, stat=status)
   if (status /= MAINSTAY_NOT_NEEDED) then
     if (status /= MAINSTAY_OK) error stop "WRONG: open"
-    call session%run(layout, step)
+    call session%run(layout, step, stat=status)
+    if (status /= MAINSTAY_OK) then
+      if (rank == 1) print "(4a)", "run: ", mainstay_status_name(status), ": ", mainstay_error_message()
+      flush (output_unit)
+      call session%close()
+      call mainstay_finalize(0)
+      stop
+    end if
     call session%check()
     if (rank == 1) print "(a, i0)", "sum ", sum(field)
     flush (output_unit)

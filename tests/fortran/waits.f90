@@ -2,7 +2,7 @@
 program waits
   use mpi
   use mainstay
-  use, intrinsic :: iso_fortran_env, only: int64, real64
+  use, intrinsic :: iso_fortran_env, only: real64
   implicit none
   real(real64), target :: state(30000) = 0
   character(1000) :: space, held
@@ -28,7 +28,7 @@ program waits
   call session%checkpoint()
   call session%progress()
   call session%tick()
-  call session%settled("state", 0_int64, 8_int64)
+  call session%settled("state", 0, 8)
   call session%speculation(early)
   if (early%early /= 0) stop 7
   call session%wait_for("memory")

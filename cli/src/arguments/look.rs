@@ -31,9 +31,9 @@ Examples:
 pub struct Show {
     #[command(flatten)]
     pub space: Space,
-    /// The revision of this number; newest: the newest complete one
-    #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
-    pub revision: Revision,
+    /// The revision of this number; newest, as without: the newest complete one
+    #[arg(long, value_name = "N", value_parser = revision)]
+    pub revision: Option<Revision>,
     /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
     pub phases: bool,

@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 ///
 /// For `mainstay oracle`, which tells what saving pages early would gain. Each rank makes a file rank-N.trace, with a record
 /// wherever the program calls mainstay_tick, mainstay_due, or mainstay_checkpoint if it never calls mainstay_due; the last
-/// two end an iteration. Needs Linux 6.7 or later. Ranks on other nodes do not always get the environment of the launcher:
+/// two end an iteration. Needs Linux 6.8.10 or later. Ranks on other nodes do not always get the environment of the launcher:
 /// for these, set `trace` in mainstay.toml.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -27,6 +27,8 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     let (mut survey, revision) = read(wanted)?;
     survey.clean = was_closed(&wanted.space.path, &survey);
     let staged = staged::of(&survey, &wanted.space.path);
+    // That there is none is a failure only where one was asked for.
+    let is_lacking = wanted.revision.is_some() && revision.is_none();
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
         let holds = survey.holds.iter().map(ListedHold::of).collect();
@@ -43,13 +45,13 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
         output::text(&page)?;
     }
     survey.damage.iter().for_each(|what| say(what));
-    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+    Ok(if survey.damage.is_empty() && !is_lacking { Exit::Good } else { Exit::Lost })
 }
 
 fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>), Failure> {
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open_all(&wanted.space.path)?;
-        let revision = match wanted.revision.number() {
+        let revision = match wanted.revision.and_then(arguments::Revision::number) {
             Some(number) => Some(survey.revision(number).ok_or_else(|| missing(&survey, number))?),
             None => survey.newest(),
         };
@@ -204,7 +206,7 @@ fn changed(shown: &ShownRevision) -> String {
     if found_by.is_empty() && shown.shares.is_empty() && shown.zero_bytes == 0 && plain_bytes == 0 {
         return String::new();
     }
-    let written = shown.list.iter().map(|shard| shard.phases.written_bytes).sum();
+    let written = shown.list.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.phases.written_bytes));
     let mut line = format!("wrote {}", text::bytes(written));
     if !found_by.is_empty() {
         line += &format!(", what changed, as found by {}", found_by.into_iter().collect::<Vec<_>>().join(" and "));

@@ -112,7 +112,7 @@ fn verify_one(part: &Part<'_>, bar: &ProgressBar) -> Result<VerifiedRevision, Fa
         shards: revision.shard_count,
         shards_found: part.shards().len(),
         verdict,
-        bytes: part.shards().iter().map(|shard| shard.bytes).sum(),
+        bytes: part.shards().iter().fold(0, |sum, shard| sum.saturating_add(shard.bytes)),
         damage,
     })
 }

@@ -184,7 +184,10 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Fail
         Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
         None => {
             let nothing = || Failure::lost(format!("no complete revision in {}", survey.path));
-            survey.newest().ok_or_else(nothing)?
+            let newest = survey.newest().ok_or_else(nothing)?;
+            // A newer one may have been there.
+            survey.damage.iter().for_each(|what| say(what));
+            newest
         }
     };
     if !revision.complete {

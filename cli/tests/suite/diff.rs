@@ -1,7 +1,10 @@
 //! `diff`: which items differ between two revisions, and how much.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
-use crate::support::{CELLS, RANKS, Space, field};
+use crate::{
+    bytes::Layout,
+    support::{CELLS, RANKS, Space, field},
+};
 use mainstay_engine::{
     Region, Session,
     space::format::{ElementType, PlaceInWhole},
@@ -220,4 +223,18 @@ fn cells_that_only_one_revision_has_are_told() {
         told("1", "3"),
         [line(0, "changed", 1, 0), line(1, "only_in_first", 1, 0), line(2, "only_in_first", 1, 0)]
     );
+}
+
+/// Where the newest revision cannot be read, another one is the newest: two of the same were said to be the same, and no more.
+#[test]
+fn what_may_have_been_newer_than_the_newest_is_told() {
+    let space = Space::with(3, 5);
+    let mut layout = Layout::read(&space.layout());
+    layout.flip(layout.manifest_range(2, 5).start + 40);
+    layout.write();
+    let told = diff(&space, &[], "4", "newest");
+    assert!(told.code == 0 && told.out.contains("revision 4") && told.err.contains("revision 5"), "{told:?}");
+    assert!(space.mainstay(&["hold"]).err.contains("revision 5"));
+    // Nobody asked for what cannot be read.
+    assert_eq!(diff(&space, &[], "3", "4").err, "");
 }

@@ -122,6 +122,9 @@ fn the_newest_is_named_alike_everywhere() {
     let empty = Space::new(1);
     empty.run(|_, _, _| {});
     empty.mainstay(&["release", "--revision", "newest"]).refused(1, &["no complete revision"]);
+    // What nobody asked for may be lacking.
+    assert_eq!(empty.mainstay(&["show", "--revision", "newest"]).code, 1);
+    assert_eq!(empty.mainstay(&["show"]).code, 0);
 }
 
 fn release(space: &Space, number: &str) -> Ran {

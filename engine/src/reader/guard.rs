@@ -11,6 +11,8 @@ use std::{sync::Arc, time::Duration};
 
 /// How long a hold lasts unless it is renewed: a reader that was broken off leaves none for longer.
 const HOLD: Duration = Duration::from_secs(3600);
+/// How old a hold may become before the next use renews it.
+const RENEWED_AFTER: Duration = Duration::from_secs(300);
 
 /// The hold of one reader. Dropping it releases the hold, except in a forked child, whose parent owns it.
 pub(super) struct Guard {
@@ -42,12 +44,16 @@ impl Guard {
 
     /// Renews the hold before it ends.
     pub(super) fn renew(&mut self, key: RevisionKey) {
-        let half = HOLD.as_nanos() as u64 / 2;
-        let ends_soon = |hold: &Hold| hold.expires_unix_ns < unix_ns() + half;
-        if self.forks == forks() && self.hold.as_ref().is_some_and(ends_soon) {
+        let left = (HOLD - RENEWED_AFTER).as_nanos() as u64;
+        let is_old = |hold: &Hold| hold.expires_unix_ns < unix_ns() + left;
+        if self.forks == forks() && self.hold.as_ref().is_some_and(is_old) {
             let before = self.hold.take();
             self.hold(key);
-            self.release(before);
+            match self.hold {
+                Some(_) => self.release(before),
+                // The one before still counts.
+                None => self.hold = before,
+            }
         }
     }
 

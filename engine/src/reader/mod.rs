@@ -252,6 +252,7 @@ impl Reader {
     /// a second time, from another place.
     pub fn read_all(&mut self, shard: u32, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<()> {
         loop {
+            self.renew();
             // In another place the same items have other extents.
             let here = items.iter().map(|item| self.item(shard, &item.name).cloned()).collect::<Result<Vec<Item>>>()?;
             let survey: &ShardSurvey = &self.revision.shards[shard as usize];

@@ -6,6 +6,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     printable::printable,
+    remark::remark,
     restore::SavedShard,
     space::format::Manifest,
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
@@ -17,7 +18,8 @@ const TRY: Duration = Duration::from_secs(5);
 
 impl Reader {
     /// Opens the complete revision of this number, or the newest, of the space in `directory`, on whichever of its levels
-    /// in sight: each shard is read in the nearest place that has it. `note` says who reads, in the hold that keeps a job
+    /// in sight: each shard is read in the nearest place that has it. Where the newest is opened and some of the space is damaged,
+    /// lines say so: a newer one may have been there. `note` says who reads, in the hold that keeps a job
     /// at work from letting it go.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
@@ -50,6 +52,9 @@ impl Reader {
             let manifests = if is_there { manifests(&mut found, &mut elsewhere)? } else { None };
             match manifests {
                 Some(manifests) => {
+                    // What may have been newer cannot be read.
+                    let is_newest = revision.is_none();
+                    damage.iter().filter(|_| is_newest).for_each(|what| remark(0, what));
                     let of_shard =
                         |(shard, manifest): (&ShardSurvey, &Manifest)| SavedShard::of(shard.entry(), manifest);
                     let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();

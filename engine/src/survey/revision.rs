@@ -33,7 +33,7 @@ pub struct Lying {
 impl RevisionSurvey {
     /// Bytes of all items of the shards that were found.
     pub fn bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.bytes).sum()
+        self.shards.iter().fold(0, |sum, shard| sum.saturating_add(shard.bytes))
     }
 
     /// The numbers of the shards that were not found, ascending.

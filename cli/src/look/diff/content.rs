@@ -130,32 +130,55 @@ pub fn by_cells(a: &mut Reader, b: &mut Reader, shard: u32, cells: &Cells) -> Re
     let Cells { item, boxed, alone } = cells;
     let blocks_alone = cells.blocks_alone();
     let mut content = Content { blocks: blocks_alone.len() as u64, ..Content::default() };
-    let rows = item.shape.first().copied().unwrap_or(1);
-    if item.bytes == 0 || rows == 0 {
-        return Ok(content);
-    }
     // Whole blocks, so that each is counted once.
-    let row = item.bytes / rows;
-    let together = (SLAB_BYTES / row).clamp(1, rows);
     let mut pending = (0, Vec::new(), Vec::new());
-    for first in (0..rows).step_by(together as usize) {
-        let count = together.min(rows - first);
-        let mut slab = boxed.clone();
-        if let (Some(length), Some(from)) = (slab.shape.first_mut(), slab.offset.first_mut()) {
-            *length = count;
-            *from += first;
-        }
-        let here = read(a, shard, &item.name, first * row, (count * row) as usize)?;
+    for Slab { slab, at, bytes } in slabs(boxed, item.element.size()) {
+        let here = read(a, shard, &item.name, at, bytes as usize)?;
         let there = beside(b, item, &slab, alone, &here)?;
         pending.1.extend(here);
         pending.2.extend(there);
-        let is_last = first + count == rows;
+        let is_last = at + bytes == item.bytes;
         let whole =
             if is_last { pending.1.len() } else { pending.1.len() / BLOCK_BYTES as usize * BLOCK_BYTES as usize };
         content.add(item, pending.0, &blocks_alone, &pending.1[..whole], &pending.2[..whole]);
         pending = (pending.0 + whole as u64, pending.1.split_off(whole), pending.2.split_off(whole));
     }
     Ok(content)
+}
+
+/// A part of a box that lies in one piece, and where that is in the item.
+struct Slab {
+    slab: Block,
+    at: u64,
+    bytes: u64,
+}
+
+/// All of a box, of cells of so many bytes, in such parts, as they follow each other, none much larger than `SLAB_BYTES`, whichever sides are long.
+fn slabs(boxed: &Block, cell: u64) -> impl Iterator<Item = Slab> {
+    // Bytes of all cells that share their first so many coordinates.
+    let below = |dims: usize| boxed.shape[dims..].iter().product::<u64>() * cell;
+    let dims = boxed.shape.len();
+    let cut = (0..dims).find(|dim| below(dim + 1) <= SLAB_BYTES).unwrap_or(0);
+    let (length, row) = (boxed.shape.get(cut).copied().unwrap_or(1), below(dims.min(cut + 1)));
+    let together = (SLAB_BYTES / row.max(1)).clamp(1, length.max(1));
+    let outer = if below(0) == 0 { 0 } else { boxed.shape[..cut.min(dims)].iter().product::<u64>() };
+    let boxed = boxed.clone();
+    (0..outer).flat_map(move |index| {
+        let mut one = boxed.clone();
+        let mut rest = index;
+        for dim in (0..cut).rev() {
+            one.offset[dim] += rest % boxed.shape[dim];
+            (one.shape[dim], rest) = (1, rest / boxed.shape[dim]);
+        }
+        (0..length).step_by(together as usize).map(move |first| {
+            let (mut slab, count) = (one.clone(), together.min(length - first));
+            if let (Some(length), Some(from)) = (slab.shape.get_mut(cut), slab.offset.get_mut(cut)) {
+                *length = count;
+                *from += first;
+            }
+            Slab { slab, at: (index * length + first) * row, bytes: count * row }
+        })
+    })
 }
 
 /// The cells of `slab` in `b`, and those of `here` in the place of the ones that are not there.
@@ -197,4 +220,39 @@ fn stretches(block: &Block, within: &Block, item: &Item) -> impl Iterator<Item =
 
 pub fn cut_too_finely(name: &str) -> Failure {
     Failure::lost(format!("item {name:?}: the boxes of its global array cut each other too finely to be compared"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_follow_each_other_and_are_small_whichever_sides_are_long() {
+        let shapes: [&[u64]; 9] = [
+            &[],
+            &[0],
+            &[3, 0, 5],
+            &[7],
+            &[3 << 20],
+            &[1, 1, 5000, 1000],
+            &[2, 3, 700_000],
+            &[1 << 20, 3, 2],
+            &[1, 3 << 20, 1, 2],
+        ];
+        for shape in shapes {
+            let boxed = Block { offset: (3..).take(shape.len()).collect(), shape: shape.to_vec() };
+            let inside = |slab: &Block, dim: usize| slab.offset[dim] - boxed.offset[dim];
+            let (mut at, mut count) = (0, 0);
+            for Slab { slab, at: begins, bytes } in slabs(&boxed, 8) {
+                assert_eq!((begins, slab.shape.iter().product::<u64>() * 8), (at, bytes), "{shape:?}");
+                assert!(bytes <= SLAB_BYTES, "{shape:?}: {bytes}");
+                let first = (0..shape.len()).fold(0, |first, dim| first * shape[dim] + inside(&slab, dim));
+                assert_eq!(first * 8, at, "{shape:?}");
+                assert!((0..shape.len()).all(|dim| inside(&slab, dim) + slab.shape[dim] <= shape[dim]), "{shape:?}");
+                (at, count) = (at + bytes, count + 1);
+            }
+            let all = shape.iter().product::<u64>() * 8;
+            assert!(at == all && count <= 2 + 2 * all / SLAB_BYTES + all / (SLAB_BYTES / 2), "{shape:?}: {count}");
+        }
+    }
 }

@@ -59,9 +59,6 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     let start = Instant::now();
     loop {
         let mut reader = Reader::open(&wanted.space.path, wanted.revision.number(), "mainstay export")?;
-        if wanted.revision.number().is_none() {
-            reader.damage().iter().for_each(|what| say(what));
-        }
         let (key, shards) = (reader.key(), reader.shard_count());
         let parts = parts(wanted, key.number, shards, |shard| Ok(reader.shard(shard)?.items.clone()))?;
         match write(wanted, &mut reader, &parts) {

@@ -18,6 +18,7 @@ use crate::{
     },
     device::{HUGE_PAGE, forks},
 };
+use nix::sys::utsname::uname;
 use std::{collections::BTreeMap, io, ops::Range, ptr};
 
 /// How many stretches of pages one call of the kernel can tell.
@@ -47,9 +48,22 @@ struct Watched {
     is_known: bool,
 }
 
+/// Whether a kernel of this release tells written pages, and takes some that were swapped out or are being moved for protected
+/// ones (mended in 6.8.10 and 6.9: "fix uffd-wp confusion in pagemap_scan_pmd_entry"). A distribution that has mended it under
+/// another number is found out as if it had not.
+fn misses_pages(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    let mut next = || numbers.next().unwrap_or(0);
+    matches!((next(), next(), next()), (6, 7, _) | (6, 8, 0..10))
+}
+
 impl PageTracker {
     /// An error says why there can be none here: of the kernel, or of what confines this process.
     pub(crate) fn new() -> Result<PageTracker, String> {
+        let kernel = uname().map_err(|e| format!("the version of the kernel: {e}"))?;
+        if misses_pages(&kernel.release().to_string_lossy()) {
+            return Err("Linux before 6.8.10 misses written pages that were swapped out".to_owned());
+        }
         let protection = Protection::lifted_by_the_kernel().map_err(|e| match e.raw_os_error() {
             Some(libc::ENOSYS) => "this system has no userfaultfd".to_owned(),
             Some(libc::EPERM | libc::EACCES) => "this system, or a container, does not allow userfaultfd".to_owned(),

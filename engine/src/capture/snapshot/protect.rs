@@ -203,11 +203,20 @@ fn granule_of(address: usize) -> usize {
     address / HUGE_PAGE * HUGE_PAGE
 }
 
+/// What was told meanwhile: that memory was given back first, which may be zeros since, also where somebody waits to write
+/// beside it.
+fn next_told(told: &mut Vec<Event>) -> Option<Event> {
+    match told.iter().position(|event| matches!(event, Event::GivenBack(_))) {
+        Some(at) => Some(told.swap_remove(at)),
+        None => told.pop(),
+    }
+}
+
 fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
     let mut told = Vec::new();
     while !course.is_given_up.load(Ordering::Relaxed) {
         // Those who wait come first.
-        let event = told.pop().map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
+        let event = next_told(&mut told).map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
         let next = match event {
             Some(Event::Fault(address)) => pending.remove_entry(&granule_of(address)),
             Some(Event::GivenBack(pages)) => {

@@ -35,6 +35,7 @@ use recorded::Recorded;
 use std::{
     fs::File,
     os::unix::fs::FileExt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
@@ -381,11 +382,14 @@ impl Shared {
             read += if is_there { BLOCK } else { 0 };
             is_read.push(is_there);
         }
-        let written = part.write(&copy[..read]).map(|lie| {
+        // A bug in here must not have the next checkpoint wait for ever.
+        let written = catch_unwind(AssertUnwindSafe(|| part.write(&copy[..read])));
+        let written = written.unwrap_or_else(|_| Err(Error::Internal { what: "saving early panicked".to_owned() }));
+        let lie = written.map(|lie| {
             let mut lie = lie.into_iter();
             is_read.into_iter().map(|is_there| if is_there { lie.next() } else { None }).collect()
         });
-        (written, part)
+        (lie, part)
     }
 }
 

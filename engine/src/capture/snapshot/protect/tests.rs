@@ -2,8 +2,9 @@
 
 use crate::capture::{
     changed::PageTracker,
-    snapshot::{NotTaken, OwnMapping, Protected, Transfer},
+    snapshot::{NotTaken, OwnMapping, Protected, Transfer, protect::next_told},
     tests::memory::{PAGE, TestPages, in_child},
+    userfaultfd::Event,
 };
 use std::{fs, io, ptr, thread, time::Instant};
 
@@ -33,6 +34,19 @@ fn told(memory: &TestPages, what: &str) -> String {
 
 fn huge_bytes(memory: &TestPages) -> usize {
     told(memory, "AnonHugePages:").trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// A thread that waited to write beside memory that another gave back had the zeros there copied.
+#[test]
+fn memory_that_was_given_back_is_told_before_those_who_wait() {
+    let (gave, waits) = (Event::GivenBack(4096..8192), Event::Fault(8192));
+    for order in [[&waits, &gave, &waits], [&gave, &waits, &waits], [&waits, &waits, &gave]] {
+        let mut told: Vec<Event> = order.into_iter().cloned().collect();
+        assert_eq!(
+            [0; 4].map(|_| next_told(&mut told)),
+            [Some(gave.clone()), Some(waits.clone()), Some(waits.clone()), None]
+        );
+    }
 }
 
 /// A page that was made one with another while it was protected (KSM) was copied with what the program wrote meanwhile.

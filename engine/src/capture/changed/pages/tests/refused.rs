@@ -1,6 +1,6 @@
 //! Memory, and systems, where changes cannot be seen: the error says why.
 
-use super::{PAGE, TestPages, knowing, told, tracker};
+use super::{super::misses_pages, PAGE, TestPages, knowing, told, tracker};
 use crate::capture::{
     changed::PageTracker,
     tests::{confined::confine, memory::in_child},
@@ -23,6 +23,15 @@ fn shared_mappings_are_refused() {
     let zero = File::options().read(true).write(true).open("/dev/zero").unwrap();
     let memory = TestPages::mapped(ptr::null_mut(), 4, libc::MAP_PRIVATE, zero.as_raw_fd());
     tracker().watch(memory.range()).unwrap();
+}
+
+/// Their revisions were complete, verified, and wrong.
+#[test]
+fn kernels_that_miss_pages_are_refused() {
+    let refused = ["6.7.0", "6.7.12-amd64", "6.8.0-45-generic", "6.8.9", "6.7", "6.8", "6.8.0+"];
+    let taken = ["6.8.10", "6.8.12-arch1", "6.9.0-rc1", "6.18.5", "7.7.0", "5.15.0", "6.1.80", "6.70.1", ""];
+    assert!(refused.into_iter().all(misses_pages));
+    assert!(!taken.into_iter().any(misses_pages));
 }
 
 #[test]
