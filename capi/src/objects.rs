@@ -430,7 +430,10 @@ pub unsafe extern "C" fn mainstay_objects_close(objects: *mut Objects) -> Status
         }
         // A session that a failed recovery has ended has nothing to forget; a function of an object is refused.
         // SAFETY: as the caller promised.
-        unsafe { objects_of(objects) }?.with_session("close", |core, session| Ok(drop(core.forget(session))))?;
+        unsafe { objects_of(objects) }?.with_session("close", |core, session| {
+            let _ = core.forget(session);
+            Ok(())
+        })?;
         // SAFETY: made by `mainstay_objects_open` from a box, and given up by the caller.
         drop(unsafe { Box::from_raw(objects) });
         Ok(())
