@@ -16,7 +16,7 @@ from pathlib import Path
 from harness import machine, mpi, rows
 from pages import plots, results
 from pages.programs import PROGRAMS
-from pages.sides import CLONE, COPY, FORCED, HASHES, HUGE, PAGES, SCAN, SETTINGS, SNAPSHOT, WHOLE, sides
+from pages.sides import CLONE, COPY, FORCED, HASHES, HUGE, LIST, PAGES, SCAN, SETTINGS, SNAPSHOT, WHOLE, sides
 from run import clocked
 
 HERE = Path(__file__).resolve().parent
@@ -109,14 +109,14 @@ class Bench:
     def changed(self, case, written):
         names = (WHOLE, PAGES, HASHES)
         with self.scratch() as scratch:
-            saved = self.job("save", scratch, written, self.o.rounds, sides(COPY, SCAN, *names))
+            saved = self.job("save", scratch, written, self.o.rounds, sides(COPY, SCAN, LIST, *names))
             told = {name: newest(Path(scratch) / f"{name}.space") for name in names}
         bytes = {name: told[name]["bytes"] / self.o.ranks for name in names}
         return results.changed_rows(case, saved, names, self.bytes, written.part, bytes, told[PAGES]["staged"] / self.o.ranks)
 
     def often(self, case, written):
         with self.scratch() as scratch:
-            saved = self.job("save", scratch, written, self.o.revisions, sides(COPY, SCAN, PAGES))
+            saved = self.job("save", scratch, written, self.o.revisions, sides(COPY, SCAN, LIST, PAGES))
             staged = newest(Path(scratch) / f"{PAGES}.space")["staged"] / self.o.ranks
         return results.often_rows(case, saved, self.bytes, written.part, staged)
 

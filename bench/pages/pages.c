@@ -4,7 +4,7 @@
  *     pages save|restart DIRECTORY BYTES PART STRETCH ROUNDS SIDE...
  *
  * PART of the pages are written in each round, in stretches of STRETCH pages at random places; 1: all memory is swept after
- * each save, while that may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
+ * each save, while that may still go on. A SIDE is copy, scan, list or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
  * huge_NAME is Mainstay's. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -39,7 +39,7 @@ typedef struct program {
 
 static const kind *find_kind(const char *name)
 {
-    static const kind *const kinds[] = {&copy_kind, &scan_kind, &clone_kind};
+    static const kind *const kinds[] = {&copy_kind, &scan_kind, &list_kind, &clone_kind};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];

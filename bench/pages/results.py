@@ -2,7 +2,7 @@
 
 from harness import rows
 
-from .sides import CHANGED, CLONE, COPY, FORCED, HASHES, HUGE, PAGES, SCAN, WHOLE
+from .sides import CHANGED, CLONE, COPY, FORCED, HASHES, HUGE, LIST, PAGES, SCAN, WHOLE
 
 GIB, MIB, PAGE = 2**30, 2**20, 4096
 FIRST_WRITE_S = 1.2e-6  # of a page, beside the same write where nothing is watched
@@ -32,6 +32,7 @@ def changed_rows(case, saved, names, bytes, part, written, staged):
     made = [
         rows.floor(case, COPY, copy, "s"),
         rows.floor(case, SCAN, scan, "s"),
+        rows.floor(case, LIST, saved.of(LIST, "perceived"), "s"),
         rows.floor(case, "bookkeeping_allowed", [bookkeeping_s(bytes, part)], "s"),
         rows.floor(case, "first_write_allowed", [FIRST_WRITE_S], "s"),
         rows.row(case, "first_write_scan", beside(saved.of(SCAN, "write"), plain, dirty), "s", "first_write_allowed",
@@ -55,6 +56,7 @@ def changed_rows(case, saved, names, bytes, part, written, staged):
             first = beside(saved.of(name, "write"), plain, dirty)
             made += [
                 rows.row(case, f"{name}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
+                rows.row(case, f"{name}_bookkeeping_to_list", book, "s", LIST, saved.of(LIST, "perceived")),
                 rows.row(case, f"{name}_first_write", first, "s", "first_write_allowed", [FIRST_WRITE_S], 1),
             ]
     return made
@@ -69,6 +71,7 @@ def often_rows(case, saved, bytes, part, staged):
     allowed = 1.25 * dirty + MIB * bytes / GIB
     return [
         rows.floor(case, COPY, copy, "s"),
+        rows.floor(case, LIST, saved.of(LIST, "perceived"), "s"),
         rows.floor(case, "bookkeeping_allowed", [bookkeeping_s(bytes, part)], "s"),
         rows.floor(case, f"{PAGES}_bytes_allowed", [allowed], "bytes"),
         rows.row(case, PAGES, perceived, "s", COPY, copy),
@@ -77,6 +80,7 @@ def often_rows(case, saved, bytes, part, staged):
         rows.row(case, f"{PAGES}_durable_longest", [max(durable)], "s", COPY, copy),
         rows.row(case, f"{PAGES}_stored", [sum(stored) / len(stored)], "bytes", f"{PAGES}_bytes_allowed", [allowed], 1),
         rows.row(case, f"{PAGES}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
+        rows.row(case, f"{PAGES}_bookkeeping_to_list", book, "s", LIST, saved.of(LIST, "perceived")),
     ]
 
 

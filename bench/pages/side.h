@@ -42,6 +42,8 @@ struct side {
 extern const kind copy_kind;
 /* Has the kernel find the pages that were written and protect them again, and nothing else. */
 extern const kind scan_kind;
+/* Looks whether each page that was written is zeros, and lists where each stretch goes, and nothing else. */
+extern const kind list_kind;
 /* Has the kernel clone the address space, and nothing else. */
 extern const kind clone_kind;
 /* A session of Mainstay with the side's settings. */

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-COPY, SCAN, CLONE = "copy", "scan", "clone"  # what the machine allows
+COPY, SCAN, LIST, CLONE = "copy", "scan", "list", "clone"  # what the machine allows
 WHOLE, PAGES, HASHES, SNAPSHOT, BOTH = "whole", "pages", "hashes", "snapshot", "both"
 HUGE = "huge_"  # how the names of sides begin whose memory Mainstay allocates, in pages of 2 MiB
 FORCED = "_forced"  # how those end that take a snapshot also where a plain copy makes the program wait for less
