@@ -88,7 +88,11 @@ impl Session {
     ) -> PyResult<Session> {
         let given = path_of("path", path).and_then(|path| Ok((path, config(settings)?)));
         let (group, job, path, config) = enter(py, comm, given)?;
-        let engine = detached(py, || Engine::open(group, &path, config)).map_err(|error| raise(py, &error))?;
+        let engine = detached(py, || Engine::open(group, &path, config)).map_err(|error| {
+            // Spares wait until those that work have left.
+            job.iter().for_each(|job| job.leave(py));
+            raise(py, &error)
+        })?;
         let (rank, size) = (engine.rank().into(), engine.size().into());
         let job = job.map(Arc::new);
         let open = Open {

@@ -236,6 +236,10 @@ impl World {
             let now = self.lock();
             (now.all.clone_ref(mpi.py()), now.members.clone())
         };
+        // Without recovery it is the session's own, which is freed by then.
+        if !all.bind(mpi.py()).is_truthy().unwrap_or(false) {
+            return;
+        }
         let knows = || Ok::<_, PyErr>(survives(mpi)? && !failed(all.bind(mpi.py()))?.is_empty());
         if self.has_lost.load(Ordering::Relaxed) || has_heartbeat() || knows().unwrap_or(true) {
             *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((all, members));

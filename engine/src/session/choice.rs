@@ -236,7 +236,9 @@ impl Levels {
             let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
             level.go_back_to(&complete);
             level.joint.retain(|joint| *joint < key);
-            level.doubted = Some(key).filter(|_| is_in_vain && chosen.is_searched);
+            // What a nearer level has is older, and nobody has read it, or newer, and was read in vain.
+            let is_unsure = index < chosen.level || is_in_vain && chosen.is_searched;
+            level.doubted = Some(key).filter(|_| is_unsure);
         }
         for family in self.families() {
             let has_shards = chosen.is_searched && chosen.on.iter().any(|level| family.contains(level));

@@ -167,6 +167,10 @@ impl Level {
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
+        // Of a revision whose copies were made again, parts lie in any of them.
+        if self.complete.iter().any(|complete| complete.layout == [0; 16]) {
+            return;
+        }
         let is_here = |key| self.complete.iter().any(|complete| complete.key == key && complete.layout == current);
         if !self.joint.iter().copied().all(is_here) {
             return;
@@ -376,7 +380,13 @@ impl Level {
         self.mends = None;
         let leave = |ledger: &Arc<Mutex<Ledger>>| {
             let mut left = Ledger::open(lock(ledger).portion().clone())?.ledger;
-            left.resume(epoch.lineage).map(|()| left)
+            // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes there.
+            let found: Vec<RevisionKey> = left.found().iter().map(|kept| kept.key()).collect();
+            match left.begin(epoch.lineage, &found) {
+                Err(Error::PortionTooSmall { .. } | Error::DiskFull { .. }) => left.resume(epoch.lineage)?,
+                begun => begun?,
+            }
+            Ok(left)
         };
         let left = current.iter().flat_map(|current| &current.ledgers).map(leave).collect::<Result<Vec<Ledger>>>();
         self.others.extend(agree(group, left)?);

@@ -18,7 +18,7 @@ use super::{
     telling::End,
 };
 use crate::{
-    commit::{Complete, RevisionKey},
+    commit::{Complete, Ledger, RevisionKey},
     config::{self, MemoryAfter},
     error::{Error, Result},
     feed::Source,
@@ -300,7 +300,9 @@ impl Level {
         self.current_ledgers().try_for_each(|ledger| lock(ledger).end())?;
         if self.locks_work {
             // An error here leaves nothing in doubt that this session has saved.
-            self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
+            let held = self.holds.keys();
+            let may_end = |other: &&mut Ledger| other.is_begun() && !other.lacks(&held);
+            self.others.iter_mut().filter(may_end).for_each(|other| drop(other.end()));
         }
         Ok(())
     }
@@ -320,6 +322,8 @@ impl Level {
         if told.failed.is_set() || !told.under_way.is_so() {
             self.failing.again(&mine);
             self.unsaved = Some(mine);
+            // What its holder has of the last one may be what cannot be read: the next goes there whole.
+            self.sent = None;
         } else {
             self.failing.is_over();
             if let Some(Attempt::Copying(copying)) = &ended {

@@ -7,7 +7,8 @@ use crate::support::{
     filled, in_sessions_on,
 };
 use mainstay_engine::{
-    Capture, Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
+    Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
+    SpaceSurvey, Stage, Start, Verified,
     device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
@@ -259,6 +260,45 @@ fn a_hold_that_would_leave_no_room_is_refused() {
     }
     stays(path, 4);
     assert_eq!(survey(path).holds.len(), 1);
+}
+
+/// What the older slot alone leads to when a level goes on in a larger layout: the end of the session went over that slot.
+#[test]
+fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
+    for keep in [1, 2] {
+        let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let plan = |level: usize, kind| LevelPlan {
+            kind,
+            device: Arc::new(Disk::make(folders[level].path()).unwrap()),
+            every: 1,
+            keep,
+            copies: Vec::new(),
+            former: Vec::new(),
+        };
+        let plans = vec![plan(0, LevelKind::Memory), plan(1, LevelKind::Pfs)];
+        let config = Config { memory_after: MemoryAfter::Kept, ..small(keep) };
+        let mut job = One::with(Session::open_levels(Box::new(Solo), plans, config).unwrap());
+        for _ in 0..6 {
+            job.save();
+        }
+        let path = folders[0].path();
+        let complete = survey(path).revisions.into_iter().filter(|revision| revision.complete);
+        let oldest = complete.map(|revision| revision.key.number).min().unwrap();
+        let mut more = vec![7_u8; 40 << 20];
+        // SAFETY: the memory outlives the session.
+        #[expect(unsafe_code, reason = "regions are memory of the program")]
+        let region = unsafe { Region::new("more", more.as_mut_ptr(), more.len() as u64) };
+        job.session.protect(region.unwrap()).unwrap();
+        job.session.checkpoint().unwrap();
+        assert_eq!(layouts(path).len(), 2);
+        // Before what is under way is known to be complete, which ends what was there before.
+        take(path, oldest);
+        job.save();
+        job.save();
+        job.session.close().unwrap();
+        assert_eq!(survey(path).holds[0].state, HoldState::Counts, "keep {keep}");
+        stays(path, oldest);
+    }
 }
 
 /// It stayed refused until a revision was complete in the new layout, and so did new ones.
