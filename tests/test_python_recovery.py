@@ -377,6 +377,16 @@ def test_one_loop_of_steps_at_a_time(scratch):
         assert step == 2 and list(session.steps(3)) == [0, 1, 2]
 
 
+def test_a_loop_of_steps_that_ended_within_a_checkpoint_is_none_that_is_under_way(scratch):
+    with mainstay.open(scratch / "space") as session:
+        with pytest.raises(ValueError):
+            for _ in session.steps(3):
+                session.begin(100)
+                raise ValueError
+        session.abandon()
+        assert list(session.steps(3)) == [0, 1, 2]
+
+
 def test_a_layout_protects_anew_what_it_has_protected(scratch):
     import numpy
 
@@ -422,6 +432,37 @@ def test_what_steps_have_changed_is_no_beginning(scratch, monkeypatch):
         steps._has_begun = True
         with pytest.raises(mainstay.RevisionMissing, match="no revision is left, and without a layout"):
             list(steps.run())
+
+
+@pytest.mark.parametrize("too_large_at", [1, 3])
+def test_a_checkpoint_that_is_not_saved_ends_no_steps(scratch, capfd, too_large_at):
+    """As in C; the steps since the last revision were lost."""
+    import numpy
+
+    field, done = numpy.zeros(3), []
+
+    def steps():
+        for step in session.steps(4):
+            field[:] += step
+            if step == too_large_at:
+                session.protect("large", numpy.ones(4 << 20))
+            elif step == too_large_at + 1:
+                session.unprotect("large")
+            done.append(step)
+
+    with mainstay.open(scratch / "space", every_steps=1, portion_bytes=8 << 20) as session:
+        session.protect("field", field)
+        if too_large_at == 3:
+            with pytest.raises(mainstay.PortionTooSmall):
+                steps()
+        else:
+            steps()
+    assert done == [0, 1, 2, 3]
+    assert capfd.readouterr().err.count("a checkpoint was not saved, the program goes on: ") == 1
+    with mainstay.open(scratch / "space") as session:
+        session.protect("field", field)
+        session.restore()
+        assert field[0] == (3.0 if too_large_at == 3 else 6.0)
 
 
 def test_errors_pass_through_where_recovery_is_off(scratch):

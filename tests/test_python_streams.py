@@ -312,3 +312,23 @@ def test_a_session_that_is_closed_has_no_files(scratch):
         reader.read()
     with pytest.raises(mainstay.InvalidArgument, match="closed"):
         session.open("a")
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), ValueError("mine")])
+def test_what_is_raised_while_a_checkpoint_writes_out_a_file_is_told(scratch, monkeypatch, raised):
+    """A Ctrl-C became an InvalidArgument without a text."""
+    from mainstay._stream import Stream
+
+    def fails(stream, data):
+        raise raised
+
+    with mainstay.open(scratch / "space") as session:
+        session.begin(1000)
+        file = session.open("state", "wb")
+        file.write(b"content")
+        with monkeypatch.context() as patched, pytest.raises((KeyboardInterrupt, mainstay.InvalidArgument)) as told:
+            patched.setattr(Stream, "write", fails)
+            session.checkpoint()
+        assert raised in (told.value, told.value.__cause__)
+        session.abandon()
+        file.detach()

@@ -986,7 +986,7 @@ contains
     call settle(c_run(self%handle, c_funloc(lay_out), c_funloc(take_step), c_loc(all)), stat)
   end subroutine
 
-  ! In a layout or a step of `run`: it ends as soon as that returns, with the status of a call that failed. After
+  ! Of the session that a layout or a step of `run` is given: it ends as soon as that returns, with the status of a call that failed. After
   ! MAINSTAY_GROUP_FAILED, by which an error of MPI is told, too, `run` recovers and goes on; another one `run` returns.
   recursive subroutine fail(self, status)
     class(mainstay_session), intent(in) :: self

@@ -26,7 +26,8 @@
     MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0, MAINSTAY_COMPRESS_DEFAULT, \
     MAINSTAY_DISK_LOST_DEFAULT }
 
-// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest complete one.
+// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest
+// complete one.
 #define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.
@@ -767,7 +768,8 @@ mainstay_status mainstay_protect_output(mainstay_session *session,
 
 // Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
 // the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
-// a job at work it holds the revision until it is closed, or for an hour after its last use.
+// a job at work it holds the revision until it is closed, or for an hour after its last use. Where the newest is opened and the space is
+// damaged, a line on standard error says so, once a process: a newer revision may have been there.
 mainstay_status mainstay_reader_open(const char *path,
                                      uint64_t revision,
                                      mainstay_reader **reader);

@@ -101,12 +101,12 @@ private:
   template <class A, class B> void go(std::pair<A, B> &both) { go(both.first), go(both.second); }
 
   template <class Elements> void unpack_each(Elements &elements, std::uint64_t count) {
-    elements.clear();
-    elements.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(count, room_ - at_)));
-    while (elements.size() < count) {
+    if (elements.size() > count) elements.resize(static_cast<std::size_t>(count));
+    elements.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(count, elements.size() + (room_ - at_))));
+    for (std::size_t i = 0; i < count; i++) {
       const std::size_t begun = at_;
-      elements.emplace_back();
-      go(elements.back());
+      if (i == elements.size()) elements.emplace_back();
+      go(elements[i]);
       /* Any number of elements that pack to nothing would fit. */
       if (at_ == begun && count > without_bytes_max)
         throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking meets a length that cannot be");

@@ -362,7 +362,7 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   mainstay_mpi_process *dead = (mainstay_mpi_process *)malloc(2 * (size_t)size * sizeof *dead), *left = dead + size;
   int *ranks = (int *)malloc(2 * (size_t)size * sizeof *ranks), *before = ranks + size;
   MPI_Group old_group, new_group;
-  int code = dead && ranks ? MPI_Comm_group(job->world, &old_group) : MPI_ERR_NO_MEM, i, count = 0;
+  int code = dead && ranks ? MPI_Comm_group(job->world, &old_group) : MPI_ERR_NO_MEM, i, count = 0, known = 0;
   *lost = 0;
   if (code == MPI_SUCCESS) {
     /* Twice, so that the world has a lower number in Open MPI 5.0.11 than what is made of it: that never makes a communicator
@@ -382,11 +382,13 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
       left[i] = job->processes[before[i]];
       job->processes[before[i]].process.pid = 0;
     }
+    /* Of a process that was started and failed before it had told of itself there is nothing to end. */
+    *lost = size - count;
     for (i = 0; i < size; i++)
-      if (job->processes[i].process.pid) dead[(*lost)++] = job->processes[i];
+      if (job->processes[i].process.pid) dead[known++] = job->processes[i];
     memcpy(job->processes, left, (size_t)count * sizeof *left);
     job->size = count;
-    mainstay_mpi_end(job, dead, *lost);
+    mainstay_mpi_end(job, dead, known);
   }
   free(dead);
   free(ranks);

@@ -9,7 +9,8 @@ use crate::{
 };
 use std::ffi::{c_char, c_void};
 
-/// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest complete one.
+/// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest
+/// complete one.
 pub const NEWEST: u64 = u64::MAX;
 
 /// What mainstay_get brought.

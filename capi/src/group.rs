@@ -209,15 +209,28 @@ impl CGroup {
         let Some(all_gather) = self.table.all_gather else { return Err(null("all_gather")) };
         // SAFETY: `all` holds `mine.len()` bytes for each rank.
         let code = unsafe { all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len()) };
-        self.check(code, "all-gather").map(|()| all)
+        let gathered = self.check(code, "all-gather");
+        if gathered.is_err() {
+            // Open MPI may still receive what others sent before a rank failed.
+            std::mem::forget(all);
+            return gathered.map(|()| Vec::new());
+        }
+        Ok(all)
     }
 
     #[allow(unsafe_code)]
     fn broadcast_equal(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
         let Some(broadcast) = self.table.broadcast else { return Err(null("broadcast")) };
-        // SAFETY: pointer and length are those of the slice.
-        let code = unsafe { broadcast(self.table.context, root as u32, bytes.as_mut_ptr().cast(), bytes.len()) };
-        self.check(code, "broadcast")
+        let mut shared = bytes.to_vec();
+        // SAFETY: pointer and length are those of the copy.
+        let code = unsafe { broadcast(self.table.context, root as u32, shared.as_mut_ptr().cast(), shared.len()) };
+        let told = self.check(code, "broadcast");
+        match told {
+            Ok(()) => bytes.copy_from_slice(&shared),
+            // As in an all-gather.
+            Err(_) => std::mem::forget(shared),
+        }
+        told
     }
 }
 

@@ -24,7 +24,8 @@ pub struct Reader {
 
 /// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
 /// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
-/// a job at work it holds the revision until it is closed, or for an hour after its last use.
+/// a job at work it holds the revision until it is closed, or for an hour after its last use. Where the newest is opened and the space is
+/// damaged, a line on standard error says so, once a process: a newer revision may have been there.
 ///
 /// # Safety
 /// `path` ends with a zero byte, `reader` points to room for a pointer.

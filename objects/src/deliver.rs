@@ -46,11 +46,14 @@ pub(crate) struct Drained {
 impl Objects {
     /// Ends a step: delivers all messages that were handed over, and those that their handlers hand over, until there are
     /// none on any rank; brings the results together; and balances the load, if it is time. An error of an object is told on
-    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends; anything else is refused. Collective.
+    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends; anything else is refused. After an error in balancing the step is over,
+    /// and the program may go on. Collective.
     pub fn step(&mut self) -> Result<()> {
         self.check_whole("step")?;
         if self.drain(false)?.has_parts {
-            self.bring_results()?;
+            let brought = self.bring_results();
+            self.is_torn = brought.is_err();
+            brought?;
         } else {
             self.post.set_results(BTreeMap::new());
         }

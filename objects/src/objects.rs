@@ -52,9 +52,9 @@ pub struct Objects {
     pub(crate) steps: u64,
     /// Steps since ranks were lost, until that was balanced.
     pub(crate) since_failure: Option<u64>,
-    /// The number that this rank had when it last restored,
+    /// The number that this rank had when it last restored.
     pub(crate) rank_before: Option<u32>,
-    /// and the one that it has in what was saved since, from this revision on.
+    /// The number that this rank has in the revisions that were saved since, and the first of those.
     pub(crate) saved_as: Option<(u64, u32)>,
     /// This rank is to have no objects (`evacuate`).
     pub(crate) is_given_up: bool,

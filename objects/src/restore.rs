@@ -61,7 +61,7 @@ impl Objects {
     }
 
     fn restore_newest(&mut self, session: &mut Session) -> Brought<Option<Came>> {
-        self.is_torn |= !self.here.is_empty();
+        self.is_torn = true;
         self.here.clear();
         self.map.clear();
         self.fresh.clear();
@@ -107,7 +107,10 @@ impl Objects {
             }
         }
         let has_lost = goes_on && (count != self.ranks()) && holders.iter().any(|held| held.len() < 2);
-        let indexes = match self.read_indexes(session, &mut holders)? {
+        let read = self.read_indexes(session, &mut holders);
+        // Of a revision without objects there is nothing to bring back: the program may begin its objects anew.
+        self.is_torn = !read.as_ref().is_err_and(is_of_caller);
+        let indexes = match read? {
             Ok(indexes) => indexes,
             Err(lost) => return Ok(Err(lost)),
         };

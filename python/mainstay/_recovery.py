@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainstay._engine import DuplicateName, Error, GroupFailed, InvalidArgument, RegionMissing, RevisionMissing, Session
+from mainstay._engine import Error, GroupFailed, InvalidArgument, RegionMissing, RevisionMissing, Session
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,36 +34,44 @@ class Steps:
         self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
+        self._unsaved: Error | None = None  # why the last checkpoint was not saved
         self._has_begun = False  # a step, on any rank as far as they have agreed
         self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
         self._last: Exception | None = None  # what it has recovered from
-        self.is_under_way = False  # the body of the loop
+        self.is_running = False  # the loop
+        self.is_under_way = False  # its body
         self.failure: BaseException | None = None  # which has ended that
 
     def run(self) -> Iterator[int]:
-        try:
-            self._session.protect(DONE, self._done)
-        except DuplicateName:
-            raise InvalidArgument("steps: another loop over them is under way on this session; end that first") from None
+        before = self._session._steps  # type: ignore[attr-defined]
+        if before and before.is_running:
+            raise InvalidArgument("steps: another loop over them is under way on this session; end that first")
+        if before:
+            with suppress(RegionMissing):  # a checkpoint that had begun may have kept it
+                self._session.unprotect(DONE)
+        self._session.protect(DONE, self._done)
         self._session._steps = self  # type: ignore[attr-defined]
+        self.is_running = True
         try:
             while not (yield from self._try()):
                 self._recover()
         finally:
-            self.is_under_way = False
+            self.is_under_way = self.is_running = False
             with suppress(Error):  # it may be closed
                 self._session.unprotect(DONE)
 
     def _try(self) -> Generator[int, None, bool]:
         """Whether it came to the end."""
-        wrong = None
+        wrong: BaseException | None = None
         try:
             if not (wrong := self._agree()):
+                self._unsaved = None
                 self._begin()
                 while self._done[0] < self._count:
                     yield from self._step()
                 # Another rank may fail in its last step.
                 self._session.wait()
+                wrong = self._unsaved
         except Exception as error:
             if not self._recovers or not tells_of_failure(error):
                 raise
@@ -83,7 +91,20 @@ class Steps:
         self._done[0] += 1
         self._idle = 0
         if self._session.due(self._done[0]):
+            self._save()
+
+    def _save(self) -> None:
+        """A checkpoint that is not saved harms nothing, but for ranks that failed: the program goes on, as in mainstay_run.
+        What the program itself did wrong ends the steps."""
+        try:
             self._session.checkpoint()
+            self._unsaved = None
+        except (GroupFailed, InvalidArgument):
+            raise
+        except Error as error:
+            self._unsaved = error
+            if self._session.rank == 0:
+                print(f"mainstay: a checkpoint was not saved, the program goes on: {error}", file=sys.stderr, flush=True)
 
     def _begin(self) -> None:
         """At the newest revision, or at the beginning."""
@@ -118,6 +139,8 @@ class Steps:
         self._idle += 1
         if self._session.recover().lost:
             self._lost, self._idle = 1, 0
+        if self._last and is_of_others(self._last):
+            self._last.__traceback__ = None  # which keeps what the step had in its variables
 
     def _agree(self) -> BaseException | None:
         """What ends the steps on all ranks: an error on one of them that came of no failure."""

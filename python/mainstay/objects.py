@@ -140,7 +140,7 @@ class Objects:
     def step(self) -> None:
         """Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
         together; and balances the load, if it is time. What an object fails at is raised on all ranks, by its name and rank:
-        InvalidArgument. Collective."""
+        InvalidArgument. After that nothing goes on, or is saved, but by restore(). Collective."""
         self._mine().step()
 
     @property
@@ -159,7 +159,8 @@ class Objects:
 
     def evacuate(self, ranks: Iterable[int]) -> Balanced:
         """Moves all objects off these ranks, which any rank may name: for a node that is about to fail. They have no objects from
-        then on, until none is named. Save afterwards, so that copies leave it, too. Collective."""
+        then on, until none is named. Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay
+        where they are. Collective."""
         return Balanced(*self._mine().evacuate(list(ranks)))
 
     def contribute(self, result: int, values: Iterable[float], op: Literal["sum", "min", "max"] = "sum") -> None:

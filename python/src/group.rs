@@ -109,7 +109,8 @@ impl MpiGroup {
             let byte = mpi.getattr(intern!(py, "BYTE"))?;
             let all = PyByteArray::new_with(py, mine.len() * self.size, |_| Ok(()))?;
             let mine = PyByteArray::new(py, mine);
-            comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))?;
+            comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))
+                .inspect_err(|_| leave_to_mpi(&all))?;
             Ok(all.to_vec())
         })
     }
@@ -122,11 +123,17 @@ impl MpiGroup {
         self.call("broadcast", |py, mpi, comm| {
             let byte = mpi.getattr(intern!(py, "BYTE"))?;
             let shared = PyByteArray::new(py, bytes);
-            comm.call_method1(intern!(py, "Bcast"), ([shared.as_any(), &byte], root))?;
+            comm.call_method1(intern!(py, "Bcast"), ([shared.as_any(), &byte], root))
+                .inspect_err(|_| leave_to_mpi(&shared))?;
             bytes.copy_from_slice(&shared.to_vec());
             Ok(())
         })
     }
+}
+
+/// Open MPI may still receive what others sent before a rank failed.
+fn leave_to_mpi(memory: &Bound<'_, PyByteArray>) {
+    std::mem::forget(memory.clone().unbind());
 }
 
 impl Group for MpiGroup {

@@ -254,12 +254,13 @@ impl Objects {
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
         let session = self.session.get();
-        let flushed = session.state.flush(py);
+        let (flushed, raised) = session.state.flush(py);
         session.state.turn(py)?;
-        self.with_session(py, "checkpoint", |core, engine| {
+        let saved = self.with_session(py, "checkpoint", |core, engine| {
             or_refuse(engine, flushed);
             core.checkpoint(engine)
-        })
+        });
+        saved.map_err(|error| caused(py, error, raised))
     }
 
     fn restore(&self, py: Python<'_>) -> PyResult<Option<CameTuple>> {

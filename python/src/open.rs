@@ -79,10 +79,14 @@ impl State {
     }
 
     /// Has the files that are being written write out what they buffer.
-    pub(crate) fn flush(&self, py: Python<'_>) -> Result<(), Error> {
+    /// Returns what was raised, too.
+    pub(crate) fn flush(&self, py: Python<'_>) -> (Result<(), Error>, Option<PyErr>) {
         // Their own code calls this session.
-        let writers = self.lock()?.as_mut().map(|open| open.files.writers()).unwrap_or_default();
-        stream::flush(py, &writers)
+        let writers = self.lock().map(|mut open| open.as_mut().map(|open| open.files.writers()).unwrap_or_default());
+        match writers {
+            Ok(writers) => stream::flush(py, &writers),
+            Err(error) => (Err(error), None),
+        }
     }
 
     /// As `call`, for what reads or fills the buffers: refused if one is not where it was, or is not given.

@@ -3,7 +3,7 @@
 use crate::{
     buffer::{Buffer, Flat},
     enter::{Job, enter},
-    error::{detached, raise},
+    error::{caused, detached, raise},
     got::Got,
     memory::Memory,
     mpi::check,
@@ -413,13 +413,14 @@ impl Session {
             return Err(raise(py, &Error::argument("notes", why)));
         }
         let notes = notes::notes(notes);
-        let flushed = self.state.flush(py);
+        let (flushed, raised) = self.state.flush(py);
         self.state.turn(py)?;
-        self.state.call_held(py, |engine| {
+        let saved = self.state.call_held(py, |engine| {
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
             engine.checkpoint()
-        })
+        });
+        saved.map_err(|error| caused(py, error, raised))
     }
 
     /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, a piece that lies over another

@@ -45,13 +45,14 @@ pub(crate) fn open<'py>(
     module.getattr(intern!(session.py(), "open_stream"))?.call1((session, name, mode))
 }
 
-/// Writes out what the files buffer. All of them, and the first error.
-pub(crate) fn flush(py: Python<'_>, writers: &[Py<PyWeakrefReference>]) -> Result<(), Error> {
+/// Writes out what the files buffer. All of them; the first error, and what was raised.
+pub(crate) fn flush(py: Python<'_>, writers: &[Py<PyWeakrefReference>]) -> (Result<(), Error>, Option<PyErr>) {
     let flush_one = |writer: &Bound<'_, PyAny>| {
         let is_closed = writer.getattr(intern!(py, "closed"))?.is_truthy()?;
         if is_closed { Ok(()) } else { writer.call_method0(intern!(py, "flush")).map(drop) }
     };
     let all = writers.iter().filter_map(|writer| writer.bind(py).upgrade());
-    let told = |error: PyErr| Error::argument("a file that is open on a stream", error.value(py).to_string());
-    all.map(|writer| flush_one(&writer).map_err(told)).fold(Ok(()), Result::and)
+    let raised = all.map(|writer| flush_one(&writer)).fold(Ok(()), Result::and).err();
+    let told = raised.as_ref().map(|error| error.value(py).to_string());
+    (told.map_or(Ok(()), |told| Err(Error::argument("a file that is open on a stream", told))), raised)
 }

@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 /// How long a hold lasts unless it is renewed: a reader that was broken off leaves none for longer.
 const HOLD: Duration = Duration::from_secs(3600);
-/// How old a hold may become before the next use renews it.
+/// How old a hold may become before the next use renews it, and how soon that is tried again.
 const RENEWED_AFTER: Duration = Duration::from_secs(300);
 
 /// The hold of one reader. Dropping it releases the hold, except in a forked child, whose parent owns it.
@@ -20,6 +20,8 @@ pub(super) struct Guard {
     note: String,
     /// `None`: no job is at work, or there is no right to hold, or no room.
     hold: Option<Hold>,
+    /// When it was last taken, or renewed in vain.
+    tried_unix_ns: u64,
     /// How often the process had come out of a fork when it took the hold.
     forks: u32,
 }
@@ -27,12 +29,13 @@ pub(super) struct Guard {
 impl Guard {
     /// Holds nothing yet. `note` says who reads.
     pub(super) fn new(device: Arc<dyn Device>, note: &str) -> Guard {
-        Guard { device, note: note.to_owned(), hold: None, forks: forks() }
+        Guard { device, note: note.to_owned(), hold: None, tried_unix_ns: 0, forks: forks() }
     }
 
     /// Holds the revision `key`; false if it has gone already.
     pub(super) fn hold(&mut self, key: RevisionKey) -> bool {
-        let ends = unix_ns() + HOLD.as_nanos() as u64;
+        self.tried_unix_ns = unix_ns();
+        let ends = self.tried_unix_ns + HOLD.as_nanos() as u64;
         match hold_on(&*self.device, key, &self.note, ends, Duration::ZERO) {
             Ok(Holding::Counts(hold) | Holding::Pending(hold)) => self.hold = Some(hold),
             Ok(Holding::Gone) => return false,
@@ -44,9 +47,8 @@ impl Guard {
 
     /// Renews the hold before it ends.
     pub(super) fn renew(&mut self, key: RevisionKey) {
-        let left = (HOLD - RENEWED_AFTER).as_nanos() as u64;
-        let is_old = |hold: &Hold| hold.expires_unix_ns < unix_ns() + left;
-        if self.forks == forks() && self.hold.as_ref().is_some_and(is_old) {
+        let is_old = self.tried_unix_ns + (RENEWED_AFTER.as_nanos() as u64) < unix_ns();
+        if self.forks == forks() && self.hold.is_some() && is_old {
             let before = self.hold.take();
             self.hold(key);
             match self.hold {

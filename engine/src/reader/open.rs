@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     printable::printable,
-    remark::remark,
+    remark::Remark,
     restore::SavedShard,
     space::format::Manifest,
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
@@ -16,10 +16,13 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 /// How long opening goes on to the next newest revision while a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);
 
+/// Said once a process, as each rank of a job may open a reader.
+static MAY_BE_NEWER: Remark = Remark::new();
+
 impl Reader {
     /// Opens the complete revision of this number, or the newest, of the space in `directory`, on whichever of its levels
     /// in sight: each shard is read in the nearest place that has it. Where the newest is opened and some of the space is damaged,
-    /// lines say so: a newer one may have been there. `note` says who reads, in the hold that keeps a job
+    /// a line says so, once a process: a newer one may have been there. `note` says who reads, in the hold that keeps a job
     /// at work from letting it go.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
@@ -52,9 +55,9 @@ impl Reader {
             let manifests = if is_there { manifests(&mut found, &mut elsewhere)? } else { None };
             match manifests {
                 Some(manifests) => {
-                    // What may have been newer cannot be read.
-                    let is_newest = revision.is_none();
-                    damage.iter().filter(|_| is_newest).for_each(|what| remark(0, what));
+                    if revision.is_none() {
+                        MAY_BE_NEWER.make(0, || (!damage.is_empty()).then(|| damage.join("; ")));
+                    }
                     let of_shard =
                         |(shard, manifest): (&ShardSurvey, &Manifest)| SavedShard::of(shard.entry(), manifest);
                     let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();

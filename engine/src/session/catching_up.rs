@@ -24,7 +24,7 @@ impl Inner {
         self.open_later(&entry)
     }
 
-    /// The same in a call that all ranks are in. An error leaves the levels for later still. Collective.
+    /// The same in a call that all ranks are in. An error before they are open leaves them for later still. Collective.
     pub(super) fn open_later(&mut self, entry: &Entered) -> Result<()> {
         // The job has gone on from what memory has: what disks that went with their nodes had besides is lost, and told.
         let goes_on = self.levels.iter().flat_map(Level::keys).next().is_some();

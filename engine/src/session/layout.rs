@@ -167,7 +167,7 @@ impl Level {
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
-        // Of a revision whose copies were made again, parts lie in any of them.
+        // The parts of a revision whose copies were made again may lie in any layout.
         if self.complete.iter().any(|complete| complete.layout == [0; 16]) {
             return;
         }
@@ -379,14 +379,15 @@ impl Level {
         let current = self.current.take();
         self.mends = None;
         let leave = |ledger: &Arc<Mutex<Ledger>>| {
-            let mut left = Ledger::open(lock(ledger).portion().clone())?.ledger;
-            // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes there.
-            let found: Vec<RevisionKey> = left.found().iter().map(|kept| kept.key()).collect();
-            match left.begin(epoch.lineage, &found) {
-                Err(Error::PortionTooSmall { .. } | Error::DiskFull { .. }) => left.resume(epoch.lineage)?,
-                begun => begun?,
+            let mut before = lock(ledger);
+            // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes over it.
+            let found: Vec<RevisionKey> = before.found().iter().map(|kept| kept.key()).collect();
+            // Without room for such a root, or where it failed, the slots stay as they are read below.
+            if let Err(error @ Error::LineageConflict { .. }) = before.begin(epoch.lineage, &found) {
+                return Err(error);
             }
-            Ok(left)
+            let mut left = Ledger::open(before.portion().clone())?.ledger;
+            left.resume(epoch.lineage).map(|()| left)
         };
         let left = current.iter().flat_map(|current| &current.ledgers).map(leave).collect::<Result<Vec<Ledger>>>();
         self.others.extend(agree(group, left)?);

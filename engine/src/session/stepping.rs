@@ -3,7 +3,7 @@
 
 use super::{
     agreement::Agreement, diary::BegunAt, due::SAVED_MAX, entry::Call, epoch::Epoch, flag::Alike, inner::Inner,
-    program::Program, progress::early, requests::Listener, schedule::Schedule,
+    level::Level, program::Program, progress::early, requests::Listener, schedule::Schedule,
 };
 use crate::{
     commit::RevisionKey,
@@ -101,14 +101,17 @@ impl Inner {
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
         due.begin(started);
-        // Whoever asks may be about to end the job, and is answered by a revision that goes to all levels.
-        let number = self.epoch.next_number;
-        let goes_to_all = || self.levels.iter().all(|level| level.is_former() || level.takes(number, false));
-        let answers = due.to_all || self.later.is_none() && goes_to_all();
-        let raised = due.signal.as_ref().map(|signal| signal.raised.clone()).filter(|_| answers);
+        let was_asked_for = due.to_all;
+        let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = self.untraced(save);
+        // Whoever asks may be about to end the job, and is answered by a revision that goes to all levels.
+        let goes_to = |level: &Level, key| level.is_former() || level.under_feed == Some(key) || level.has(key);
+        let answers = saved.as_ref().is_ok_and(|number| {
+            let key = RevisionKey::new(self.epoch.lineage, *number);
+            was_asked_for || self.levels.iter().skip(1).all(|level| goes_to(level, key))
+        });
         // The time until t3 is learnt later. A checkpoint that failed has its cost too, and the next one waits for its
         // time.
         let due = &mut self.program.due;
@@ -129,10 +132,12 @@ impl Inner {
                 diary.begun(key, BegunAt { step, saved_early, put_off });
             }
         }
-        match (&saved, due.listener.as_mut().filter(|_| answers)) {
-            (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),
-            (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
+        match (&saved, &mut due.listener) {
+            (Ok(number), Some(listener)) if answers => listener.answer(self.epoch.lineage, *number),
             _ => {}
+        }
+        if signalled && !answers {
+            raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed));
         }
         self.tell();
         saved

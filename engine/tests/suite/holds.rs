@@ -9,7 +9,7 @@ use crate::support::{
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
     SpaceSurvey, Stage, Start, Verified,
-    device::{Device, Disk, File, LockOutcome, RANK_BYTES},
+    device::{Device, Disk, File, LockOutcome, NewFile, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
     tend::{self, Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
@@ -299,6 +299,48 @@ fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
         assert_eq!(survey(path).holds[0].state, HoldState::Counts, "keep {keep}");
         stays(path, oldest);
     }
+}
+
+/// A disk without room for another layout, once it is told so.
+#[derive(Debug, Default)]
+struct Full(AtomicBool);
+
+impl Between for Full {
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+        if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        disk.create(name, wanted)
+    }
+}
+
+/// The layout that was left for a larger one, for which there is no room, goes on being written.
+#[test]
+fn a_level_goes_on_in_its_layout_where_a_larger_one_finds_no_room() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let near = Arc::new(Watched::new(Disk::make(folders[0].path()).unwrap(), Full::default()));
+    let far: Arc<dyn Device> = Arc::new(Disk::make(folders[1].path()).unwrap());
+    let plan = |kind, device| LevelPlan { kind, device, every: 1, keep: 1, copies: Vec::new(), former: Vec::new() };
+    let plans = vec![plan(LevelKind::Memory, near.clone() as Arc<dyn Device>), plan(LevelKind::Pfs, far)];
+    let config = Config { memory_after: MemoryAfter::Kept, ..small(1) };
+    let mut job = One::with(Session::open_levels(Box::new(Solo), plans, config).unwrap());
+    for _ in 0..4 {
+        job.save();
+    }
+    let mut more = vec![7_u8; 40 << 20];
+    // SAFETY: the memory outlives the session.
+    #[expect(unsafe_code, reason = "regions are memory of the program")]
+    let region = unsafe { Region::new("more", more.as_mut_ptr(), more.len() as u64) };
+    job.session.protect(region.unwrap()).unwrap();
+    near.between.0.store(true, Ordering::Relaxed);
+    assert_eq!(job.session.checkpoint().unwrap_err().kind(), ErrorKind::DiskFull);
+    job.session.unprotect("more").unwrap();
+    for _ in 0..3 {
+        job.save();
+    }
+    near.between.0.store(false, Ordering::Relaxed);
+    job.session.close().unwrap();
+    assert_eq!(layouts(folders[0].path()).len(), 1);
 }
 
 /// It stayed refused until a revision was complete in the new layout, and so did new ones.

@@ -153,7 +153,7 @@ struct Slab {
     bytes: u64,
 }
 
-/// All of a box, of cells of so many bytes, in such parts, as they follow each other, none much larger than `SLAB_BYTES`, whichever sides are long.
+/// Cuts a box into parts that each lie in one piece, in order, none much larger than `SLAB_BYTES`; `cell`: bytes of a cell.
 fn slabs(boxed: &Block, cell: u64) -> impl Iterator<Item = Slab> {
     // Bytes of all cells that share their first so many coordinates.
     let below = |dims: usize| boxed.shape[dims..].iter().product::<u64>() * cell;

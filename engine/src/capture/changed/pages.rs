@@ -67,7 +67,7 @@ impl PageTracker {
         let protection = Protection::lifted_by_the_kernel().map_err(|e| match e.raw_os_error() {
             Some(libc::ENOSYS) => "this system has no userfaultfd".to_owned(),
             Some(libc::EPERM | libc::EACCES) => "this system, or a container, does not allow userfaultfd".to_owned(),
-            Some(libc::EINVAL) => "protection that lifts itself (userfaultfd WP_ASYNC) needs Linux 6.7".to_owned(),
+            Some(libc::EINVAL) => "protection that lifts itself (userfaultfd WP_ASYNC) needs Linux 6.8.10".to_owned(),
             _ => format!("userfaultfd: {e}"),
         })?;
         let pagemap = Pagemap::open().map_err(|e| format!("/proc/self/pagemap: {e}"))?;

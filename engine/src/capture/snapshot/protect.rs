@@ -203,8 +203,8 @@ fn granule_of(address: usize) -> usize {
     address / HUGE_PAGE * HUGE_PAGE
 }
 
-/// What was told meanwhile: that memory was given back first, which may be zeros since, also where somebody waits to write
-/// beside it.
+/// The next of the events told meanwhile. Memory that was given back comes first: it may read as zeros by now, also where somebody
+/// waits to write beside it.
 fn next_told(told: &mut Vec<Event>) -> Option<Event> {
     match told.iter().position(|event| matches!(event, Event::GivenBack(_))) {
         Some(at) => Some(told.swap_remove(at)),

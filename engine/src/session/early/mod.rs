@@ -385,11 +385,11 @@ impl Shared {
         // A bug in here must not have the next checkpoint wait for ever.
         let written = catch_unwind(AssertUnwindSafe(|| part.write(&copy[..read])));
         let written = written.unwrap_or_else(|_| Err(Error::Internal { what: "saving early panicked".to_owned() }));
-        let lie = written.map(|lie| {
-            let mut lie = lie.into_iter();
-            is_read.into_iter().map(|is_there| if is_there { lie.next() } else { None }).collect()
+        let places = written.map(|written| {
+            let mut written = written.into_iter();
+            is_read.into_iter().map(|is_there| if is_there { written.next() } else { None }).collect()
         });
-        (lie, part)
+        (places, part)
     }
 }
 

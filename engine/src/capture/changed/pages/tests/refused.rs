@@ -107,7 +107,7 @@ fn a_system_that_refuses_is_named() {
     let userfaultfd = libc::SYS_userfaultfd;
     assert_eq!(why(userfaultfd, None, libc::EPERM), "this system, or a container, does not allow userfaultfd");
     assert_eq!(why(userfaultfd, None, libc::ENOSYS), "this system has no userfaultfd");
-    assert!(why(libc::SYS_ioctl, Some(UFFDIO_API as u32), libc::EINVAL).contains("needs Linux 6.7"));
+    assert!(why(libc::SYS_ioctl, Some(UFFDIO_API as u32), libc::EINVAL).contains("needs Linux 6.8.10"));
     assert!(why(libc::SYS_ioctl, Some(PAGEMAP_SCAN as u32), libc::ENOTTY).contains("written pages"));
     assert!(why(libc::SYS_openat, None, libc::EACCES).contains("/proc/self/pagemap"));
     let memory = TestPages::new(8);
