@@ -330,5 +330,6 @@ def test_what_is_raised_while_a_checkpoint_writes_out_a_file_is_told(scratch, mo
             patched.setattr(Stream, "write", fails)
             session.checkpoint()
         assert raised in (told.value, told.value.__cause__)
-        session.abandon()
-        file.detach()
+        for ends in (file.close, session.close):
+            with pytest.raises(mainstay.InvalidArgument):
+                ends()
