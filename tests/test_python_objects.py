@@ -344,11 +344,16 @@ def test_what_is_refused(talkers, what):
 
 def test_what_a_handler_raises_is_the_cause_and_a_ctrl_c_stays_one(talkers):
     here, kind = talkers
+    here.checkpoint()
     kind.send(3, "hear", 1)
     kind.get(3).heard = None
     with pytest.raises(mainstay.InvalidArgument, match=r"object talker\[3\] on rank 0: its method hear failed: .*AttributeError") as told:
         here.step()
     assert isinstance(told.value.__cause__, AttributeError)
+    for goes_on in here.step, here.checkpoint:
+        with pytest.raises(mainstay.InvalidArgument, match="go back to a checkpoint by restore"):
+            goes_on()
+    here.restore()
     kind.send(4, "stop")
     with pytest.raises(KeyboardInterrupt):
         here.step()
