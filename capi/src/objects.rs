@@ -856,8 +856,8 @@ pub unsafe extern "C" fn mainstay_objects_balance(
 ) -> Status {
     guard(|| {
         // SAFETY: the caller's promises are passed on.
-        let (objects, strategy, into) = unsafe { (objects_of(objects)?, strategy_of(strategy)?, balanced.as_mut()) };
-        let came = objects.core("balance")?.balance(strategy)?;
+        let (objects, strategy, into) = unsafe { (objects_of(objects)?, strategy_of(strategy), balanced.as_mut()) };
+        let came = objects.core("balance")?.balance_by(strategy)?;
         tell(into, came);
         Ok(())
     })

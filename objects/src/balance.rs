@@ -3,7 +3,7 @@
 //! What must hold: the result follows from the arguments alone; an object is only ever given to a rank that may have any.
 
 use mainstay_engine::Error;
-use std::{cmp::Reverse, collections::BinaryHeap, str::FromStr};
+use std::{cmp::Reverse, collections::BinaryHeap, fmt, str::FromStr};
 
 /// How objects are moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +29,13 @@ impl Strategy {
         ("orphans", Strategy::Orphans),
         ("graph", Strategy::Graph),
     ];
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Strategy::ALL.iter().find(|(_, strategy)| strategy == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
 }
 
 impl FromStr for Strategy {

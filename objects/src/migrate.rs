@@ -41,9 +41,22 @@ struct Head {
     bytes: u64,
 }
 
+/// That all ranks have asked for the same strategy.
+fn check_alike(asked: &[Option<&str>]) -> Result<()> {
+    let Some(other) = asked.iter().position(|one| *one != asked[0]) else { return Ok(()) };
+    let named = |rank: usize| asked[rank].unwrap_or("one that there is not");
+    let why = format!("rank 0 asks for {}, rank {other} for {}; name the same on all ranks", named(0), named(other));
+    Err(Error::argument("strategy", why))
+}
+
 impl Objects {
     /// Moves objects by `strategy`, by what each has worked since the last time. Between two steps. Collective.
     pub fn balance(&mut self, strategy: Strategy) -> Result<Balanced> {
+        self.balance_by(Ok(strategy))
+    }
+
+    /// The same by what may be no strategy on some ranks, as of a name that was read: all ranks are told. Collective.
+    pub fn balance_by(&mut self, strategy: Result<Strategy>) -> Result<Balanced> {
         self.check_whole("balance")?;
         let balanced = self.place_by(strategy)?;
         for held in self.here.values_mut() {
@@ -76,19 +89,23 @@ impl Objects {
         balanced
     }
 
-    /// Moves objects to where `strategy` has them. Collective.
-    pub(crate) fn place_by(&mut self, strategy: Strategy) -> Result<Balanced> {
+    /// Moves objects to where `strategy` has them, which is to be the same on all ranks. Collective.
+    pub(crate) fn place_by(&mut self, strategy: Result<Strategy>) -> Result<Balanced> {
         self.drain(false)?;
         let mine: Vec<Borne> = self.here.iter().map(|(key, held)| (*key, held.measured.load, held.is_orphan)).collect();
-        let told = gather(&*self.wire, &(self.is_given_up, mine))?;
-        let mut open: Vec<bool> = told.iter().map(|(is_given_up, _)| !is_given_up).collect();
+        let asked = strategy.as_ref().ok().map(Strategy::to_string);
+        let told: Vec<(Option<String>, bool, Vec<Borne>)> = gather(&*self.wire, &(asked, self.is_given_up, mine))?;
+        let strategy = strategy?;
+        let asked: Vec<Option<&str>> = told.iter().map(|(asked, ..)| asked.as_deref()).collect();
+        check_alike(&asked)?;
+        let mut open: Vec<bool> = told.iter().map(|(_, is_given_up, _)| !is_given_up).collect();
         if !open.contains(&true) {
             // All others have failed.
             open.fill(true);
             (self.is_given_up, self.holders_change) = (false, true);
         }
         let mut all: Vec<(Key, Weighed)> = Vec::new();
-        for (rank, (_, objects)) in told.into_iter().enumerate() {
+        for (rank, (.., objects)) in told.into_iter().enumerate() {
             let weighed = |(key, load, is_orphan)| (key, Weighed { load, rank, is_orphan });
             all.extend(objects.into_iter().map(weighed));
         }

@@ -130,7 +130,7 @@ impl Objects {
         }
         if told.iter().any(|told| told.is_given_up) {
             // What has come to a rank that is to have none leaves it again.
-            self.place_by(Strategy::None)?;
+            self.place_by(Ok(Strategy::None))?;
         }
         if has_lost && self.ranks() > 1 {
             match self.save(session) {

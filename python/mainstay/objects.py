@@ -161,7 +161,9 @@ class Objects:
         """Moves all objects off these ranks, which any rank may name: for a node that is about to fail. They have no objects from
         then on, until none is named. Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay
         where they are. Collective."""
-        return Balanced(*self._mine().evacuate(list(ranks)))
+        with suppress(TypeError):  # what is no ranks is refused on all
+            ranks = list(ranks)
+        return Balanced(*self._mine().evacuate(ranks))
 
     def contribute(self, result: int, values: Iterable[float], op: Literal["sum", "min", "max"] = "sum") -> None:
         """Adds values to the result of this number; all that contribute in a step do it alike. A sum is rounded once, at its

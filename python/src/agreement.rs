@@ -19,42 +19,55 @@ const NAP_MAX: Duration = Duration::from_micros(500);
 const TOLD: i32 = 0x4000;
 const NUMBERS: i32 = 0x4000;
 
+/// What all that live have come to.
+pub(crate) struct Outcome {
+    /// What they have in common, bit by bit: of all that came, also where some of them are lost.
+    pub flags: i32,
+    /// Ranks are lost.
+    pub has_lost: bool,
+}
+
 /// What all that live have in common of their `flags`, bit by bit; `None`, on all of them, if ranks are lost. `world`: a
 /// communicator that is ours alone. Collective.
 pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
-    heard(mpi, world, flags, None)
+    let outcome = heard(mpi, world, flags, None)?;
+    Ok((!outcome.has_lost).then_some(outcome.flags))
 }
 
-/// The same, in which those that hear nothing are found by `ears`: for all that come when they come. Collective.
+/// The same, whoever is lost, in which those that hear nothing are found by `ears`: for all that come when they come.
+/// Collective.
 pub(crate) fn heard(
     mpi: &Bound<'_, PyAny>,
     world: &Bound<'_, PyAny>,
     flags: i32,
     mut ears: Option<Ears<'_>>,
-) -> PyResult<Option<i32>> {
+) -> PyResult<Outcome> {
     let py = world.py();
     let tag = TOLD + next_number(mpi, world)? % NUMBERS;
     let lent = py.import(intern!(py, "array"))?.call_method1(intern!(py, "array"), ("i", [flags]))?;
     let request = match world.call_method1(intern!(py, "Iagree"), (&lent,)) {
-        Err(error) if is_of_mpi(mpi, &error)? => return Ok(None),
+        Err(error) if is_of_mpi(mpi, &error)? => return Ok(Outcome { flags, has_lost: true }),
         begun => begun?,
     };
     let (since, mut listened) = (Instant::now(), Instant::now());
     loop {
         match request.call_method0(intern!(py, "Test")) {
-            Ok(is_over) if is_over.is_truthy()? => return lent.get_item(0)?.extract().map(Some),
+            Ok(is_over) if is_over.is_truthy()? => {
+                return Ok(Outcome { flags: lent.get_item(0)?.extract()?, has_lost: false });
+            }
             Ok(_) => {}
             Err(error) if is_of_mpi(mpi, &error)? => {
-                tell(mpi, world, tag);
-                return Ok(None);
+                let flags = lent.get_item(0)?.extract()?;
+                tell(mpi, world, tag, flags);
+                return Ok(Outcome { flags, has_lost: true });
             }
             Err(error) => return Err(error),
         }
         if listened.elapsed() >= LISTEN {
-            if hears(mpi, world, tag) {
+            if let Some(flags) = hears(mpi, world, tag) {
                 // What was lent stays MPI's.
                 mem::forget((request.unbind(), lent.unbind()));
-                return Ok(None);
+                return Ok(Outcome { flags, has_lost: true });
             }
             ears.iter_mut().for_each(|ears| ears.listen(mpi, world, tag, since.elapsed()));
             listened = Instant::now();
@@ -79,14 +92,15 @@ fn next_number(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>) -> PyResult<i32
     Ok(number)
 }
 
-/// Tells all others that ranks were lost in the agreement of this `tag`: see `hears`.
-fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) {
+/// Tells all others the outcome of the agreement of this `tag`, in which ranks were lost: see `hears`.
+fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32, flags: i32) {
     // One that has failed need not know.
-    others(world).into_iter().for_each(|rank| drop(sends(mpi, world, rank, tag, &[])));
+    others(world).into_iter().for_each(|rank| drop(sends(mpi, world, rank, tag, &flags.to_ne_bytes())));
 }
 
-/// Whether another rank tells that ranks were lost in the agreement. In Open MPI 5.0.11 one that waits for the outcome can wait
+/// The outcome of the agreement, if another rank tells it. In Open MPI 5.0.11 one that waits for the outcome can wait
 /// for ever, where the others have it: the rank through which it was to come has failed meanwhile.
-fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> bool {
-    others(world).into_iter().any(|rank| takes(mpi, world, rank, tag, 0).unwrap_or(false))
+fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> Option<i32> {
+    let told = |rank| takes(mpi, world, rank, tag, size_of::<i32>()).ok().flatten()?.try_into().ok();
+    others(world).into_iter().find_map(told).map(i32::from_ne_bytes)
 }

@@ -53,7 +53,7 @@ impl Ears<'_> {
     /// has waited so long.
     pub(crate) fn listen(&mut self, mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32, waited: Duration) {
         let (now, patience) = (Instant::now(), Duration::from_secs(PATIENCE_S.load(Ordering::Relaxed)));
-        let takes = |rank, tag, bytes| takes(mpi, world, rank, tag, bytes).unwrap_or(false);
+        let takes = |rank, tag, bytes| takes(mpi, world, rank, tag, bytes).is_ok_and(|taken| taken.is_some());
         // One that has failed is asked nothing more.
         let sends = |rank, tag, bytes| drop(sends(mpi, world, rank, tag, bytes));
         let is_long = |since: Option<Instant>| since.is_some_and(|since| now - since > patience);

@@ -103,27 +103,34 @@ fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: b
     }
     let theirs = comm.call_method0(intern!(py, "Get_errhandler"))?;
     comm.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
+    let own = duplicate_of_living(comm, is_asked);
+    comm.call_method1(intern!(py, "Set_errhandler"), (&theirs,))?;
+    theirs.call_method0(intern!(py, "Free"))?;
+    let own = own?;
+    own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
+    // All have made it before one may revoke it; who has failed meanwhile shows in what comes next.
+    all_agree(mpi, &own, true)?;
+    Ok(own)
+}
+
+/// A communicator of those of `comm` that have not failed. Collective.
+fn duplicate_of_living<'py>(comm: &Bound<'py, PyAny>, is_asked: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = comm.py();
     let made = comm.call_method0(intern!(py, "Dup"));
     if made.is_err() && is_asked {
         // One that has failed leaves the others waiting in it: they come out.
         comm.call_method0(intern!(py, "Revoke"))?;
     }
-    let own = match (agree_in_theirs(comm, made.is_ok())?, made) {
-        (true, made) => made?,
-        (false, Err(error)) if !is_asked => return Err(error),
+    match (agree_in_theirs(comm, made.is_ok())?, made) {
+        (true, made) => made,
+        (false, Err(error)) if !is_asked => Err(error),
         (false, made) => {
             if let Ok(made) = made {
                 made.call_method0(intern!(py, "Free"))?;
             }
-            without_failed(comm)?
+            without_failed(comm)
         }
-    };
-    own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
-    comm.call_method1(intern!(py, "Set_errhandler"), (&theirs,))?;
-    theirs.call_method0(intern!(py, "Free"))?;
-    // All have made it before one may revoke it; who has failed meanwhile shows in what comes next.
-    all_agree(mpi, &own, true)?;
-    Ok(own)
+    }
 }
 
 /// The ranks of `own` as a group, and what all of them have given. Collective.

@@ -36,15 +36,15 @@ pub(crate) fn takes(
     rank: i32,
     tag: i32,
     bytes: usize,
-) -> PyResult<bool> {
+) -> PyResult<Option<Vec<u8>>> {
     let py = world.py();
     if !world.call_method1(intern!(py, "Iprobe"), (rank, tag))?.is_truthy()? {
-        return Ok(false);
+        return Ok(None);
     }
     let into = PyByteArray::new_with(py, bytes, |_| Ok(()))?;
-    let into = [into.into_any(), mpi.getattr(intern!(py, "BYTE"))?];
-    world.call_method1(intern!(py, "Recv"), (into, rank, tag))?;
-    Ok(true)
+    let lent = [into.as_any(), &mpi.getattr(intern!(py, "BYTE"))?].map(Bound::clone);
+    world.call_method1(intern!(py, "Recv"), (lent, rank, tag))?;
+    Ok(Some(into.to_vec()))
 }
 
 pub(crate) fn others(world: &Bound<'_, PyAny>) -> Vec<i32> {

@@ -273,7 +273,7 @@ impl Objects {
     }
 
     fn balance(&self, py: Python<'_>, strategy: &str) -> PyResult<BalancedTuple> {
-        self.with(py, "balance", |core| core.balance(strategy.parse()?).map(tuple))
+        self.with(py, "balance", |core| core.balance_by(strategy.parse()).map(tuple))
     }
 
     fn evacuate(&self, py: Python<'_>, ranks: Bound<'_, PyAny>) -> PyResult<BalancedTuple> {

@@ -63,11 +63,12 @@ impl World {
         let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
         // Before all have told each other who they are, nobody is ended.
         let ears = members.get(mine).is_some_and(|member| member.pid() != 0).then(|| Ears::new(&members, mine));
-        // Who has failed meanwhile is left out next.
-        match heard(mpi, &all, GOES_ON, ears)? {
-            Some(flags) if flags & GOES_ON == 0 => Err(PyRuntimeError::new_err(CLOSED)),
-            _ => Ok(()),
+        // Who has failed meanwhile is left out next; what the others want counts all the same.
+        let wants = heard(mpi, &all, GOES_ON, ears)?.flags;
+        if wants & GOES_ON == 0 {
+            return Err(PyRuntimeError::new_err(CLOSED));
         }
+        Ok(())
     }
 
     /// Leaves those that have failed out of the world. Collective.

@@ -85,7 +85,7 @@ impl Inner {
     /// get it. Returns whether the memory may go: not if they lack what other ranks have saved, which stays there. Collective.
     pub(super) fn copy_newest(&mut self, entry: &Entered, owner: usize) -> Result<bool> {
         // One before it may still be on its way there.
-        self.finish_copies(Call::Close)?;
+        self.finish_copies(Call::Close, None)?;
         let Some(newest) = self.levels.at(owner).complete.first().copied() else { return Ok(true) };
         let family = self.levels.families().into_iter().find(|family| family.start == owner);
         let lacks = |index: &usize| {
@@ -145,7 +145,7 @@ impl Inner {
             }
         }
         self.send_again(newest.key, &own, sites, false);
-        self.finish_copies(call)
+        self.finish_copies(call, None)
     }
 
     /// Has the shards of the revision `key` sent to `sites`, for each level those that go there and what this rank holds of

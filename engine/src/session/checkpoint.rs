@@ -9,7 +9,7 @@ use super::{
     entry::Call,
     flag::Alike,
     inner::Inner,
-    level::{Level, lost_layout},
+    level::{Level, LevelKind, lost_layout},
     reading::Reading,
     room::{RoomSought, ShardSizes},
     stepping::same_steps,
@@ -38,7 +38,8 @@ impl Inner {
             self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         }
         let arrival = self.arrive(call)?;
-        self.finish_copies(call)?;
+        // A checkpoint waits for no disk.
+        self.finish_copies(call, Some(LevelKind::Memory))?;
         self.open_later_in(call)?;
         let Inner { program, means, .. } = self;
         let (outputs, outputs_told) = match program.outputs.mark() {

@@ -28,10 +28,8 @@ use crate::{
 pub(super) struct Progress {
     /// All messages are through.
     messages: bool,
-    /// The copies in memory are there, or have failed.
-    in_memory: bool,
-    /// So are all others.
-    ended: bool,
+    /// The levels on which copies are not there yet, and have not failed.
+    busy: Vec<LevelKind>,
 }
 
 impl Level {
@@ -118,30 +116,29 @@ impl Inner {
             }
         }
         let mut are_through = post.is_through(group)?;
-        let (mut in_memory, mut ended) = (true, true);
+        let mut busy = Vec::new();
         for level in levels.iter_mut() {
             if let Some(Attempt::Copying(copying)) = &mut level.saving {
                 let has_begun = copying.lane.as_ref().is_none_or(|lane| lane.poll().is_some());
                 copying.is_through = are_through && has_begun;
                 are_through &= has_begun;
-                let is_there = copying.poll().is_some();
-                in_memory &= is_there || level.kind != LevelKind::Memory;
-                ended &= is_there;
+                if copying.poll().is_none() {
+                    busy.push(level.kind);
+                }
             }
         }
-        Ok(Progress { messages: are_through, in_memory, ended })
+        Ok(Progress { messages: are_through, busy })
     }
 
-    /// Brings the copies that are under way to their end, and settles them with all ranks, if there are any. Collective,
-    /// for a call that has arrived.
-    pub(super) fn finish_copies(&mut self, call: Call) -> Result<()> {
+    /// Brings the copies that are under way to their end, on the level `only` or on all, and settles them with all ranks,
+    /// if there are any. Collective, for a call that has arrived.
+    pub(super) fn finish_copies(&mut self, call: Call, only: Option<LevelKind>) -> Result<()> {
         if !self.levels.iter().any(|level| level.is_copy() && level.under_feed.is_some()) {
             return Ok(());
         }
         let entry = self.meet(call)?;
-        // A checkpoint waits for no disk: its copies are passed over as long as they are busy.
-        let is_enough = |now: &Progress| if call.begins() { now.messages && now.in_memory } else { now.ended };
-        self.drive(is_enough)?;
+        // Copies that are not waited for are passed over as long as they are busy; their messages are in the way of others.
+        self.drive(|now| now.messages && !now.busy.iter().any(|kind| only.is_none_or(|only| only == *kind)))?;
         let ranks = self.epoch.group.size();
         let mut mine = Agreement::default();
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
@@ -173,7 +170,7 @@ impl Inner {
         }
         // A shard that failed is told by the call that settles it.
         drop(self.levels.nearest_mut().settle());
-        self.finish_copies(call)
+        self.finish_copies(call, Some(LevelKind::Memory))
     }
 }
 

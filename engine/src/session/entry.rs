@@ -197,7 +197,7 @@ impl Inner {
         let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.kind == kind);
         self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
-        self.finish_copies(call)?;
+        self.finish_copies(call, only)?;
         let level = Alike::of(only.map_or(0, |kind| 1 + kind as u64));
         let (entry, told) =
             self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;

@@ -100,9 +100,14 @@ impl Inner {
         self.program.shards = Default::default();
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         let mut tried = self.try_newest(&entry, revision);
-        if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()) {
-            self.open_later_to_restore(&entry)?;
-            tried = self.try_newest(&entry, revision);
+        if self.later.is_some() {
+            // Ranks may have failed at different things.
+            let mut lacks = [tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()).into()];
+            self.epoch.group.with(&entry).all_max(&mut lacks)?;
+            if lacks != [0] {
+                self.open_later_to_restore(&entry)?;
+                tried = self.try_newest(&entry, revision);
+            }
         }
         let Tried { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);

@@ -526,25 +526,26 @@ fn what_was_waited_for_is_on_all_copies_that_were_busy() {
 }
 
 /// So many ranks with a level in memory, disks that take every `every`th revision, with a copy that is made or `former`, and a space
-/// that takes none, in this folder. Each has a gate before its disk.
+/// that takes none, in this folder. Each has a gate before its disk, and one before the copies of others on that.
 fn memory_and_disks(
     folder: &Path,
     ranks: usize,
     every: u32,
     former: bool,
-    work: impl Fn(Program, Session, &Gate) + Sync,
+    work: impl Fn(Program, Session, [&Gate; 2]) + Sync,
 ) {
     let disk = |name: String| Disk::make(&folder.join(name)).unwrap();
     bounded("a job that ends", || {
         run(ranks, |rank, group| {
-            let gated = Watched::new(disk(format!("Disk{rank}")), Gate::new(1));
-            let gate = gated.between.clone();
-            let copy = |kind| -> Vec<Arc<dyn Device>> { vec![Arc::new(disk(format!("{kind:?}-copy{rank}")))] };
+            let gated = |name: &str| Watched::new(disk(format!("{name}{rank}")), Gate::new(1));
+            let (gated, gated_copy) = (gated("Disk"), gated("Disk-copy"));
+            let gates = [gated.between.clone(), gated_copy.between.clone()];
             let plan =
                 |kind, every, device, copies| LevelPlan { kind, device, every, keep: 1, copies, former: Vec::new() };
-            let on_disk = plan(LevelKind::Disk, every, Arc::new(gated), copy(LevelKind::Disk));
+            let of_memory: Vec<Arc<dyn Device>> = vec![Arc::new(disk(format!("Memory-copy{rank}")))];
+            let on_disk = plan(LevelKind::Disk, every, Arc::new(gated), vec![Arc::new(gated_copy)]);
             let plans = vec![
-                plan(LevelKind::Memory, 1, Arc::new(disk(format!("Memory{rank}"))), copy(LevelKind::Memory)),
+                plan(LevelKind::Memory, 1, Arc::new(disk(format!("Memory{rank}"))), of_memory),
                 if former { LevelPlan { copies: Vec::new(), former: on_disk.copies, ..on_disk } } else { on_disk },
                 plan(LevelKind::Pfs, 0, Arc::new(disk("space".to_owned())), Vec::new()),
             ];
@@ -552,7 +553,7 @@ fn memory_and_disks(
             let mut session = Session::open_levels(group, plans, config).unwrap();
             let mut program = Program::new(rank);
             program.protect(&mut session).unwrap();
-            work(program, session, &gate);
+            work(program, session, [&gates[0], &gates[1]]);
         })
     });
 }
@@ -572,7 +573,7 @@ fn what_goes_from_memory_to_disks_goes_to_their_copies() {
     for (every, last, stand_still) in [(2, 2, false), (2, 3, false), (1, 3, true)] {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let newest = |name: &str| newest_in(folder.path(), name);
-        memory_and_disks(folder.path(), 2, every, false, |mut program, mut session, gate| {
+        memory_and_disks(folder.path(), 2, every, false, |mut program, mut session, [gate, _]| {
             for step in 1..=last {
                 let stands_still_now = stand_still && step == last - 1;
                 if stands_still_now {
@@ -592,6 +593,34 @@ fn what_goes_from_memory_to_disks_goes_to_their_copies() {
         for name in ["Disk0", "Disk1", "Disk-copy0", "Disk-copy1"] {
             assert_eq!(newest(name), Some(last), "{name}");
         }
+    }
+}
+
+/// A wait for the memory alone waited until the copies of the disks were there.
+#[test]
+fn a_wait_for_memory_waits_for_no_copy_on_a_disk() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let newest = |name: &str| newest_in(folder.path(), name);
+    memory_and_disks(folder.path(), 2, 1, false, |mut program, mut session, [_, gate]| {
+        let mut save = |session: &mut Session, step| {
+            program.fill(session, Mark { run: 1, step }, 30 * BYTES).unwrap();
+            session.checkpoint().unwrap();
+        };
+        save(&mut session, 1);
+        session.wait().unwrap();
+        gate.shut();
+        save(&mut session, 2);
+        session.wait_for(LevelKind::Memory).unwrap();
+        for rank in 0..2 {
+            assert_eq!(newest(&format!("Memory-copy{rank}")), Some(2));
+        }
+        gate.come();
+        session.wait_for(LevelKind::Disk).unwrap();
+        gate.nobody_waited();
+        session.close().unwrap();
+    });
+    for name in ["Disk-copy0", "Disk-copy1"] {
+        assert_eq!(newest(name), Some(2), "{name}");
     }
 }
 

@@ -33,6 +33,30 @@ impl Object for Worker {
     }
 }
 
+/// A strategy that one rank alone did not know was refused there, and the others waited; different ones moved objects apart.
+#[test]
+fn a_strategy_that_is_not_that_of_all_ranks_is_refused_on_all() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let told = job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap();
+        if objects.rank() == 0 {
+            (0..COUNT).for_each(|id| assert!(objects.create(key(id)).is_ok()));
+        }
+        round(objects).unwrap();
+        let asked = |of_last: &'static str| if objects.rank() == 2 { of_last } else { "greedy" };
+        let (unknown, other) = (asked("largest").parse(), asked("refine").parse());
+        let told = [objects.balance_by(unknown).unwrap_err(), objects.balance_by(other).unwrap_err()];
+        assert!(objects.balance_by("greedy".parse()).unwrap().moved > 0);
+        round(objects).unwrap();
+        assert_eq!(total(objects), expected(2));
+        told.map(|error| error.to_string())
+    });
+    assert!(told[0][0].contains("rank 0 asks for greedy, rank 2 for one that there is not"), "{told:?}");
+    assert!(told[2][0].contains("\"largest\": there is none of this name"), "{told:?}");
+    assert!(told.iter().all(|[_, other]| other.contains("rank 2 for refine; name the same on all ranks")), "{told:?}");
+}
+
 #[test]
 fn objects_move_and_go_on_where_they_are() {
     for strategy in [Strategy::Greedy, Strategy::Refine, Strategy::Orphans, Strategy::None] {
