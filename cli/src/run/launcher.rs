@@ -218,6 +218,10 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
         if !text.starts_with('-') && !may_be_value || text == "--" {
             break;
         }
+        // `-n4`, as getopt takes it.
+        let has_value = matches!(kind, Kind::Srun | Kind::Flux) && text.starts_with('-') && !text.starts_with("--");
+        let short = text.get(..2).filter(|_| has_value && text.len() > 2);
+        let option = short.unwrap_or(option);
         if placed == Placed::ByUs && text.starts_with('-') && places(kind).contains(&option) {
             return Err(Failure::usage(format!(
                 "the command says itself where its ranks run ({option}): leave that out, as the nodes \
@@ -225,19 +229,19 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
             )));
         }
         may_be_value = false;
-        let is_short = kind == Kind::Srun && text.len() > 2 && text.starts_with("-n");
-        if counts(kind).contains(&option) || is_short {
+        if counts(kind).contains(&option) {
             let next = words.get(at + 1).map(|word| word.to_string_lossy().into_owned());
-            let given = if is_short { Some(text[2..].to_owned()) } else { value.map(str::to_owned).or(next) };
+            let value = if short.is_some() { Some(&text[2..]) } else { value };
+            let given = value.map(str::to_owned).or(next);
             let number = given.as_deref().and_then(|given| given.parse().ok()).filter(|number| *number > 0);
             ranks = Some(
                 number.ok_or_else(|| Failure::usage(format!("{option} of the command is not followed by a number")))?,
             );
-            at += if value.is_some() || is_short { 1 } else { 2 };
+            at += if value.is_some() { 1 } else { 2 };
             continue;
         }
         let taken = if TWO_WORDS.contains(&option) { 3 } else { 1 };
-        may_be_value = text.starts_with('-') && taken == 1 && value.is_none() && !NO_WORDS.contains(&option);
+        may_be_value = text.starts_with('-') && taken == 1 && value.is_none() && short.is_none() && !NO_WORDS.contains(&option);
         kept.extend(words[at..].iter().take(taken).cloned());
         at += taken;
     }
@@ -281,6 +285,11 @@ mod tests {
             told("srun -n4 ./program", "n1:4/2"),
             "srun --nodes=1 --nodelist=n1 --ntasks=4 --overlap --overcommit ./program"
         );
+        assert!(told("srun -pbatch program -n4", "n1:4/2").ends_with("-pbatch program -n4"));
+        for placed in ["srun -N2 -n4 ./program", "srun -n4 -wn1 ./program"] {
+            let error = Launcher::find(&split(placed), Placed::ByUs).err().unwrap();
+            assert!(error.message.contains("says itself where its ranks run (-"), "{}", error.message);
+        }
     }
 
     #[test]

@@ -52,12 +52,12 @@ pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
     let (output, errors) = (file()?, file()?);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?).process_group(0);
     let mut child = command.spawn()?;
-    let deadline = Instant::now() + limit;
+    let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if Instant::now() >= deadline {
+        if began.elapsed() >= limit {
             let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
             child.wait()?;
             break None;

@@ -39,10 +39,10 @@ impl Signals {
     /// Waits for any, but no longer than `patience`; a child that ended is one.
     pub fn wait(&mut self, patience: Option<Duration>) -> Vec<Caught> {
         let Some(patience) = patience else { return self.0.wait().filter_map(caught).collect() };
-        let deadline = Instant::now() + patience;
+        let began = Instant::now();
         loop {
             let pending: Vec<Caught> = self.0.pending().filter_map(caught).collect();
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = patience.saturating_sub(began.elapsed());
             if !pending.is_empty() || left.is_zero() {
                 return pending;
             }
