@@ -10,6 +10,7 @@ NOT_STARTED = [
     "MPI_Init",
     "ompi_mpi_init",
     "Extension modules: ",
+    "starting processes in the places of others took more than",
 ]
 
 
@@ -22,7 +23,8 @@ def until(is_so):
 
 
 def started(job, tries=6):
-    """What `job` returns. With the heartbeat on Open MPI 5.0.11 can crash in MPI_Init, which is not what is looked at."""
+    """What `job` returns. Not looked at is that Open MPI 5.0.11 can crash in MPI_Init with the heartbeat on, and that its daemon can
+    start processes for ever where a rank is killed meanwhile."""
     for left in reversed(range(tries)):
         try:
             return job()

@@ -71,7 +71,7 @@ def test_rank_that_fails_while_others_regroup_has_them_begin_again(scratch, call
 @pytest.mark.parametrize("call", ["spawning:2", "spawn:0"])
 def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, call):
     """spawn:0: what the dead one had started came too late, and is ended."""
-    regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3)
+    started(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
 
 
 def test_job_ends_where_mpi_starts_processes_for_ever(scratch):

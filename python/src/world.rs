@@ -276,6 +276,7 @@ impl World {
                     return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
                 }
                 self.end(mpi);
+                end_at_exit(py)?;
                 return Err(raise(py, &Error::NotNeeded));
             }
         }
@@ -362,6 +363,17 @@ pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
         })?,
     );
     py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), arguments)?.extract()
+}
+
+/// Has a spare that nobody needed end as by `finalize`, also where the program does not catch `NotNeeded`.
+fn end_at_exit(py: Python<'_>) -> PyResult<()> {
+    let end = PyCFunction::new_closure(py, None, None, |arguments, _| {
+        let py = arguments.py();
+        // That the program ends by an exception of its own.
+        let has_failed = py.import(intern!(py, "sys"))?.hasattr(intern!(py, "last_value"))?;
+        finalize(py, Status(i32::from(has_failed)))
+    })?;
+    py.import(intern!(py, "atexit"))?.call_method1(intern!(py, "register"), (end,)).map(drop)
 }
 
 /// Ends the processes of the last job on this machine that have failed in MPI's eyes, and hang, as a spare can that nobody needed:

@@ -8,7 +8,7 @@ Each process is a node of its own, which goes with it. At its moment of a step a
 killed: `computes`, `talks` (while others wait for it), `lays_out`, of which the number counts how often it has, `opens` or
 `closes`, of which it is 0; with
 `:stop` behind it, it is stopped. At `writes` it writes to where nobody reads any more, as MPI does, and lives. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
-it waits until there is the file SPACE.go, for some time. At `0:RANK:replaces` it is killed by a process that is started in another
+it waits until there is the file SPACE.go, for some time. At `leaves` it ends as a spare by what Mainstay raises. At `0:RANK:replaces` it is killed by a process that is started in another
 one's place, as that begins. From `deaf` on it lives, and hears no agreement of a recovery, nor any question.
 """
 
@@ -171,6 +171,8 @@ try:
     run()
 except mainstay.NotNeeded as ended:
     say("not needed")
+    if (0, "leaves") in moments:
+        raise
     status = ended.code
 except KeyboardInterrupt:
     say("interrupted")
