@@ -647,7 +647,8 @@ mainstay_status mainstay_tick(mainstay_session *session);
 
 // Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
 // rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
-// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.
+// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed. What this rank's part
+// failed at is returned; all ranks are told of it by `mainstay_wait`, or the next checkpoint.
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 
@@ -700,7 +701,9 @@ mainstay_status mainstay_follow_call(mainstay_session *session,
 // Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
 // `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
 // the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
-// MAINSTAY_REGION_MISSING: no region has this name. Local.
+// Between two moves it may have bytes of another region, as where two are exchanged: a checkpoint saves both as they
+// are, and a restore is refused by their names until they lie apart. MAINSTAY_REGION_MISSING: no region has this name;
+// MAINSTAY_INVALID_ARGUMENT: a checkpoint has been begun, and is not finished. Local.
 mainstay_status mainstay_move(mainstay_session *session,
                               const char *name,
                               void *data,
@@ -727,7 +730,7 @@ mainstay_status mainstay_move_within(mainstay_session *session,
 //
 // Not among them are variables that the program takes over from shared libraries (stdout, environ, the handles of MPI),
 // variables of shared libraries and of threads (_Thread_local), what mainstay_leave_out has named, and what is protected
-// by a name of its own already. After a restore the variables that hold `session`, those that point to the beginning of
+// by a name of its own, before or after this. After a restore the variables that hold `session`, those that point to the beginning of
 // another region, and pointers to the program's own variables and functions that the compiler filled in point to what they
 // pointed to, wherever that lies now. Every other pointer, such as one from malloc, has the address of the run that saved
 // it: protect what it points to by a name, or leave it out.
@@ -916,8 +919,10 @@ mainstay_status mainstay_settled(mainstay_session *session,
                                  uint64_t offset,
                                  uint64_t bytes);
 
-// Takes a region out again. Local. Revisions that hold it stay as they are.
-mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
+// Takes a region out again. Local. Revisions that hold it stay as they are. MAINSTAY_INVALID_ARGUMENT: a checkpoint has been
+// begun, and is not finished.
+mainstay_status mainstay_unprotect(mainstay_session *session,
+                                   const char *name);
 
 // Takes all regions out again, as mainstay_unprotect does one. Local.
 mainstay_status mainstay_unprotect_all(mainstay_session *session);

@@ -97,7 +97,8 @@ pub unsafe extern "C" fn mainstay_tick(session: *mut Session) -> Status {
 
 /// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
 /// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
-/// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.
+/// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed. What this rank's part
+/// failed at is returned; all ranks are told of it by `mainstay_wait`, or the next checkpoint.
 ///
 /// # Safety
 /// `session` is open, `durable` points to an int.

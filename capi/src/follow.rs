@@ -66,7 +66,9 @@ pub unsafe extern "C" fn mainstay_follow_call(
 /// Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
 /// `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
 /// the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
-/// MAINSTAY_REGION_MISSING: no region has this name. Local.
+/// Between two moves it may have bytes of another region, as where two are exchanged: a checkpoint saves both as they
+/// are, and a restore is refused by their names until they lie apart. MAINSTAY_REGION_MISSING: no region has this name;
+/// MAINSTAY_INVALID_ARGUMENT: a checkpoint has been begun, and is not finished. Local.
 ///
 /// # Safety
 /// As for mainstay_protect.

@@ -14,7 +14,7 @@ use std::ffi::c_void;
 ///
 /// Not among them are variables that the program takes over from shared libraries (stdout, environ, the handles of MPI),
 /// variables of shared libraries and of threads (_Thread_local), what mainstay_leave_out has named, and what is protected
-/// by a name of its own already. After a restore the variables that hold `session`, those that point to the beginning of
+/// by a name of its own, before or after this. After a restore the variables that hold `session`, those that point to the beginning of
 /// another region, and pointers to the program's own variables and functions that the compiler filled in point to what they
 /// pointed to, wherever that lies now. Every other pointer, such as one from malloc, has the address of the run that saved
 /// it: protect what it points to by a name, or leave it out.

@@ -173,7 +173,8 @@ pub unsafe extern "C" fn mainstay_settled(
     })
 }
 
-/// Takes a region out again. Local. Revisions that hold it stay as they are.
+/// Takes a region out again. Local. Revisions that hold it stay as they are. MAINSTAY_INVALID_ARGUMENT: a checkpoint has been
+/// begun, and is not finished.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.

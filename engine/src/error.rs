@@ -37,7 +37,7 @@ pub enum Error {
     NewerVersion { path: String, found: u32, known: u32, hint: String },
 
     #[error(
-        "damaged: {}; nothing was restored, and regions that were being restored are undefined; `mainstay verify` lists \
+        "damaged: {}; nothing was restored, and a region that a restore had begun to fill is undefined; `mainstay verify` lists \
          what is readable, and with all files of the damaged layout moved away a job goes on from what is left, or begins \
          anew", .what.join("; ")
     )]
@@ -65,8 +65,8 @@ pub enum Error {
     },
 
     #[error(
-        "no room on the file system: {doing} {path} ({source}){}; {}",
-        lack(*needed, *available), room(source, *needed, *available)
+        "no room {}: {doing} {path} ({source}){}; {}",
+        full(source), lack(*needed, *available), room(source, *needed, *available)
     )]
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
 
@@ -347,6 +347,14 @@ fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'st
     }
 }
 
+/// Where there is none.
+fn full(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EFBIG) => "in a file",
+        _ => "on the file system",
+    }
+}
+
 /// What to do where a file would be larger than it may be; `limit`: of this process, in bytes.
 fn too_large(limit: u64) -> &'static str {
     match limit {
@@ -358,12 +366,25 @@ fn too_large(limit: u64) -> &'static str {
     }
 }
 
+/// What is done where the copy of a snapshot fails.
+pub(crate) const SNAPSHOT: &str = "copying the snapshot of";
+
 fn advice(doing: &str, source: &io::Error) -> &'static str {
     if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
         return "let the program have more files open (ulimit -n), or close some";
     }
     if source.raw_os_error() == Some(libc::ENAMETOOLONG) {
         return "choose a place with a shorter name";
+    }
+    if doing == SNAPSHOT {
+        return match source.kind() {
+            io::ErrorKind::InvalidInput => {
+                "wait until a revision is complete before memory of it is given back, or allocate that as written by the system"
+            }
+            _ => {
+                "the system may have had no memory left (its log says more); the next checkpoint saves all that changed since"
+            }
+        };
     }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
@@ -372,6 +393,7 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
              say more)"
         }
         io::ErrorKind::OutOfMemory => "give the program more memory",
+        io::ErrorKind::IsADirectory => "a directory has this name; move it away",
         io::ErrorKind::NotADirectory => "a part of this path is no directory; choose another place",
         io::ErrorKind::AlreadyExists if doing == "making the directory" => "a file has this name; choose another place",
         // A file is made in a directory that was there.
@@ -438,5 +460,17 @@ mod tests {
         let error = Error::io("making", "layout-1".to_owned(), io::Error::from_raw_os_error(libc::EFBIG));
         let has_none = getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(limit, _)| limit == RLIM_INFINITY);
         assert_eq!(error.to_string().contains("no files as large"), has_none, "{error}");
+        assert!(error.to_string().starts_with("no room in a file: "), "{error}");
+    }
+
+    /// All of these were called failures of a device.
+    #[test]
+    fn what_no_device_has_done_is_called_so() {
+        let told = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();
+        assert!(told("reading", io::ErrorKind::IsADirectory).ends_with("a directory has this name; move it away"));
+        assert!(told(SNAPSHOT, io::ErrorKind::InvalidInput).contains("before memory of it is given back"));
+        assert!(told(SNAPSHOT, io::ErrorKind::Other).contains("no memory left"));
+        let named = crate::device::Disk::make(std::path::Path::new("/tmp/a\0b")).unwrap_err();
+        assert_eq!(named.kind(), ErrorKind::InvalidArgument, "{named}");
     }
 }

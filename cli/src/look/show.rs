@@ -214,6 +214,9 @@ fn changed(shown: &ShownRevision) -> String {
     for shares in &shown.shares {
         line += &format!("; shares {} with revision {}", text::bytes(shares.bytes), shares.revision);
     }
+    if shown.shares.len() > 1 {
+        line += ", where what several have counts for each";
+    }
     if shown.zero_bytes > 0 {
         line += &format!("; {} are zeros, which take no room", text::bytes(shown.zero_bytes));
     }

@@ -241,7 +241,8 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
             continue;
         }
         let taken = if TWO_WORDS.contains(&option) { 3 } else { 1 };
-        may_be_value = text.starts_with('-') && taken == 1 && value.is_none() && short.is_none() && !NO_WORDS.contains(&option);
+        may_be_value =
+            text.starts_with('-') && taken == 1 && value.is_none() && short.is_none() && !NO_WORDS.contains(&option);
         kept.extend(words[at..].iter().take(taken).cloned());
         at += taken;
     }

@@ -71,10 +71,14 @@ fn read_by<T>(
 }
 
 fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
+    let tell_damage = || survey.damage.iter().for_each(|what| say(what));
     let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
+        Some(number) => survey.revision(number).ok_or_else(|| {
+            tell_damage();
+            missing(survey, number)
+        })?,
         None => {
-            survey.damage.iter().for_each(|what| say(what));
+            tell_damage();
             survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
         }
     };

@@ -183,11 +183,9 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Fail
     let revision = match number {
         Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
         None => {
-            let nothing = || Failure::lost(format!("no complete revision in {}", survey.path));
-            let newest = survey.newest().ok_or_else(nothing)?;
             // A newer one may have been there.
             survey.damage.iter().for_each(|what| say(what));
-            newest
+            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
         }
     };
     if !revision.complete {

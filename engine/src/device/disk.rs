@@ -50,6 +50,9 @@ impl Disk {
             _ if directory.as_os_str().is_empty() => {
                 Error::argument("path", "it is empty; give the directory of the space")
             }
+            _ if directory.as_os_str().as_encoded_bytes().contains(&0) => {
+                Error::argument("path", "it has a zero byte, as no file's name; give the directory of the space")
+            }
             _ => Error::io("making the directory", printable_path(directory), e),
         })?;
         // Links in the path may have led to another directory than the one that was checked.

@@ -7,7 +7,7 @@
 use super::{Awaited, Load, Shard, StagingTime};
 use crate::{
     capture::{Contents, Snapshot},
-    error::{Error, Result},
+    error::{Error, Result, SNAPSHOT},
     ground::sleep,
 };
 use std::{io, sync::Arc, time::Duration};
@@ -56,5 +56,5 @@ impl Following {
 }
 
 fn lost(error: io::Error) -> Error {
-    Error::io("copying", "the snapshot of the program's memory", error)
+    Error::io(SNAPSHOT, "the program's memory", error)
 }

@@ -372,7 +372,10 @@ fn may_pass(error: &io::Error) -> bool {
 /// A refusal of bytes read at `place`, as an error.
 pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
     match refusal {
-        Refusal::Foreign(why) => Error::NotASpace { path: place.to_owned(), why },
+        Refusal::Foreign(why) => Error::NotASpace {
+            path: place.to_owned(),
+            why: format!("{why}; move this file away where its directory is a space"),
+        },
         Refusal::Newer { found, known, hint } => Error::NewerVersion { path: place.to_owned(), found, known, hint },
         Refusal::Damaged(why) => Error::damaged(format!("{place}: {why}")),
     }

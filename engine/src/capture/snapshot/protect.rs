@@ -35,7 +35,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Protected {
     copier: Option<JoinHandle<io::Result<()>>>,
-    failed: Option<String>,
+    failed: Option<(io::ErrorKind, String)>,
     course: Arc<Course>,
     /// The thread is one of this process, and of none that it forks.
     forks: u32,
@@ -80,9 +80,9 @@ impl Protected {
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         if let Some(copier) = self.copier.take() {
             let ended = copier.join().unwrap_or_else(|_| Err(io::Error::other("the thread that copies panicked")));
-            self.failed = ended.err().map(|e| e.to_string());
+            self.failed = ended.err().map(|error| (error.kind(), error.to_string()));
         }
-        self.failed.clone().map_or(Ok(()), |why| Err(io::Error::other(why)))
+        self.failed.clone().map_or(Ok(()), |(kind, why)| Err(io::Error::new(kind, why)))
     }
 
     /// How many bytes are copied so far, in no order.
@@ -193,7 +193,8 @@ fn check_given_back(pending: &Pending, pages: &Range<usize>) -> io::Result<()> {
     };
     match pending.range(granule_of(pages.start)..pages.end).flat_map(|(_, all)| all).any(is_in) {
         true => {
-            Err(io::Error::other("memory was given back to the system (madvise) before the snapshot had copied it"))
+            let why = "memory was given back to the system (madvise) before the snapshot had copied it";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
         false => Ok(()),
     }
