@@ -66,7 +66,7 @@ pub enum Error {
 
     #[error(
         "no room {}: {doing} {path} ({source}){}; {}",
-        full(source), lack(*needed, *available), room(source, *needed, *available)
+        where_full(source), lack(*needed, *available), room(source, *needed, *available)
     )]
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
 
@@ -347,8 +347,8 @@ fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'st
     }
 }
 
-/// Where there is none.
-fn full(source: &io::Error) -> &'static str {
+/// Where there is no room.
+fn where_full(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EFBIG) => "in a file",
         _ => "on the file system",
@@ -366,7 +366,7 @@ fn too_large(limit: u64) -> &'static str {
     }
 }
 
-/// What is done where the copy of a snapshot fails.
+/// What was being done where the copy of a snapshot failed, to be told of with its own advice.
 pub(crate) const SNAPSHOT: &str = "copying the snapshot of";
 
 fn advice(doing: &str, source: &io::Error) -> &'static str {

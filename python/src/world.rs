@@ -248,6 +248,15 @@ impl World {
 
     /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
     pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let woken = self.sleep(mpi);
+        if woken.is_err() {
+            self.end(mpi);
+            end_at_exit(mpi.py())?;
+        }
+        woken
+    }
+
+    fn sleep(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
         let (mut left, survives) = (BTreeSet::new(), survives(mpi)?);
         while !self.is_worker() {
@@ -275,8 +284,6 @@ impl World {
                     let why = "a spare waits for nobody: all ranks that worked have failed; start the job again";
                     return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
                 }
-                self.end(mpi);
-                end_at_exit(py)?;
                 return Err(raise(py, &Error::NotNeeded));
             }
         }
@@ -365,8 +372,12 @@ pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
     py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), arguments)?.extract()
 }
 
-/// Has a spare that nobody needed end as by `finalize`, also where the program does not catch `NotNeeded`.
+/// Has a spare of a job that has lost ranks end as by `finalize`, also where the program does not catch what it is told. The status
+/// that the program gives to `sys.exit` cannot be known here: it is to call `finalize`.
 fn end_at_exit(py: Python<'_>) -> PyResult<()> {
+    if LAST.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        return Ok(());
+    }
     let end = PyCFunction::new_closure(py, None, None, |arguments, _| {
         let py = arguments.py();
         // That the program ends by an exception of its own.

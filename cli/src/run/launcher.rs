@@ -200,6 +200,15 @@ fn even(nodes: usize, ranks: u32) -> usize {
     (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
 }
 
+/// A short option and its value in one word: `-n4`. Flux takes `-n=4`, too.
+fn attached(kind: Kind, word: &str) -> Option<(&str, Option<&str>)> {
+    let is_short = matches!(kind, Kind::Srun | Kind::Flux) && word.starts_with('-') && !word.starts_with("--");
+    let (option, value) = word.split_at_checked(2).filter(|(_, value)| is_short && !value.is_empty())?;
+    // Of several in one word the last may have its value in the next word.
+    let value = Some(value).filter(|_| !NO_WORDS.contains(&option));
+    Some((option, value.map(|value| value.strip_prefix('=').unwrap_or(value))))
+}
+
 /// The words after the launcher's name without the number of ranks, and that number, where its options have it.
 fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<OsString>, Option<u32>), Failure> {
     if words.iter().any(|word| word == ":") {
@@ -218,10 +227,7 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
         if !text.starts_with('-') && !may_be_value || text == "--" {
             break;
         }
-        // `-n4`, as getopt takes it.
-        let has_value = matches!(kind, Kind::Srun | Kind::Flux) && text.starts_with('-') && !text.starts_with("--");
-        let short = text.get(..2).filter(|_| has_value && text.len() > 2);
-        let option = short.unwrap_or(option);
+        let (option, value) = attached(kind, &text).unwrap_or((option, value));
         if placed == Placed::ByUs && text.starts_with('-') && places(kind).contains(&option) {
             return Err(Failure::usage(format!(
                 "the command says itself where its ranks run ({option}): leave that out, as the nodes \
@@ -231,7 +237,6 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
         may_be_value = false;
         if counts(kind).contains(&option) {
             let next = words.get(at + 1).map(|word| word.to_string_lossy().into_owned());
-            let value = if short.is_some() { Some(&text[2..]) } else { value };
             let given = value.map(str::to_owned).or(next);
             let number = given.as_deref().and_then(|given| given.parse().ok()).filter(|number| *number > 0);
             ranks = Some(
@@ -241,8 +246,7 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
             continue;
         }
         let taken = if TWO_WORDS.contains(&option) { 3 } else { 1 };
-        may_be_value =
-            text.starts_with('-') && taken == 1 && value.is_none() && short.is_none() && !NO_WORDS.contains(&option);
+        may_be_value = text.starts_with('-') && taken == 1 && value.is_none() && !NO_WORDS.contains(&option);
         kept.extend(words[at..].iter().take(taken).cloned());
         at += taken;
     }
@@ -287,6 +291,7 @@ mod tests {
             "srun --nodes=1 --nodelist=n1 --ntasks=4 --overlap --overcommit ./program"
         );
         assert!(told("srun -pbatch program -n4", "n1:4/2").ends_with("-pbatch program -n4"));
+        assert!(told("srun -lp batch -n 4 ./program", "n1:4/2").ends_with("-lp batch ./program"));
         for placed in ["srun -N2 -n4 ./program", "srun -n4 -wn1 ./program"] {
             let error = Launcher::find(&split(placed), Placed::ByUs).err().unwrap();
             assert!(error.message.contains("says itself where its ranks run (-"), "{}", error.message);
@@ -299,6 +304,7 @@ mod tests {
             told("flux run --ntasks=4 ./program", "n1:2 n2:2"),
             "flux run --requires=host:n1,n2 --ntasks=4 ./program"
         );
+        assert!(told("flux run -n=4 ./program", "n1:2 n2:2").ends_with(" --ntasks=4 ./program"));
         // Flux gives each rank a core of its own, or each node the same number of ranks.
         assert_eq!(
             told("flux run -n 6 -o mpi=none ./program", "n1:3/2 n2:3/2"),

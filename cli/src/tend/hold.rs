@@ -180,11 +180,15 @@ fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Fa
 }
 
 fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Failure> {
+    let tell_damage = || survey.damage.iter().for_each(|what| say(what));
     let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
+        Some(number) => survey.revision(number).ok_or_else(|| {
+            tell_damage();
+            missing(survey, number)
+        })?,
         None => {
             // A newer one may have been there.
-            survey.damage.iter().for_each(|what| say(what));
+            tell_damage();
             survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
         }
     };

@@ -100,7 +100,8 @@ impl Inner {
         self.program.shards = Default::default();
         ask_for_one(self.epoch.group.with(&entry), revision)?;
         let mut tried = self.try_newest(&entry, revision);
-        if self.later.is_some() {
+        // Those that a failure keeps waiting come to nothing that is agreed on next.
+        if self.later.is_some() && !matches!(tried, Err(Error::GroupFailed { .. })) {
             // Ranks may have failed at different things.
             let mut lacks = [tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()).into()];
             self.epoch.group.with(&entry).all_max(&mut lacks)?;
