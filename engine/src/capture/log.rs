@@ -56,6 +56,8 @@ pub(crate) struct HandedOver {
     item: usize,
     offset: u64,
     order: u64,
+    /// Where all that is handed over with it begins in the item.
+    begins: u64,
     /// The alignment that the piece has in the log.
     pub(crate) alignment: u64,
     /// Whether the piece is a part of something larger, and is staged as that would be, however short it is.
@@ -70,7 +72,7 @@ impl HandedOver {
 
     /// The bytes of the same item from `offset` on, as what is handed over with this piece.
     pub(crate) fn at(self, offset: u64) -> HandedOver {
-        HandedOver { offset, ..self }
+        HandedOver { offset, begins: self.begins.min(offset), ..self }
     }
 
     /// The number of its item, and where it begins there.
@@ -97,7 +99,7 @@ impl Log {
         let kind = if region.is_put() { ItemKind::Object } else { ItemKind::Region };
         self.items.push(Placed { kind, description, bytes, parts: Vec::new(), late: Vec::new() });
         self.handed += 1;
-        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: false }
     }
 
     /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
@@ -125,7 +127,7 @@ impl Log {
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
-        Ok(HandedOver { item, offset, order: self.handed, alignment: 1, is_part: false })
+        Ok(HandedOver { item, offset, order: self.handed, begins: offset, alignment: 1, is_part: false })
     }
 
     /// The name of the item that a piece is of.
@@ -154,7 +156,7 @@ impl Log {
         self.items.push(Placed { kind: ItemKind::Region, ..Placed::stream("") });
         self.handed += 1;
         let alignment = BLOCK_BYTES;
-        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: true }
+        HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: true }
     }
 
     /// Where those have come to lie: offset among them, place in the log, and bytes.
@@ -190,7 +192,8 @@ impl Log {
         let part = Part { offset, bytes, at, order: handed.order };
         let is_late = item.parts.last().is_some_and(|last| offset < last.end());
         let parts = if is_late { &mut item.late } else { &mut item.parts };
-        if !parts.last_mut().is_some_and(|last| last.goes_on_in(&part)) && bytes > 0 {
+        let is_first = offset == handed.begins;
+        if !parts.last_mut().is_some_and(|last| last.goes_on_in(&part, is_first)) && bytes > 0 {
             parts.push(part);
             self.parts += u64::from(item.kind == ItemKind::Stream);
         }
@@ -207,8 +210,8 @@ impl Log {
             {
                 if part.0 > end {
                     self.handed += 1;
-                    let handed =
-                        HandedOver { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
+                    let (item, offset, order) = (index, end, self.handed);
+                    let handed = HandedOver { item, offset, order, begins: offset, alignment: 1, is_part: false };
                     gaps.push((handed, part.0 - end));
                 }
                 end = end.max(part.1);
@@ -295,12 +298,13 @@ impl Part {
         self.offset + self.bytes
     }
 
-    /// Whether `next` follows this part, which is then both: nothing was handed over between that could lie over it.
-    fn goes_on_in(&mut self, next: &Part) -> bool {
+    /// Whether `next` follows this part, which is then both: nothing was handed over between that could lie over it. `is_first`: of what
+    /// is handed over with `next`, nothing lies before it, and so over this part.
+    fn goes_on_in(&mut self, next: &Part, is_first: bool) -> bool {
         let are_zeros = self.at == Extent::ZEROS && next.at == Extent::ZEROS;
         let follows = self.end() == next.offset
             && (are_zeros || self.at + self.bytes == next.at)
-            && next.order.checked_sub(self.order).is_some_and(|between| between <= 1);
+            && (next.order == self.order || is_first && next.order == self.order + 1);
         if follows {
             (self.bytes, self.order) = (self.bytes + next.bytes, next.order);
         }
@@ -348,6 +352,19 @@ mod tests {
         Blocks { first, count }
     }
 
+    /// Parts of pieces that are laid when others have been, also of later pieces, as from a buffer that leaves.
+    #[derive(Default)]
+    struct Gathered(Vec<(HandedOver, u64, usize, u8)>);
+
+    impl Gathered {
+        fn leave(&mut self, shard: &mut Log, log: &mut Vec<u8>) {
+            for (handed, from, bytes, value) in self.0.drain(..) {
+                shard.lay(&handed, from, bytes as u64, log.len() as u64);
+                log.resize(log.len() + bytes, value);
+            }
+        }
+    }
+
     /// Writes pieces at random; the extents must lead to what was written last.
     #[test]
     fn every_byte_is_found_where_it_was_written_last() {
@@ -355,20 +372,31 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let runs = [blocks(10, 2), blocks(40, 3), blocks(100, 500)];
             let (mut shard, mut log, mut wanted) = (Log::new(1 << 20), Vec::new(), Vec::new());
+            let mut gathered = Gathered::default();
             for round in 0..random.usize(1..40) {
-                let (offset, bytes) = (random.usize(0..20_000), random.usize(0..3000));
+                // Pieces that begin and end where others do are merged with them.
+                let unit = [1, 500][random.usize(0..2)];
+                let (offset, bytes) = (random.usize(0..20_000) / unit * unit, random.usize(0..3000) / unit * unit);
                 let handed = shard.piece("a", offset as u64, bytes as u64, &[]).unwrap();
                 // Some lie apart in the log, and a piece may lie in two places.
                 log.resize(log.len() + random.usize(0..2) * random.usize(0..50), 0);
-                let half = random.usize(0..=bytes);
+                let half = random.usize(0..=bytes) / unit * unit;
                 for (from, to) in [(0, half), (half, bytes)] {
+                    if random.bool() {
+                        gathered.0.push((handed, from as u64, to - from, round as u8 + 1));
+                        continue;
+                    }
                     shard.lay(&handed, from as u64, (to - from) as u64, log.len() as u64);
                     log.resize(log.len() + to - from, round as u8 + 1);
                     log.resize(log.len() + random.usize(0..2), 0);
                 }
                 wanted.resize(wanted.len().max(offset + bytes), 0);
                 wanted[offset..offset + bytes].fill(round as u8 + 1);
+                if random.u8(0..4) == 0 {
+                    gathered.leave(&mut shard, &mut log);
+                }
             }
+            gathered.leave(&mut shard, &mut log);
             for (handed, bytes) in shard.gaps() {
                 shard.lay(&handed, 0, bytes, log.len() as u64);
                 log.resize(log.len() + bytes as usize, 0);

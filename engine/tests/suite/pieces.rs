@@ -5,14 +5,17 @@ use crate::support::{
     in_sessions,
     stuck::{Writes, stuck},
 };
-use mainstay_engine::{Config, ErrorKind, LevelPlace, Region, Session, Stage, device::Disk, group::Solo};
+use mainstay_engine::{Capture, Config, ErrorKind, LevelPlace, Region, Session, Stage, device::Disk, group::Solo};
 use std::{
     collections::BTreeMap,
+    iter,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
+
+const BLOCK: usize = 4096;
 
 /// How bytes leave the program: by a stage, or straight into memory that is the nearest level.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +136,54 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
     assert_eq!(small, [!step as u8; 7], "{case}");
     check(session, &wanted, case);
     ["large", "small"].iter().for_each(|name| session.unprotect(name).unwrap());
+}
+
+/// Where a part of a piece was laid before what lies under it, as zeros and what an older revision has are, and what goes past the
+/// buffers, older bytes came back.
+#[test]
+fn what_is_written_twice_is_what_was_written_last() {
+    let captures = [Capture::Whole, Capture::Incremental, Capture::IncrementalSnapshot];
+    let cases = WAYS.into_iter().flat_map(|way| captures.into_iter().map(move |capture| (way, capture)));
+    for ((way, capture), seed) in cases.flat_map(|case| (0..10).map(move |seed| (case, seed))) {
+        let (case, space) = (format!("{way:?}, {capture:?}, seed {seed}"), way.space());
+        let config = Config { capture, snapshot_bytes: Some(0), ..way.config(&space) };
+        in_sessions(space.path(), 1, &config, |_, session| {
+            let mut wanted = BTreeMap::from([("s".to_owned(), Vec::new())]);
+            let mut random = fastrand::Rng::with_seed(seed);
+            for _ in 0..4 {
+                session.begin(2 << 20).unwrap();
+                let before = wanted.insert("s".to_owned(), Vec::new()).unwrap();
+                let stream = wanted.get_mut("s").unwrap();
+                for _ in 0..random.usize(1..12) {
+                    let (offset, piece) = overlapping(&mut random, &before);
+                    session.write("s", offset as u64, &piece).unwrap();
+                    stream.resize(stream.len().max(offset + piece.len()), 0);
+                    stream[offset..offset + piece.len()].copy_from_slice(&piece);
+                }
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+                session.restore().unwrap().unwrap();
+                check(session, &wanted, &case);
+            }
+        });
+    }
+}
+
+/// A piece of a short stream, mostly of whole blocks: of zeros, of what lay there `before`, and of other bytes.
+fn overlapping(random: &mut fastrand::Rng, before: &[u8]) -> (usize, Vec<u8>) {
+    let odd = |random: &mut fastrand::Rng| if random.u8(0..4) == 0 { random.usize(0..BLOCK) } else { 0 };
+    let offset = random.usize(0..6) * BLOCK + odd(random);
+    let mut piece = Vec::new();
+    for _ in 0..random.usize(1..6) {
+        let at = offset + piece.len();
+        match random.u8(0..3) {
+            0 => piece.resize(piece.len() + BLOCK, 0),
+            1 if at + BLOCK <= before.len() => piece.extend_from_slice(&before[at..at + BLOCK]),
+            _ => piece.extend(iter::repeat_with(|| random.u8(1..)).take(BLOCK)),
+        }
+    }
+    piece.truncate(piece.len() - odd(random));
+    (offset, piece)
 }
 
 /// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
