@@ -85,6 +85,28 @@ def test_what_cannot_be_protected_does_not_compile(scratch, code, words):
     assert (status == 0) == (words is None) and (words or "") in said, said
 
 
+@pytest.mark.parametrize(
+    ("member", "words"),
+    [
+        ("int m[2][3] = {}; std::array<std::vector<int>, 2> n;", None),
+        ("std::vector<object *> m; int n = 0;", "an address means nothing"),
+        ("object *m[2] = {}; int n = 0;", "an address means nothing"),
+        ("std::array<object *, 2> m; int n = 0;", "an address means nothing"),
+        ("std::vector<std::array<object *, 2>> m; int n = 0;", "an address means nothing"),
+    ],
+)
+def test_what_cannot_be_packed_does_not_compile(scratch, member, words):
+    """Vectors and arrays of addresses went to other ranks."""
+    source = scratch / "refused.cpp"
+    source.write_text(f"""#include <array>
+#include <mainstay_objects.hpp>
+struct object {{ {member} void pup(mainstay::pup &p) {{ p | m | n; }} }};
+void f(object &o) {{ auto p = mainstay::pup::sizing(); o.pup(p); }}
+""")
+    status, said = compile_cxx("c++", "c++17", source, "-fsyntax-only")
+    assert (status == 0) == (words is None) and (words or "") in said, said
+
+
 def test_a_job_comes_back(mpi, scratch):
     comes_back(build_cxx("adopt.cpp", "adopt-cxx", mpi=mpi), scratch, mpi)
 

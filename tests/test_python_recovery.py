@@ -425,6 +425,37 @@ def test_a_layout_asks_for_memory_anew(scratch):
         assert [list(field) for field in fields] == [[3.0] * 3, [10.0] * 3]
 
 
+def test_a_layout_asks_for_memory_anew_that_it_protects_under_another_name(scratch):
+    with mainstay.open(scratch / "space", every_steps=1) as session:
+        fields = []
+
+        def lay_out(laid):
+            memory = laid.empty("memory", 5)
+            laid.unprotect("memory")
+            fields.append(memory[1:-1])
+            laid.protect("field", fields[-1])
+
+        def steps(count):
+            for step in session.steps(count, lay_out):
+                fields[-1] += step
+                yield step
+
+        assert list(steps(3)) == [0, 1, 2]
+        assert list(steps(5)) == [3, 4]
+        assert [list(field) for field in fields] == [[3.0] * 3, [10.0] * 3]
+
+
+def test_a_program_that_saves_its_end_itself_starts_again_there(scratch):
+    """The number of steps was missing in what it had saved, and no later start came back."""
+    import numpy
+
+    for begins, ends in (0, 3), (3, 5):
+        with mainstay.open(scratch / "space", every_steps=100) as session:
+            field = numpy.zeros(3)
+            assert list(steps_of(session, field, ends, lambda laid: laid.protect("field", field))) == list(range(begins, ends))
+            session.checkpoint()
+
+
 def test_what_steps_have_changed_is_no_beginning(scratch, monkeypatch):
     """Where no revision was left, steps began at 0 again with what they had made of the arrays, and saved that."""
     import numpy

@@ -270,10 +270,11 @@ mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes,
 {
     uint64_t number = 0;
     mainstay_status status;
-    if (bytes < 0)
-        return refuse("call", "begin", "a negative number of bytes");
+    /* A negative number is refused by all ranks, of which the others have made the same call. */
     status = mainstay_begin(session, (uint64_t)bytes, &number);
     *revision = (int64_t)number;
+    if (bytes < 0 && status == MAINSTAY_INVALID_ARGUMENT)
+        return refuse("call", "begin", "a negative number of bytes");
     return status;
 }
 

@@ -17,6 +17,7 @@
 #define MAINSTAY_OBJECTS_HPP
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -50,7 +51,7 @@ public:
   /* How many bytes that took, or would have taken where there is less room. */
   std::size_t bytes() const noexcept { return at_; }
 
-  /* Numbers, enums and plain structs; std::vector, std::string and std::pair of such; what has a pup of its own. */
+  /* Numbers, enums and plain structs; arrays, std::vector, std::string and std::pair of such; what has a pup of its own. */
   template <class T> pup &operator|(T &value) {
     go(value);
     return *this;
@@ -71,6 +72,13 @@ private:
   template <class T, class = void> struct has_pup : std::false_type {};
   template <class T> struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
 
+  /* Whether it is what its bytes are. */
+  template <class T>
+  struct is_raw : std::bool_constant<!has_pup<T>::value && std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                     !std::is_member_pointer_v<T>> {};
+  template <class T, std::size_t N> struct is_raw<T[N]> : is_raw<T> {};
+  template <class T, std::size_t N> struct is_raw<std::array<T, N>> : is_raw<T> {};
+
   template <class T> void go(T &value) {
     if constexpr (has_pup<T>::value) {
       value.pup(*this);
@@ -80,9 +88,17 @@ private:
       raw(&value, sizeof value);
     }
   }
+  template <class T, std::size_t N> void go(T (&elements)[N]) { go_through(elements); }
+  template <class T, std::size_t N> void go(std::array<T, N> &elements) { go_through(elements); }
+  template <class Elements> void go_through(Elements &elements) {
+    if constexpr (is_raw<Elements>::value)
+      raw(&elements, sizeof elements);
+    else
+      for (auto &element : elements) go(element);
+  }
   template <class T, class A> void go(std::vector<T, A> &elements) {
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
-    if constexpr (!has_pup<T>::value && std::is_trivially_copyable_v<T>) {
+    if constexpr (is_raw<T>::value) {
       resize(elements, sizeof(T));
       raw(elements.data(), elements.size() * sizeof(T));
     } else {

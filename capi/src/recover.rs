@@ -79,7 +79,9 @@ impl Stop {
 /// Both return MAINSTAY_OK (0), or the status of a call that failed: after MAINSTAY_GROUP_FAILED, by which an error of MPI is
 /// to be told, too, all ranks recover, are laid out, go back to the newest complete revision and go on; another status
 /// ends the run, and is returned. A step whose messages failed need not tell: it is looked for after each step. The
-/// region `mainstay_steps` counts the steps that are done. With `recovery` off, a failure is returned.
+/// region `mainstay_steps` counts the steps that are done: in a checkpoint or put that a step takes itself those before it. After
+/// the last step it stays protected, so that a checkpoint of the program's own saves the end. With `recovery` off, a failure is
+/// returned.
 ///
 /// # Safety
 /// `session` is open; both are functions, which get `context`, and what `layout` protects is valid until it is called

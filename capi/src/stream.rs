@@ -1,7 +1,7 @@
 //! Streams: items that are written in pieces.
 
 use crate::{
-    argument::null,
+    argument::{null, or_refuse},
     error::{Status, c_text, guard},
     memory::{given, room},
     region::name_of,
@@ -28,6 +28,10 @@ pub unsafe extern "C" fn mainstay_begin(session: *mut Session, bytes: u64, revis
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, revision) = unsafe { (session_of(session)?, revision.as_mut()) };
+        // Also a negative number of a front whose numbers have a sign.
+        let fits = i64::try_from(bytes).map(|_| bytes);
+        let bytes = fits.map_err(|_| Error::argument("begin", format!("{bytes} bytes are more than any file has")));
+        let bytes = or_refuse(&mut session.engine, bytes);
         let number = session.engine.begin(bytes)?;
         if let Some(revision) = revision {
             *revision = number;

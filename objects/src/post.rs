@@ -71,6 +71,11 @@ pub enum Op {
     Max,
 }
 
+/// `of` both numbers; none where one is none, as in a sum.
+fn of_both(of: fn(f64, f64) -> f64, one: f64, other: f64) -> f64 {
+    if one.is_nan() || other.is_nan() { f64::NAN } else { of(one, other) }
+}
+
 /// What was contributed, by the number of the result.
 pub(crate) type Parts = BTreeMap<u32, Part>;
 
@@ -97,10 +102,10 @@ impl Part {
                 sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(*value));
             }
             Part::Min(all) if all.len() == values.len() => {
-                all.iter_mut().zip(values).for_each(|(one, value)| *one = one.min(*value));
+                all.iter_mut().zip(values).for_each(|(one, value)| *one = of_both(f64::min, *one, *value));
             }
             Part::Max(all) if all.len() == values.len() => {
-                all.iter_mut().zip(values).for_each(|(one, value)| *one = one.max(*value));
+                all.iter_mut().zip(values).for_each(|(one, value)| *one = of_both(f64::max, *one, *value));
             }
             _ => return false,
         }

@@ -31,7 +31,7 @@ class Steps:
         self._session, self._count, self._layout = session, count, layout
         self._done = array("Q", [0])
         before = session._steps  # type: ignore[attr-defined]
-        self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected
+        self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected, or has memory
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
         self._unsaved: Error | None = None  # why the last checkpoint was not saved
@@ -55,10 +55,13 @@ class Steps:
         try:
             while not (yield from self._try()):
                 self._recover()
-        finally:
-            self.is_under_way = self.is_running = False
+        except Exception:
             with suppress(Error):  # it may be closed
                 self._session.unprotect(DONE)
+            raise
+        finally:
+            # The number stays with what the layout has protected, so that the program can save the end itself, and start again there.
+            self.is_under_way = self.is_running = False
 
     def _try(self) -> Generator[int, None, bool]:
         """Whether it came to the end."""
@@ -109,14 +112,14 @@ class Steps:
     def _begin(self) -> None:
         """At the newest revision, or at the beginning."""
         if self._layout:
-            protected = self._session._protected  # type: ignore[attr-defined]
-            for name in self._laid_out.intersection(protected()):
+            names = self._session._names  # type: ignore[attr-defined]
+            for name in self._laid_out.intersection(names()):
                 self._let_go(name)
-            before = set(protected())
+            before = set(names())
             try:
                 self._layout(self._session)
             finally:
-                self._laid_out = set(protected()) - before
+                self._laid_out = set(names()) - before
         if not self._session.restore():
             self._done[0] = 0
             if self._recovers and not self._layout:

@@ -372,9 +372,12 @@ impl Session {
         self.job.as_ref().is_some_and(|job| job.recovers())
     }
 
-    /// For steps: the names of what is protected.
-    fn _protected(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.state.local(py, |open| Ok(open.held.keys().chain(open.followed.keys()).cloned().collect()))
+    /// For steps: the names of what is protected, and of what empty() has allocated.
+    fn _names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.state.local(py, |open| {
+            let allocated = open.engine()?.allocated()?;
+            Ok(open.held.keys().chain(open.followed.keys()).cloned().chain(allocated).collect())
+        })
     }
 
     /// For steps: those that are under way.

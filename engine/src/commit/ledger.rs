@@ -61,11 +61,12 @@ impl Ledger {
     /// Reads what the portion holds. Damage is noted; an I/O error or a newer version is an error.
     pub(crate) fn open(portion: Portion) -> Result<OpenedLedger> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
-        let mut torn = Vec::new();
+        let (mut torn, mut is_new) = (Vec::new(), false);
         for (index, place) in slots.iter_mut().enumerate() {
             let slot = match portion.read_slot(index) {
                 Ok(slot) => slot,
                 Err(Error::Damaged { what }) => {
+                    is_new = portion.is_unwritten(index);
                     torn.extend(what);
                     continue;
                 }
@@ -79,8 +80,8 @@ impl Ledger {
             }
         }
         match slots.iter().flatten().map(|root| root.slot.sequence).max() {
-            // The second slot of a new portion was never written.
-            Some(1) => torn.clear(),
+            // The second slot of a new portion.
+            Some(1) if is_new => torn.clear(),
             // No crash leaves two invalid slots.
             None if torn.len() == 2 => damage.append(&mut torn),
             _ => {}

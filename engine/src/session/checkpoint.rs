@@ -69,8 +69,13 @@ impl Inner {
         let to_lead = self.means.changing.as_ref().filter(|_| call == Call::Begin).map(|_| size_to_lead(&size));
         let whole = match &self.means.changing {
             Some(_) => {
-                let blocks = to_lead.as_ref().map_or(0, Size::bytes);
-                size_elsewhere(&size.at_least(blocks), planned.as_ref().map(|planned| &planned.plan))
+                let least = size.at_least(to_lead.as_ref().map_or(0, Size::bytes));
+                let elsewhere =
+                    |planned: Option<&PlannedShard>| size_elsewhere(&least, planned.map(|planned| &planned.plan));
+                // Which of the two it is shows only once there is room.
+                let without = planned.as_ref().and_then(|planned| planned.without.as_deref());
+                let whole = elsewhere(planned.as_ref());
+                without.map_or_else(|| whole.clone(), |without| whole.at_least(elsewhere(Some(without)).bytes()))
             }
             None => size.clone(),
         };

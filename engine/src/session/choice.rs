@@ -259,9 +259,9 @@ pub(super) fn ask_for_one(group: &dyn Group, revision: Option<u64>) -> Result<()
 }
 
 impl Choices {
-    /// Whether anything that was found is damaged, on whichever rank.
-    pub(super) fn has_damage(&self) -> bool {
-        self.found.iter().any(|found| !found.damage.is_empty())
+    /// Whether anything that was found is damaged, or was cut short, on whichever rank.
+    pub(super) fn has_flaws(&self) -> bool {
+        self.found.iter().any(|found| !found.damage.is_empty() || !found.torn.is_empty())
     }
 
     fn sort(&mut self) {

@@ -382,8 +382,9 @@ impl Level {
             let mut before = lock(ledger);
             // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes over it.
             let found: Vec<RevisionKey> = before.found().iter().map(|kept| kept.key()).collect();
-            // Without room for such a root, or where it failed, the slots stay as they are read below.
-            if let Err(error @ Error::LineageConflict { .. }) = before.begin(epoch.lineage, &found) {
+            // Without room for such a root the slots stay as they are read below.
+            if let Err(error @ (Error::Fenced { .. } | Error::SyncFailed { .. })) = before.begin(epoch.lineage, &found)
+            {
                 return Err(error);
             }
             let mut left = Ledger::open(before.portion().clone())?.ledger;

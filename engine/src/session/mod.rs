@@ -188,6 +188,11 @@ impl Session {
         self.ours()?.allocate(name, bytes, how)
     }
 
+    /// The names under which memory was allocated that is not freed. Local.
+    pub fn allocated(&mut self) -> Result<Vec<String>> {
+        Ok(self.ours()?.program.allocated.keys().cloned().collect())
+    }
+
     /// `InvalidArgument` if a region of another name lies in the memory that was allocated under `name`, as a part of it: for
     /// callers that have no `OwnMemory`, whose memory is gone after `free`. Local.
     pub fn check_free(&mut self, name: &str) -> Result<()> {

@@ -157,11 +157,20 @@ impl NoteFile {
     }
 
     /// Notes that a job begins `lineage`, before it saves anything: a level that is out of sight then is known by it to be
-    /// older. Collective.
+    /// older. `InUse` if a rollback has come to its end since the note was read. Collective.
     pub(super) fn begin(&mut self, group: &dyn Group, lineage: u64) -> Result<()> {
         self.said.lineage = lineage;
-        let written = if group.rank() == 0 { self.said.replace(&self.path) } else { Ok(()) };
+        let written = if group.rank() == 0 { self.write() } else { Ok(()) };
         agree(group, written)
+    }
+
+    fn write(&self) -> Result<()> {
+        // The levels are locked by now, and were not when the note was read.
+        if fs::symlink_metadata(&self.path).is_ok() && LevelsNote::read(&self.path)?.back != self.said.back {
+            let holder = ", a rollback that has ended meanwhile; start it again".to_owned();
+            return Err(Error::InUse { path: printable_path(&self.path), holder });
+        }
+        self.said.replace(&self.path)
     }
 }
 
@@ -255,4 +264,27 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Solo;
+
+    /// The job went on from what the rollback had left out, and its note was written over.
+    #[test]
+    fn a_rollback_that_ends_while_a_job_opens_is_not_forgotten() {
+        let space = tempfile::TempDir::new().unwrap();
+        let mut note = NoteFile::of(&Solo, space.path()).unwrap();
+        note.begin(&Solo, 1).unwrap();
+        let file = space.path().join(LEVELS_FILE);
+        let mut rolled_back = LevelsNote::read(&file).unwrap();
+        rolled_back.go_back((1, 5));
+        rolled_back.replace(&file).unwrap();
+        let told = note.begin(&Solo, 2).unwrap_err();
+        assert!(matches!(told, Error::InUse { .. }), "{told}");
+        let mut next = NoteFile::of(&Solo, space.path()).unwrap();
+        assert_eq!(next.back(), rolled_back.back);
+        next.begin(&Solo, 2).unwrap();
+    }
 }

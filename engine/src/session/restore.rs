@@ -116,7 +116,7 @@ impl Inner {
         self.program.due.go_back_to(group, back_at)?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
-            self.remark_nothing_left(skipped, found.has_damage());
+            self.remark_nothing_left(skipped, found.has_flaws());
             // A job that begins is told before its first step that it cannot save itself.
             self.make_ahead(&entry)?;
             return Ok(None);

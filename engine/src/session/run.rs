@@ -84,8 +84,11 @@ pub fn run<S: AsMut<Session>, E: Failing>(
             went => break went,
         }
     };
-    // Where a checkpoint that has begun keeps it protected it lasts as long as the session.
-    let _ = session.as_mut().unprotect(STEPS);
+    // It lasts as long as the session. After the last step it stays with what the layout has protected, so that the program can
+    // save the end itself, and start again from there.
+    if went.is_err() {
+        let _ = session.as_mut().unprotect(STEPS);
+    }
     went
 }
 

@@ -149,6 +149,12 @@ impl Portion {
         Ok(slot)
     }
 
+    /// Whether no slot was ever written there.
+    pub(crate) fn is_unwritten(&self, index: usize) -> bool {
+        let block = self.read(self.slot_stride * index as u64, BLOCK_BYTES);
+        block.is_ok_and(|block| block[..BLOCK].iter().all(|byte| *byte == 0))
+    }
+
     pub(crate) fn write_slot(&self, index: usize, slot: &Slot) -> Result<u64> {
         let block = Aligned::holding(&slot.build()).ok_or_else(|| self.out_of_memory(BLOCK_BYTES))?;
         self.write(self.slot_stride * index as u64, &block)

@@ -14,11 +14,11 @@ use super::{
 use crate::{
     commit::RevisionKey,
     device::Device,
-    error::Result,
+    error::{Error, Result},
     space::{LEVELS_FILE, LevelsNote, format::Hold},
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// What came of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum RolledBack {
 }
 
 /// Lets go of all revisions that are newer than `to` in the places `directories` of one space, complete or not; what lies in
-/// others, out of sight, is noted in the space as left out. Refused as in
+/// others, out of sight, is noted in the space as left out. Refused as missing if `to` is not complete in these places, as in
 /// use while a job has one of them open, and as out of sight if a job that did not end in order may have staged something
 /// `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
 pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
@@ -61,11 +61,12 @@ fn go_back<'a>(
     note: &dyn Fn() -> Result<()>,
     progress: &dyn Fn(u64),
 ) -> Result<RolledBack> {
-    let mut held = Vec::new();
+    let (mut held, mut there) = (Vec::new(), There::default());
     let mut begin = |(device, unseen): &(&'a dyn Device, Unseen<'_>)| {
         let mut can_write = Ok(());
         let fates = |survey: &SpaceSurvey| {
             held.extend(held_after(survey, to));
+            there.add(survey, to);
             // Also where nothing goes: what was staged out of sight is newer, and would come back.
             can_write = unseen.check(survey);
             after(survey, to)
@@ -74,11 +75,37 @@ fn go_back<'a>(
         can_write.map(|()| begun)
     };
     let begun = places.iter().map(&mut begin).collect::<Result<Vec<_>>>()?;
+    // Whoever chose it looked before the places were locked.
+    if !there.is_complete() {
+        let path = places.last().map(|(device, _)| device.path()).unwrap_or_default();
+        let why = format!("revision {} is not complete any more; nothing was changed; choose another one", to.number);
+        return Err(Error::RevisionMissing { path, why });
+    }
     if !held.is_empty() {
         return Ok(RolledBack::Held(held));
     }
     note()?;
     carry_out_all(begun, progress).map(RolledBack::Done)
+}
+
+/// The shards of a revision that are found in some places.
+#[derive(Default)]
+struct There {
+    shards: BTreeSet<u32>,
+    of: Option<u32>,
+}
+
+impl There {
+    fn add(&mut self, survey: &SpaceSurvey, key: RevisionKey) {
+        for revision in survey.revisions.iter().filter(|revision| revision.key == key) {
+            self.of = Some(revision.shard_count);
+            self.shards.extend(revision.shards.iter().map(|shard| shard.shard));
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.of.is_some_and(|count| (0..count).all(|shard| self.shards.contains(&shard)))
+    }
 }
 
 /// What `rollback` would do in the place of `survey`, told as if it were done. Changes nothing.

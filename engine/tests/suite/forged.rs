@@ -2,7 +2,7 @@
 
 use crate::support::bytes::Layout;
 use mainstay_engine::{
-    Config, ErrorKind, Reader, Region, Session,
+    Config, ErrorKind, Reader, Region, Session, SpaceSurvey,
     group::Solo,
     space::format::{BLOCK_BYTES, ElementType, Extent, Item, PlaceInWhole},
 };
@@ -39,6 +39,31 @@ fn saved(a: &mut [u8], b: &mut [u8]) -> TempDir {
     session.checkpoint().unwrap();
     session.close().unwrap();
     folder
+}
+
+/// The root that led to the first revision was taken for one that was never written, and the job began anew without a word.
+#[test]
+fn a_damaged_first_root_is_told() {
+    let (space, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut session = Session::open(Box::new(Solo), space.path(), small()).unwrap();
+    protect(&mut session, "a", &mut [1; 100]);
+    let to_copy = |session: &mut Session| {
+        session.wait().unwrap();
+        let from = layout_of(space.path());
+        fs::copy(&from, copy.path().join(from.file_name().unwrap())).unwrap();
+        SpaceSurvey::open(copy.path()).unwrap()
+    };
+    session.checkpoint().unwrap();
+    let survey = to_copy(&mut session);
+    assert!(survey.damage.is_empty() && survey.newest().is_some(), "{survey:?}");
+    let mut layout = Layout::read(&layout_of(copy.path()));
+    let index = layout.newest_slot(0);
+    assert_eq!(layout.slot(0, index).sequence, 2);
+    layout.damage_slot(0, index);
+    layout.write();
+    let survey = SpaceSurvey::open(copy.path()).unwrap();
+    assert!(survey.damage.iter().any(|what| what.contains("slot 1")), "{:?}", survey.damage);
+    session.close().unwrap();
 }
 
 /// The last number there is has none after it.

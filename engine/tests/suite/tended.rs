@@ -9,7 +9,7 @@ use crate::support::{
     whole,
 };
 use mainstay_engine::{
-    RevisionKey, Session, SpaceSurvey, Stage, Verified,
+    ErrorKind, RevisionKey, Session, SpaceSurvey, Stage, Verified,
     device::Device,
     group::{Group, ThreadGroup},
     space::{
@@ -183,6 +183,19 @@ fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
 }
 
 /// One that is cut off has let go of both that were named, of one or of none, and the same again finishes.
+/// What had gone since it was chosen, as by a prune, took all that was newer with it: nothing was left.
+#[test]
+fn a_rollback_to_what_has_gone_meanwhile_changes_nothing() {
+    let (medium, shape) = (Medium::new(true), shape(2, 3));
+    saves(&medium, shape, 1, 1..=3, true);
+    let to = key(&device(&medium), 1);
+    let rules = Rules { keep_last: Some(2), ..Rules::default() };
+    prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
+    let told = rollback_on(&[(&device(&medium), Unseen::GivenUp)], to, &|_| ()).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::RevisionMissing, "{told}");
+    assert_eq!(complete(&device(&medium)), [3, 2]);
+}
+
 #[test]
 fn a_crash_at_any_point_of_a_removal_leaves_all_that_is_not_named() {
     for (ranks, close) in [(1, false), (2, true)] {

@@ -61,6 +61,11 @@ impl Layout {
         self.bytes[at..][..BLOCK].copy_from_slice(&slot.build());
     }
 
+    pub fn damage_slot(&mut self, rank: usize, index: usize) {
+        let at = self.slot_at(rank, index);
+        self.bytes[at] ^= 1;
+    }
+
     /// A stretch of a portion, in the file.
     fn range(&self, rank: usize, at: u64, bytes: u64) -> Range<usize> {
         let from = (self.place(rank).at + at) as usize;

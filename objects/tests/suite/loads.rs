@@ -3,7 +3,7 @@
 use crate::{COUNT, Wrong, counters, create, expected, job, key, round, total};
 use mainstay_engine::Result;
 use mainstay_objects::{
-    Object, Post, Strategy,
+    Object, Op, Post, Strategy,
     balance::{Weighed, place},
 };
 use std::hint::black_box;
@@ -143,6 +143,23 @@ fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
             }
         }
     }
+}
+
+/// The largest and the least of numbers of which one is none were those of the others.
+#[test]
+fn what_is_no_number_is_not_passed_over() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let told = job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap();
+        let mine = if objects.rank() == 1 { f64::NAN } else { 1.0 };
+        for (result, op) in [(0, Op::Max), (1, Op::Min), (2, Op::Sum)] {
+            objects.post().contribute(result, op, &[mine, 2.0]);
+        }
+        objects.step().unwrap();
+        [0, 1, 2].map(|result| objects.post().result(result).unwrap())
+    });
+    assert!(told.iter().flatten().all(|values| values[0].is_nan() && !values[1].is_nan()), "{told:?}");
 }
 
 /// Given up one after another, and taken on again.
