@@ -55,12 +55,13 @@ class Steps:
         try:
             while not (yield from self._try()):
                 self._recover()
-        except Exception:
+        except BaseException:
+            # Nobody knows whether a step that was left is done.
             with suppress(Error):  # it may be closed
                 self._session.unprotect(DONE)
             raise
         finally:
-            # The number stays with what the layout has protected, so that the program can save the end itself, and start again there.
+            # After the last step the number stays protected, so that the program can save the end itself, and start again there.
             self.is_under_way = self.is_running = False
 
     def _try(self) -> Generator[int, None, bool]:

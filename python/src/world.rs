@@ -12,6 +12,7 @@ use crate::{
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{
+    exceptions::PySystemExit,
     intern,
     prelude::*,
     types::{PyByteArray, PyCFunction},
@@ -248,12 +249,13 @@ impl World {
 
     /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
     pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
-        let woken = self.sleep(mpi);
-        if woken.is_err() {
+        self.sleep(mpi).or_else(|error| {
             self.end(mpi);
-            end_at_exit(mpi.py())?;
-        }
-        woken
+            if error.is_instance_of::<PySystemExit>(mpi.py()) {
+                end_at_exit(mpi.py())?;
+            }
+            Err(error)
+        })
     }
 
     fn sleep(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -372,8 +374,8 @@ pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
     py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), arguments)?.extract()
 }
 
-/// Has a spare of a job that has lost ranks end as by `finalize`, also where the program does not catch what it is told. The status
-/// that the program gives to `sys.exit` cannot be known here: it is to call `finalize`.
+/// Has a spare that nobody needed end as by `finalize` where ranks were lost, also if the program does not catch `NotNeeded`. A status
+/// of its own that it gives to `sys.exit` then cannot be known here: it is to call `finalize`.
 fn end_at_exit(py: Python<'_>) -> PyResult<()> {
     if LAST.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
         return Ok(());

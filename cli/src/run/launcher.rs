@@ -204,9 +204,12 @@ fn even(nodes: usize, ranks: u32) -> usize {
 fn attached(kind: Kind, word: &str) -> Option<(&str, Option<&str>)> {
     let is_short = matches!(kind, Kind::Srun | Kind::Flux) && word.starts_with('-') && !word.starts_with("--");
     let (option, value) = word.split_at_checked(2).filter(|(_, value)| is_short && !value.is_empty())?;
-    // Of several in one word the last may have its value in the next word.
-    let value = Some(value).filter(|_| !NO_WORDS.contains(&option));
-    Some((option, value.map(|value| value.strip_prefix('=').unwrap_or(value))))
+    if NO_WORDS.contains(&option) {
+        // Of several in one word the last may have its value in the next word.
+        let has_none = |last: char| NO_WORDS.iter().any(|known| known[1..].chars().eq([last]));
+        return value.chars().next_back().filter(|last| has_none(*last)).map(|_| (option, None));
+    }
+    Some((option, Some(value.strip_prefix('=').unwrap_or(value))))
 }
 
 /// The words after the launcher's name without the number of ranks, and that number, where its options have it.

@@ -63,10 +63,14 @@ impl Ledger {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
         let (mut torn, mut is_new) = (Vec::new(), false);
         for (index, place) in slots.iter_mut().enumerate() {
-            let slot = match portion.read_slot(index) {
+            let read = portion.read_slot(index).or_else(|error| {
+                is_new = portion.is_unwritten(index);
+                // A job may have written it just now.
+                if is_new { Err(error) } else { portion.read_slot(index) }
+            });
+            let slot = match read {
                 Ok(slot) => slot,
                 Err(Error::Damaged { what }) => {
-                    is_new = portion.is_unwritten(index);
                     torn.extend(what);
                     continue;
                 }

@@ -376,8 +376,6 @@ impl Level {
         let group = epoch.group.with(entry);
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(group, other.map_or(Ok(()), Err))?;
-        let current = self.current.take();
-        self.mends = None;
         let leave = |ledger: &Arc<Mutex<Ledger>>| {
             let mut before = lock(ledger);
             // What the older slot alone leads to may be held later, or gone back to: the root that ends this portion goes over it.
@@ -390,8 +388,10 @@ impl Level {
             let mut left = Ledger::open(before.portion().clone())?.ledger;
             left.resume(epoch.lineage).map(|()| left)
         };
-        let left = current.iter().flat_map(|current| &current.ledgers).map(leave).collect::<Result<Vec<Ledger>>>();
-        self.others.extend(agree(group, left)?);
+        let current = self.current.iter().flat_map(|current| &current.ledgers);
+        let left = agree(group, current.map(leave).collect::<Result<Vec<Ledger>>>())?;
+        (self.current, self.mends) = (None, None);
+        self.others.extend(left);
         Ok(())
     }
 }

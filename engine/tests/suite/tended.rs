@@ -182,7 +182,6 @@ fn a_crash_at_any_point_of_a_rollback_leaves_all_that_is_newer_or_nothing() {
     }
 }
 
-/// One that is cut off has let go of both that were named, of one or of none, and the same again finishes.
 /// What had gone since it was chosen, as by a prune, took all that was newer with it: nothing was left.
 #[test]
 fn a_rollback_to_what_has_gone_meanwhile_changes_nothing() {
@@ -196,6 +195,7 @@ fn a_rollback_to_what_has_gone_meanwhile_changes_nothing() {
     assert_eq!(complete(&device(&medium)), [3, 2]);
 }
 
+/// One that is cut off has let go of both that were named, of one or of none, and the same again finishes.
 #[test]
 fn a_crash_at_any_point_of_a_removal_leaves_all_that_is_not_named() {
     for (ranks, close) in [(1, false), (2, true)] {
