@@ -67,7 +67,7 @@ public:
 
 private:
   enum class mode { size, pack, unpack };
-  pup(mode mode, char *memory, std::size_t room) : mode_(mode), memory_(memory), room_(room) {}
+  pup(mode how, char *memory, std::size_t room) : mode_(how), memory_(memory), room_(room) {}
 
   template <class T, class = void> struct has_pup : std::false_type {};
   template <class T> struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
