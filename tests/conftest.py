@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
 
-from mpi import MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
+import mpi as mpis  # noqa: E402
+from mpi import MPICH, MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
 # Every process that tests start, and their children, carry this in their environment: those of all workers the same.
 MARK_NAME = "MAINSTAY_TEST_SESSION"
@@ -28,7 +29,7 @@ MAINSTAY = ROOT / "target" / "release" / "mainstay"
 # make. The others go one by one to whichever process is free, which makes what they share anew in each.
 TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")}
 STARTED = pytest.StashKey()
-PROCESSOR_S = pytest.StashKey()
+SPENT = pytest.StashKey()
 
 
 def pytest_sessionstart(session):
@@ -70,16 +71,29 @@ def is_worker(config):
     return hasattr(config, "workerinput")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    """Every test that takes an MPI runs with Open MPI. With MPICH the campaign runs them all, and `make test` those that are
+    marked `each_mpi`."""
+    for item in items:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(value is MPICH for value in values) and not item.get_closest_marker("each_mpi"):
+            item.add_marker("campaign")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    item.stash[PROCESSOR_S] = processor_s()
+    item.stash[SPENT] = processor_s(), mpis.launches
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
-    """Tells tools/test.py what the test took of the processors, its jobs and what it was the first to build included."""
+    """Tells tools/test.py what the test took of the processors, its jobs and what it was the first to build included; and how
+    many jobs of an MPI it started."""
     told = yield
-    item.user_properties.append(("processor_s", f"{processor_s() - item.stash[PROCESSOR_S]:.3f}"))
+    seconds, launches = item.stash[SPENT]
+    item.user_properties.append(("processor_s", f"{processor_s() - seconds:.3f}"))
+    item.user_properties.append(("mpi_jobs", mpis.launches - launches))
     return told
 
 

@@ -35,6 +35,8 @@ from space import results  # noqa: E402
 from speculation.results import PREDICTORS  # noqa: E402
 from staging import mix  # noqa: E402
 
+pytestmark = pytest.mark.campaign  # its rows take long
+
 
 def measure(folder, name, *options):
     """Runs a benchmark, small; returns its rows. Nothing but what it makes is left in `folder`."""

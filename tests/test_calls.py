@@ -59,6 +59,7 @@ def test_a_rank_that_closes_ends_the_session_for_all(calls):
     assert not [one for one in calls("open", "restore", "holds:1", "close") if one[2] == "WRONG"]
 
 
+@pytest.mark.each_mpi
 def test_a_close_after_the_end_of_mpi_says_so(calls):
     said = calls("open", "save:1", "wait", "finalize", "close")
     assert told(said, "GROUP_FAILED") == [(0, "close"), (1, "close"), (2, "close")], said

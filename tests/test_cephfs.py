@@ -19,7 +19,7 @@ from mpi import ROOT
 from programs import build_c, build_faults
 from staged import pool_directory
 
-pytestmark = pytest.mark.cephfs
+pytestmark = [pytest.mark.cephfs, pytest.mark.campaign]
 
 MOUNTS = 4
 RANKS = 4

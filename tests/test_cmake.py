@@ -8,6 +8,8 @@ import pytest
 from jobs import comes_back
 from test_install import LIMIT_S, installed  # noqa: F401  a fixture
 
+pytestmark = pytest.mark.campaign  # it takes CMake
+
 PROJECTS = Path(__file__).resolve().parent / "cmake"
 
 

@@ -14,6 +14,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
 from programs import PYTHON
+from ways import rarely
 
 MPIS = pytest.mark.parametrize("mpi", [OPENMPI, MPICH], ids=str)
 SAVED = re.compile(r"^saved step (\d+)$")
@@ -33,7 +34,7 @@ def words(mpi, space, steps, **settings):
 
 
 @MPIS
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", rarely(*SETTINGS))
 def test_a_job_in_python_comes_back_bit_by_bit(mpi, scratch, name):
     space, least = scratch / "space", 0
     chance = random.Random(name)

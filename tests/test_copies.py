@@ -10,12 +10,14 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 from command import mainstay as told_by
 from mpi import OPENMPI, Mpi
 from copying import ENDLESS, Nodes
 from staged import pool_directory
+from ways import rarely
 
 PAIRS = "0011"
 WATCH_S = 30  # for copies to come
@@ -76,7 +78,7 @@ def ends_well(nodes, seats, steps, came_from, **variables):
     return said
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
+@pytest.mark.parametrize("language", ["c", *rarely("python")])
 def test_each_of_two_nodes_is_lost(nodes, language):
     nodes = Nodes(nodes.mpi, nodes.folder, nodes.pools, language)
     assert nodes.killed(PAIRS, 0, "computed", 3).step == 0
@@ -135,10 +137,11 @@ DAMAGES = {
     "filled": lambda path, _: path.write_bytes(bytes([7]) * path.stat().st_size),
     "of another job": lambda path, other: path.write_bytes(other),
 }
+ONE_OF_EACH = [(False, "flipped"), (True, "cut to half")]
+ONE_OF_EACH += rarely(*(each for each in product([False, True], DAMAGES) if each not in ONE_OF_EACH))
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("copy", [False, True], ids=["own", "copy"])
+@pytest.mark.parametrize(("copy", "damage"), ONE_OF_EACH, ids=lambda value: {True: "copy", False: "own"}.get(value, value))
 def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
     """A file that was cut to half was opened as if it were whole, and the next checkpoint failed there."""
 
@@ -167,7 +170,7 @@ RACKS = {
 }
 
 
-@pytest.mark.parametrize("way", RACKS)
+@pytest.mark.parametrize("way", ["a variable", *rarely("a file", "Slurm")])
 def test_copies_lie_in_another_rack(of_openmpi, way):
     nodes, told = of_openmpi, {"ON_NODE": RACKS[way]}
     if way == "a file":
@@ -185,6 +188,7 @@ def test_copies_lie_in_another_rack(of_openmpi, way):
 MOMENTS = ["saved", "moved", 500, 10_000]
 
 
+@pytest.mark.campaign
 def test_killed_while_copies_are_under_way(nodes):
     nodes.cells, came = LARGE // 4, [0]
     for number, moment in enumerate(MOMENTS):
@@ -256,7 +260,7 @@ def layout(directory):
     return found
 
 
-@pytest.mark.parametrize("damage", [flipped, truncated, filled, of_the_job_before, of_another_job])
+@pytest.mark.parametrize("damage", [flipped, *rarely(truncated, filled, of_the_job_before, of_another_job)])
 def test_of_two_copies_one_is_damaged(of_openmpi, damage):
     """First the shard where it was saved, then, as that is lost, the first of two copies of it."""
     nodes, three, space = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}, of_openmpi.space
@@ -291,7 +295,7 @@ def saved(nodes, node, revision, shards):
     return any(found["revision"] >= revision and found["shards_found"] == shards for found in revisions)
 
 
-@pytest.mark.parametrize("call", ["progress", "poll", "due"])
+@pytest.mark.parametrize("call", ["progress", *rarely("poll", "due")])
 def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
     nodes = of_openmpi
     with nodes.job(PAIRS, nodes.space, ENDLESS, nodes.cells, call) as job:
@@ -387,6 +391,7 @@ def kills(nodes, seed, count):
     ends_well(nodes, PAIRS, floor + 30, range(floor, floor + 30))
 
 
+@pytest.mark.campaign
 def test_kills_over_nodes_and_moments(nodes):
     kills(nodes, f"{nodes.mpi}", KILLS)
 

@@ -11,6 +11,7 @@ from command import MAINSTAY, arrays, mainstay
 from job import Job
 from jobs import run
 from limits import LIMIT_S, until
+from ways import rarely
 
 RANKS = 3
 EVERY = 100  # steps: long enough for a look at the space between two checkpoints
@@ -47,7 +48,7 @@ def is_as_in(space, other, revision, scratch):
     assert all(one[key].dtype == two[key].dtype and numpy.array_equal(one[key], two[key]) for key in one)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["levels", *rarely(*(way for way in WAYS if way != "levels"))])
 def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
     space, other = scratch / "space", scratch / "made" / "other"
     endless = with_settings(WAYS[way], scratch, jacobi3d(space, 10**9, EVERY))
@@ -82,6 +83,7 @@ def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
     assert "directory of its own" in mainstay("copy", space, other, code=2)
 
 
+@pytest.mark.campaign
 def test_a_copy_that_is_killed_again_and_again_is_made_in_the_end(jacobi3d, scratch):
     space, other = scratch / "space", scratch / "other"
     status, output = run(RANKS, with_settings({"KEEP": 4}, scratch, jacobi3d(space, 6 * EVERY, EVERY)), scratch)

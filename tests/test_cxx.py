@@ -10,6 +10,7 @@ from jobs import comes_back, run
 from limits import LIMIT_S
 from mpi import ROOT
 from programs import BUILT, CXX_SOURCES, build_cxx
+from ways import rarely
 
 STRICT = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wold-style-cast", "-Wnull-dereference"]
 
@@ -25,7 +26,7 @@ def compile_cxx(compiler, standard, source, *more):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.parametrize("standard", ["c++17", *rarely("c++20")])
 @pytest.mark.parametrize("compiler", compilers())
 def test_every_type_and_call(scratch, compiler, standard):
     BUILT.mkdir(parents=True, exist_ok=True)
@@ -107,13 +108,17 @@ void f(object &o) {{ auto p = mainstay::pup::sizing(); o.pup(p); }}
     assert (status == 0) == (words is None) and (words or "") in said, said
 
 
+@pytest.mark.each_mpi
 def test_a_job_comes_back(mpi, scratch):
     comes_back(build_cxx("adopt.cpp", "adopt-cxx", mpi=mpi), scratch, mpi)
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"PER": "node", "AGGREGATORS": 1}, {"STAGE": "direct"}, {"MEMORY": "auto", "PFS_EVERY": 1}, {"RECOVERY": "shrink"}],
+    [
+        {},
+        *rarely({"PER": "node", "AGGREGATORS": 1}, {"STAGE": "direct"}, {"MEMORY": "auto", "PFS_EVERY": 1}, {"RECOVERY": "shrink"}),
+    ],
     ids=lambda settings: "+".join(settings) or "defaults",
 )
 def test_an_exception_of_one_rank_does_not_wait_for_the_others(mpi, scratch, settings, monkeypatch):

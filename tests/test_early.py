@@ -13,6 +13,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, ROOT
 from programs import PYTHON
+from ways import rarely
 
 MEMWRITE = ("--mb", 16, "--rounds", 8, "--checkpoints", 32, "--ticks", 3)
 SETTINGS = {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_STAGGER": "off", "MAINSTAY_TICK_SECONDS": "0.002"}
@@ -67,6 +68,7 @@ def kills(words, scratch, mpi, count, ranks=2, last=None):
     assert NO_PAGES or early > 0, output
 
 
+@pytest.mark.campaign
 @MPIS
 def test_killed_while_pages_are_saved_early_it_goes_on_from_the_last_revision(memwrite, scratch, monkeypatch, mpi):
     for name, value in {**SETTINGS, "MAINSTAY_PREDICTOR": "infrequent"}.items():
@@ -74,6 +76,7 @@ def test_killed_while_pages_are_saved_early_it_goes_on_from_the_last_revision(me
     kills([memwrite(mpi), scratch / "space", *MEMWRITE, "--seconds", 3], scratch, mpi, 2)
 
 
+@pytest.mark.campaign
 @MPIS
 def test_so_does_a_program_in_python_that_says_what_is_settled(scratch, mpi):
     words = [mpi.command("python"), PYTHON / "settles.py", scratch / "space"]
@@ -93,7 +96,7 @@ def test_many_kills_with_each_predictor(memwrite, scratch, monkeypatch, mpi, pre
     good(2, words, scratch, mpi)
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("ranks", [1, *rarely(4)])
 def test_a_scan_is_saved_early_and_wastes_nothing(memwrite, scratch, monkeypatch, ranks):
     """Figure 6: what a linear scan has written is not written again for two intervals."""
     for name, value in {**SETTINGS, "MAINSTAY_TICK_SECONDS": "0", "MAINSTAY_PREDICTOR": "infrequent"}.items():

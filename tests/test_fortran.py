@@ -10,6 +10,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import ROOT
 from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
+from ways import rarely
 
 RANKS = 3
 EVERY = 11  # odd: the plate is in one array or the other
@@ -28,7 +29,7 @@ def session(mpi):
     return build_fortran(FORTRAN_SOURCES / "session.f90", "session-fortran", mpi, "-Wno-compare-reals")
 
 
-@pytest.mark.parametrize("optimised", ["-O1", "-O3"])
+@pytest.mark.parametrize("optimised", ["-O3", *rarely("-O1")])
 def test_calls_that_fail_give_nothing(mpi, scratch, optimised):
     """The compiler left out what was to be there unless C wrote it: `due` was true, and a revision had any number."""
     program = build_fortran(FORTRAN_SOURCES / "failed.f90", f"failed{optimised}", mpi, checked=[optimised])

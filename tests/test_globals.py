@@ -13,6 +13,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_c, build_cxx, build_fortran, place
+from ways import rarely
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 STEPS = 23
@@ -54,7 +55,7 @@ def test_variables_of_c_come_back(flags, scratch):
     assert {"globals/addresses", "globals/data", "globals/bss", "heap", "named"} <= set(items), items
 
 
-@pytest.mark.parametrize("track", ["pages", "hashes"])
+@pytest.mark.parametrize("track", ["pages", *rarely("hashes")])
 def test_what_changed_of_them_is_saved_and_all_comes_back(track, scratch):
     """What the second start restores is no first revision: it leads to older ones, and to pages that were not written since."""
     settings = ["MAINSTAY_CAPTURE=incremental", f"MAINSTAY_TRACK={track}", "MAINSTAY_AUDIT=2"]
@@ -64,6 +65,7 @@ def test_what_changed_of_them_is_saved_and_all_comes_back(track, scratch):
     assert shown["revision"]["shard_list"][0]["profile"]["found_by"] == track, shown
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("flags", [(), NOT_PIE], ids=" ".join)
 def test_they_come_back_with_mpich(flags, scratch):
     comes_back(build_c(["globals.c"], f"globals{''.join(flags)}", *flags, mpi=MPICH), scratch, MPICH)

@@ -75,6 +75,7 @@ class Page(HTMLParser):
                 self.places.add(value)
 
 
+@pytest.mark.campaign
 def test_it_builds_without_a_warning(book):
     assert not re.search(r"WARN|ERROR", book), book
 
@@ -84,6 +85,7 @@ def test_every_page_is_in_the_summary():
     assert sorted(linked) == PAGES
 
 
+@pytest.mark.campaign
 def test_every_link_in_the_book_leads_somewhere(book):
     pages = {path.resolve(): Page(path) for path in BOOK.rglob("*.html")}
     assert len(pages) > len(PAGES)

@@ -20,7 +20,7 @@ from job import Job
 from limits import LIMIT_S
 from mpi import MPIS
 from programs import PYTHON, build_c
-from ways import WAYS, in_turn, spread
+from ways import WAYS, in_turn, rarely, spread
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
@@ -54,7 +54,7 @@ def victim_in_python(mpi):
 VICTIMS = {"c": victim_in_c, "python": victim_in_python}
 
 
-@pytest.fixture(scope="session", params=VICTIMS)
+@pytest.fixture(scope="session", params=["c", *rarely("python")])
 def victim(request, mpi):
     return VICTIMS[request.param](mpi)
 

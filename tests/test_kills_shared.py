@@ -20,6 +20,8 @@ from mpi import MPICH, OPENMPI, SHARED_MEMORY
 from pool import STATES, Pool
 from test_kills import RANKS, ROUNDS, STEPS, Space, folder, victim_in_c  # noqa: F401
 
+pytestmark = pytest.mark.campaign  # when ranks are killed is left to chance
+
 SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
 SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
 STARTING_S = 0.5  # an opening and a restore, at most

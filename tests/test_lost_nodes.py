@@ -16,6 +16,8 @@ from programs import place
 from staged import pool_directory
 from ways import in_turn
 
+pytestmark = pytest.mark.campaign  # what is lost, and when, is left to chance
+
 CELLS = {"--nx": 80, "--ny": 72, "--nz": 40}  # so many that a job does not outrun who reads what it tells
 EVERY = 5  # odd: the field is in one array or the other
 # Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on, as much as a pipe holds, is

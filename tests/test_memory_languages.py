@@ -4,6 +4,7 @@ protected no longer, in jobs that are killed and started again."""
 import pytest
 from jobs import comes_back
 from programs import FORTRAN_SOURCES, build_cxx, build_fortran
+from ways import rarely
 
 BUILD = {
     "cxx": lambda mpi: build_cxx("memory.cpp", "memory-cxx", mpi=mpi),
@@ -11,7 +12,7 @@ BUILD = {
 }
 
 
-@pytest.mark.parametrize("capture", ["whole", "incremental"])
+@pytest.mark.parametrize("capture", ["incremental", *rarely("whole")])
 @pytest.mark.parametrize("language", BUILD)
 def test_memory_comes_back_as_it_was(mpi, scratch, monkeypatch, language, capture):
     """With `incremental` what was written past the page tables is found by its hashes alone."""

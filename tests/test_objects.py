@@ -18,6 +18,7 @@ from programs import build_c, build_cxx, place
 from recovering import Recovering, begun_anew, mpi_fell_over
 from staged import pool_directory
 from test_due import mainstay
+from ways import rarely
 
 RANKS = 4
 STEPS = 24
@@ -116,7 +117,7 @@ def lossy(scratch):
         yield Lossy(scratch, nodes)
 
 
-@pytest.mark.parametrize("ranks", [2, 5])
+@pytest.mark.parametrize("ranks", [5, *rarely(2)])
 def test_any_number_of_ranks_computes_the_same_bits(mpi, scratch, ranks):
     status, output = run(ranks, [leanmd(mpi), *SMALL, "--balance-every", 5, "--space", scratch / "space"], scratch, mpi=mpi)
     assert status == 0, output
@@ -129,6 +130,7 @@ def test_energy_is_conserved():
     assert abs(energies[1] - energies[0]) < ENERGY_TOLERANCE * kinetic, energies
 
 
+@pytest.mark.campaign
 def test_at_full_size_there_are_the_objects_of_the_paper_and_energy_is_conserved(scratch):
     """700 cells and 7,798 pairs of them, as in section 5.3 of paper 002; the atoms are those of ApoA1."""
     energies = []
@@ -144,7 +146,7 @@ def test_at_full_size_there_are_the_objects_of_the_paper_and_energy_is_conserved
     assert again == [kinetic, after] and abs(after - before) < ENERGY_TOLERANCE * kinetic, energies
 
 
-@pytest.mark.parametrize(("before", "after"), [(3, 3), (4, 2), (2, 5)])
+@pytest.mark.parametrize(("before", "after"), [(4, 2), *rarely((3, 3), (2, 5))])
 def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
     words = [leanmd(mpi), *SMALL, "--space", scratch / "space"]
     status, output = run(before, [*words, "--steps", 10], scratch, mpi=mpi)
@@ -172,7 +174,7 @@ def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_
     assert ranks == RANKS and 0 < elsewhere <= objects // 3, output
 
 
-@pytest.mark.parametrize("rank", [0, RANKS - 1])
+@pytest.mark.parametrize("rank", [0, *rarely(RANKS - 1)])
 def test_the_first_and_the_last_are_lost(lossy, rank):
     lossy.goes_on("--crash", f"{rank}@6", **AT_ONCE, **SHRINK)
 
@@ -183,7 +185,7 @@ def test_one_after_another_is_lost_until_two_are_left(lossy):
     assert len(re.findall("^revision", output, re.M)) == 3, output
 
 
-@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans", "graph"])
+@pytest.mark.parametrize("strategy", ["greedy", *rarely("none", "refine", "orphans", "graph")])
 def test_the_load_is_balanced_after_a_failure(lossy, strategy):
     lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **AT_ONCE, **SHRINK)
 
@@ -204,16 +206,15 @@ def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
 
 
 # From the beginning of the step whose end balances, or that begins with an evacuation, to beyond that.
-MOMENTS_US = [0, 700, 4000]
 
 
-@pytest.mark.parametrize("after_us", MOMENTS_US)
+@pytest.mark.parametrize("after_us", [0, *rarely(700, 4000)])
 def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
     words = ["--crash", "2@9", "--crash", f"1@9+{after_us}", "--balance-after", 2, "--strategy", "greedy", "--balance-every", 1]
     lossy.goes_on(*words, ranks=RANKS + 1, may_fall=True, MAINSTAY_MEMORY_COPIES=3, **AT_ONCE, **SHRINK)
 
 
-@pytest.mark.parametrize("after_us", MOMENTS_US)
+@pytest.mark.parametrize("after_us", [0, *rarely(700, 4000)])
 def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
     lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **AT_ONCE, **SHRINK)
 
@@ -344,7 +345,7 @@ def test_the_only_node_is_not_left(lossy):
         job.refused(*job.nodes(), "there is no other for the objects to go to")
 
 
-@pytest.mark.parametrize("after_ms", [0, 20, 60])
+@pytest.mark.parametrize("after_ms", [0, *rarely(20, 60)])
 def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, after_ms):
     """The job recovers, and does what it was asked for then."""
     with Leaving(lossy, RANKS, **AT_ONCE, **SHRINK) as job:
@@ -387,6 +388,7 @@ def is_lost_at_random(lossy, seed, how):
     lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, **how)
 
 
+@pytest.mark.campaign
 @BOTH
 @pytest.mark.parametrize("seed", range(SEEDS["leanmd"]))
 def test_ranks_are_lost_at_random(lossy, how, seed):
@@ -470,6 +472,7 @@ def loses_at_random(lossy, jacobi3d_objects, jacobi3d, seed, how):
     return (folder / "field").read_bytes(), (crashes, output)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(SEEDS["jacobi3d"]))
 @BOTH
 def test_jacobi3d_made_of_objects_loses_ranks_at_random(lossy, jacobi3d_objects, jacobi3d, plain_field, how, seed):
@@ -510,7 +513,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ["throws", *rarely(*(fault for fault in FAULTS if fault != "throws"))])
 def test_what_an_object_does_wrong_is_told_by_its_name_and_rank(mpi, scratch, fault):
     status, output = run(3, [faults(mpi), scratch / "space", fault], scratch, mpi=mpi)
     assert status == 0, output
@@ -524,6 +527,7 @@ def test_elements_that_pack_to_nothing_move_and_come_back(mpi, scratch):
     assert status == 0 and output.count("10 marks") == 9 and "INVALID" not in output, output
 
 
+@pytest.mark.campaign
 def test_what_is_longer_than_mpi_counts_goes_in_pieces(mpi, scratch):
     """2 GiB to one rank, as where a node of large objects was left, used to be taken for a failure of ranks, again after each recovery."""
     program = build_cxx("pieces.cpp", "pieces", mpi=mpi)

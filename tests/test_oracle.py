@@ -15,6 +15,7 @@ from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, ROOT
 from programs import PYTHON
 from test_early import DONE, NO_PAGES
+from ways import rarely
 
 TICK, MARK = 0x544B0000, 0x544B0001
 INCREMENTAL = {"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_STAGGER": "off"}
@@ -35,7 +36,7 @@ def told(trace, predictor, *words):
 
 @needs_pages
 @pytest.mark.parametrize("mpi", [OPENMPI, MPICH], ids=str)
-@pytest.mark.parametrize("language", ["C", "Python"])
+@pytest.mark.parametrize("language", ["C", *rarely("Python")])
 def test_a_recorded_job_tells_what_the_next_one_saves_early(scratch, monkeypatch, tmp_path, mpi, language):
     if language == "C":
         library.build(tmp_path / "memwrite", [ROOT / "examples" / "memwrite" / "memwrite.c"], "-O2", mpi=mpi)
@@ -61,8 +62,8 @@ def test_a_recorded_job_tells_what_the_next_one_saves_early(scratch, monkeypatch
         assert early / dirty == pytest.approx(expected[0]["early_share"], abs=0.1), (output, expected)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25])
-@pytest.mark.parametrize("iterations", [5, 20])
+@pytest.mark.parametrize("share", [0.25, *rarely(0.1)])
+@pytest.mark.parametrize("iterations", [5, *rarely(20)])
 @pytest.mark.parametrize("cut", [[], ["--inside"]], ids=["whole", "cut"])
 def test_auto_comes_near_the_oracle_in_a_long_recorded_program(iterations, cut, share):
     """The smaller ones are replayed in the engine's tests."""
@@ -72,6 +73,7 @@ def test_auto_comes_near_the_oracle_in_a_long_recorded_program(iterations, cut, 
     assert auto["early_share"] >= 0.9 * perfect["early_share"] > 0 and auto["wasted_share"] <= 0.2, (auto, perfect)
 
 
+@pytest.mark.campaign
 def test_a_trace_larger_than_the_memory_for_it_is_read_as_it_comes(tmp_path):
     """256 MB of records, read with 96 MB of address space."""
     pages, ticks, iterations = 4000, 4, 1000

@@ -10,6 +10,7 @@ import pytest
 from job import Job
 from limits import LIMIT_S
 from programs import build_c
+from ways import rarely
 
 RANKS = 2
 ENDLESS = 10**6  # steps: of a job that is killed
@@ -39,6 +40,7 @@ SETTINGS = {
     "both": BOTH,
     "both, memory": {**BOTH, **MEMORY, "MAINSTAY_TRACK": "hashes"},
 }
+OFTEN = ["pages, compressed, memory", "snapshot"]
 KILLS, CAMPAIGN_KILLS = 3, 400  # of each
 
 
@@ -106,7 +108,7 @@ def is_killed(mpi, folder, name, kills, seed=""):
     assert job.sure > 0, "each was killed before anything was sure"
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", [*OFTEN, *rarely(*(name for name in SETTINGS if name not in OFTEN))])
 def test_the_memory_comes_back_as_it_was(mpi, scratch, name):
     is_killed(mpi, scratch, name, KILLS)
 

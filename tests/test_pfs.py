@@ -66,6 +66,7 @@ def all_refused(said, call, status, *words):
         assert result == status and all(word in text for word in words), (rank, result, text)
 
 
+@pytest.mark.each_mpi
 def test_each_rank_reads_what_it_wrote_last_also_in_another_run(job):
     said = job("open:300000", "read", "size", "write:1:300000", "write:2:200001", "size", "read", "close")
     # Nothing there is no error.

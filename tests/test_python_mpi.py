@@ -64,6 +64,7 @@ def alike(said):
     return said[0]
 
 
+@pytest.mark.each_mpi
 def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     program = """
         steps, death = int(sys.argv[3]), int(sys.argv[4])

@@ -25,17 +25,20 @@ def ranks(request):
     return start
 
 
+@pytest.mark.each_mpi
 def test_messages_are_under_way_beside_those_that_are_waited_for(ranks, mpi, scratch):
     status, output = ranks("messages", mpi, scratch)
     assert status == 0 and output.count("done") == RANKS, output
 
 
+@pytest.mark.each_mpi
 def test_messages_that_nobody_has_received_end_no_program(mpi, scratch):
     """A session that is let go of after an error has some: MPICH ended the program in MPI_Comm_free."""
     status, output = run(RANKS, [build_c(["ranks.c"], "ranks", mpi=mpi), "unread"], scratch, mpi=mpi)
     assert status == 0 and output.count("done") == RANKS and "WRONG" not in output, output
 
 
+@pytest.mark.each_mpi
 def test_ranks_that_cannot_go_on_without_others_say_so(ranks, mpi, scratch):
     """MPICH, whose functions of that name end the program, and Open MPI where it was not told to."""
     status, output = ranks("refuses", mpi, scratch)

@@ -15,10 +15,14 @@ from limits import LIMIT_S, started
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering, begun_anew
 from staged import pool_directory
+from ways import rarely
 
 # What becomes of the places of the dead: the setting `recovery`, and how many ranks wait.
 SPARE, SPAWN, SHRINK = {"spares": 1}, {}, {"way": "shrink"}
 BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+# The other in the campaign.
+ONE = pytest.mark.parametrize("how", [SPARE, *rarely(SHRINK)], ids=["replace", "shrink"])
+OTHER = pytest.mark.parametrize("how", [*rarely(SPARE), SHRINK], ids=["replace", "shrink"])
 KILLS, KILLED_JOBS = 5, 4  # each in both modes
 CAMPAIGN_JOBS = 100  # of each
 
@@ -29,19 +33,19 @@ def recovering(scratch):
         yield Recovering(scratch, nodes)
 
 
-@pytest.mark.parametrize("loop", ["run", "bare"])
+@pytest.mark.parametrize("loop", ["run", *rarely("bare")])
 @pytest.mark.parametrize("how", [SPARE, SPAWN, SHRINK], ids=["spare", "spawn", "shrink"])
 def test_a_rank_is_lost(recovering, how, loop):
     recovering.goes_on("kill:1@step,4", loop=loop, **how)
 
 
-@BOTH
+@ONE
 def test_a_layout_allocates_anew(recovering, how):
     """mainstay_alloc refused the name that it had given memory before, and the job ended at its first failure."""
     recovering.goes_on("kill:1@step,4", "kill:0@step,6", given={"ALLOC": 1}, **(how | {"spares": 2} if how is SPARE else how))
 
 
-@pytest.mark.parametrize("loop", ["run", "whole"])
+@pytest.mark.parametrize("loop", ["run", *rarely("whole")])
 def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loop):
     """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. One that
     takes the place of one that was started has it, too."""
@@ -49,7 +53,7 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loo
     recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
 
 
-@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("rank", [0, *rarely(3)])
 def test_ranks_that_never_spoke_to_the_one_that_failed_live(recovering, rank):
     """Over TCP, as between nodes: they tell it, too, what was agreed on, and connect to it for that."""
     said = recovering.goes_on(f"kill:{rank}@step,4", ranks=8, OMPI_MCA_btl="self,tcp", **SHRINK)
@@ -69,14 +73,14 @@ def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recoverin
     assert re.search(why, said.output), said.output
 
 
-@BOTH
-@pytest.mark.parametrize("way", ["segv", "abort"])
+@ONE
+@pytest.mark.parametrize("way", ["segv", *rarely("abort")])
 def test_a_rank_dies_by_its_own_fault(recovering, how, way):
     recovering.goes_on(f"{way}:2@step,3", **how)
 
 
-@BOTH
-@pytest.mark.parametrize("way", ["exit", "stop"])
+@ONE
+@pytest.mark.parametrize("way", [*rarely("exit"), "stop"])
 def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
     started(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
 
@@ -96,8 +100,8 @@ MOMENTS = [
 ]
 
 
-@BOTH
-@pytest.mark.parametrize("number", range(len(MOMENTS)))
+@OTHER
+@pytest.mark.parametrize("number", [0, *rarely(1), 2, *rarely(3)])
 def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     deaths = [f"kill:0@{moment}" for moment in MOMENTS[number]]
     how = how if how == SHRINK else {"spares": len(deaths)}
@@ -105,34 +109,34 @@ def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     recovering.goes_on(*deaths, anew=number >= 2, loop=["run", "bare"][number % 2], ranks=RANKS + 1, **how)
 
 
-@pytest.mark.parametrize(("rank", "how"), [(0, SPARE), (0, SPAWN), (0, SHRINK), (RANKS - 1, SPARE)])
+@pytest.mark.parametrize(("rank", "how"), [(0, SPARE), *rarely((0, SPAWN), (0, SHRINK), (RANKS - 1, SPARE))])
 def test_a_rank_is_lost_before_there_is_a_session(recovering, how, rank):
     recovering.goes_on(f"kill:{rank}@start", **how)
 
 
-@pytest.mark.parametrize(("moment", "how"), [("0@close#1", SPARE), ("1@close", SHRINK), ("2@close#2", SPARE)])
+@pytest.mark.parametrize(("moment", "how"), [("0@close#1", SPARE), *rarely(("1@close", SHRINK), ("2@close#2", SPARE))])
 def test_a_rank_is_lost_in_the_closing_when_all_is_in_the_space(recovering, how, moment):
     recovering.goes_on(f"kill:{moment}", MAINSTAY_MEMORY="off", MAINSTAY_PFS_EVERY=1, **how)
 
 
-@BOTH
+@ONE
 def test_a_rank_is_lost_in_the_closing_and_another_start_brings_to_the_space_what_lies_in_memory(recovering, how):
     recovering.goes_on("kill:0@close#1", starts=2, **how)
 
 
-@pytest.mark.parametrize("moment", ["recovery", "recovery#6", "recovery+3000"])
-@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+@pytest.mark.parametrize("moment", ["recovery#6", *rarely("recovery", "recovery+3000")])
+@pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
     recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
-@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+@pytest.mark.parametrize("how", [*rarely({"spares": 2}), SHRINK], ids=["replace", "shrink"])
 def test_two_are_lost_at_once(recovering, how):
     """With three of each shard one is left, whichever two die."""
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
-@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+@pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(recovering, how):
     """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
     giving that rank memory back. All then waited in the vote for ever, awake."""
@@ -149,8 +153,8 @@ def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkey
     assert len(told) == 1 and re.search(rf"^--- process {told[0]}:[^\n]*\nState:\s+[Tt] ", str(hangs.value), re.M), hangs.value
 
 
-@BOTH
-@pytest.mark.parametrize("memory", ["auto", "off"])
+@ONE
+@pytest.mark.parametrize("memory", ["auto", *rarely("off")])
 def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
     """Ranks gave their locks back before they took them anew, and for some milliseconds nobody had the space."""
     space, nodes = recovering.folder / "1" / "space", recovering.nodes / "1"
@@ -168,25 +172,25 @@ def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
     assert said == "" and waiting.returncode == 0, said
 
 
-@pytest.mark.parametrize("below", [0, 2])
-@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+@pytest.mark.parametrize("below", [0, *rarely(2)])
+@pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
     """Of three ranks two always hold all of one shard: the job goes on from the next level, or begins anew."""
     recovering.goes_on("kill:1@step,5", "kill:2@step,5", anew=below == 0, ranks=3, MAINSTAY_PFS_EVERY=below, **how)
 
 
-@pytest.mark.parametrize("moment", ["step,4", "checkpoint#4,3", "layout"])
+@pytest.mark.parametrize("moment", ["checkpoint#4,3", *rarely("step,4", "layout")])
 def test_ranks_are_replaced_whose_state_is_their_own(recovering, moment):
     """Fewer ranks have no revision to go back to."""
     recovering.goes_on(f"kill:1@{moment}", anew=moment == "layout", loop="whole", **SHRINK)
 
 
-@pytest.mark.parametrize("moment", ["recovery", "recovery#12"])
+@pytest.mark.parametrize("moment", ["recovery", *rarely("recovery#12")])
 def test_another_is_lost_while_one_is_replaced_whose_state_is_its_own(recovering, moment):
     recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", loop="whole", MAINSTAY_MEMORY_COPIES=3, **SHRINK)
 
 
-@BOTH
+@OTHER
 def test_steps_that_do_not_look_at_their_messages(recovering, how):
     recovering.goes_on("kill:1@receive,3", loop="mute", **how)
 
@@ -197,7 +201,7 @@ def test_a_message_that_fails_has_all_ranks_go_back(recovering):
     assert re.search("the group failed; the job went on", said.output), said.output
 
 
-@pytest.mark.parametrize("shown", ["gdb", "kernel"])
+@pytest.mark.parametrize("shown", [*rarely("gdb"), "kernel"])
 def test_a_job_that_hangs_shows_where(recovering, monkeypatch, shown):
     """Without the heartbeat nobody hears that a rank is stopped: the others wait for it until the test ends."""
     monkeypatch.setattr("recovering.LIMIT_S", 8)
@@ -232,6 +236,7 @@ def is_killed_again_and_again(recovering, seed, how, loop):
     recovering.goes_on(*deaths, anew=anew, ranks=ranks, loop=loop, steps=3 * KILLS + 3, MAINSTAY_PFS_EVERY=1, **how)
 
 
+@pytest.mark.campaign
 @BOTH
 @pytest.mark.parametrize("seed", range(KILLED_JOBS))
 def test_kills_at_random(recovering, how, seed):

@@ -87,6 +87,7 @@ def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     started(lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3))
 
 
+@pytest.mark.each_mpi
 def test_mpi_that_does_not_survive_says_so_once_and_spares_wait(mpi, scratch):
     """MPICH, and Open MPI where it was not told to: the job is as large as it would be, and has no shrink."""
     program = build_c(["regroup.c"], "regroup", mpi=mpi)

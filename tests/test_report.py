@@ -10,6 +10,8 @@ import pytest
 from command import MAINSTAY
 from limits import LIMIT_S
 
+pytestmark = pytest.mark.campaign  # it takes a browser
+
 JOB = """
 import sys
 import mainstay

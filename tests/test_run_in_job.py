@@ -280,6 +280,7 @@ def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, ca
     assert "the others wait for it: the job is ended" in output and "mainstay: start 2" in output, output
 
 
+@pytest.mark.each_mpi
 def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
     """With MPICH the first failure; with Open MPI rank 0 and both who hold what is its."""
     kills = ["2@33"] if mpi is MPICH else [f"{rank}@33" for rank in range(RANKS)]

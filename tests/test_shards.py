@@ -7,12 +7,13 @@ import pytest
 from jobs import run
 from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran, build_python
 from staged import pool_directory
+from ways import rarely
 
 SAVED = 4
 SHARD = re.compile(r"^shard (\d+): (\d+) particles, sum (\d+)$", re.M)
 
 
-@pytest.fixture(params=["c", "cxx", "fortran", "python"])
+@pytest.fixture(params=["c", *rarely("cxx", "fortran"), "python"])
 def job(request, mpi, scratch):
     """Runs a mode of the program as so many ranks: what it printed."""
     if request.param == "c":
@@ -37,7 +38,7 @@ def particles(shard):
     return (shard, count, 1_000_000 * shard * count + count * (count - 1) // 2)
 
 
-@pytest.mark.parametrize("memory", ["off", "auto"])
+@pytest.mark.parametrize("memory", ["auto", *rarely("off")])
 def test_ranks_of_any_number_divide_what_each_kept_for_itself(job, monkeypatch, memory):
     """It was refused, or needed a reader from outside, which sees no memory of other nodes."""
     with pool_directory() as pools:

@@ -3,11 +3,12 @@
 import pytest
 from job import Job
 from test_kills import CALLS, IO, LIMIT_S, Board, folder, victim_in_c  # noqa: F401
+from ways import rarely
 
 RANKS, STEPS, RUNS = 2, 12, 2
 
 
-@pytest.mark.parametrize("stage", ["pool", "direct"])
+@pytest.mark.parametrize("stage", ["pool", *rarely("direct")])
 def test_signals_in_every_phase_do_no_harm(folder, mpi, stage, monkeypatch):  # noqa: F811
     monkeypatch.setenv("VICTIM_SIGNALS", "1")
     board, hit = Board(folder / "board"), set()

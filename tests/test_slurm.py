@@ -14,6 +14,8 @@ from staged import pool_directory
 from test_guide import blocks
 from test_run_nodes import RANKS, STEPS, hashes, places, said
 
+pytestmark = pytest.mark.campaign  # it takes a Slurm
+
 LIMIT_S = 120
 
 # What the script of the guide starts: nodes are one machine here, and this MPI must be told how Slurm speaks to it.

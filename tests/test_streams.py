@@ -10,6 +10,7 @@ from jobs import RANKS, run
 from limits import LIMIT_S
 from mpi import ROOT
 from programs import build_fortran, place
+from ways import rarely
 
 EXAMPLE = ROOT / "examples" / "patches"
 
@@ -25,7 +26,7 @@ def program(language, mpi):
     return [built]
 
 
-@pytest.mark.parametrize("language", ["c", "cpp", "fortran", "python"])
+@pytest.mark.parametrize("language", ["c", *rarely("cpp", "fortran"), "python"])
 def test_patches_come_back_and_go_on_as_if_nothing_had_been(language, mpi, scratch):
     command = program(language, mpi)
 

@@ -13,6 +13,8 @@ from command import MAINSTAY
 from limits import LIMIT_S
 from mpi import ROOT
 
+pytestmark = pytest.mark.campaign  # it takes PyTorch
+
 EXAMPLE = ROOT / "examples" / "train"
 STEPS = 50
 # PyTorch comes with the system's Python, which is another one than that of the other tests.

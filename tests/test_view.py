@@ -12,12 +12,13 @@ import numpy
 import pytest
 from command import LIMIT_S, arrays, mainstay
 from jobs import run
+from ways import rarely
 
 RANKS = 3
 EVERY = 50
 
 
-@pytest.fixture(scope="module", params=["app", "rank"])
+@pytest.fixture(scope="module", params=["rank", *rarely("app")])
 def saved(jacobi3d, tmp_path_factory, request):
     """A space that an MPI job saved itself to, into one file or one a rank, and what it saved."""
     folder = tmp_path_factory.mktemp("saved")
@@ -149,6 +150,7 @@ def test_a_view_by_relative_names_moves_with_its_space(saved, scratch):
         view["shard/0002/temperature"][()]
 
 
+@pytest.mark.campaign
 def test_tools_for_netcdf_read_it(saved, scratch):
     """They know no other float than those of 4 and 8 bytes, no complex numbers and no bool."""
     space, expected = saved

@@ -10,6 +10,8 @@ from paused import Paused
 from programs import build_c, build_faults, build_python
 from staged import pool_directory
 
+pytestmark = pytest.mark.campaign  # it measures what the processors are given to
+
 RANKS = 2
 CROWD = 32
 WAITED_S = 1

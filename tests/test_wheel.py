@@ -22,6 +22,8 @@ from limits import LIMIT_S
 from mpi import ROOT
 from programs import SOURCES
 
+pytestmark = pytest.mark.campaign  # it makes environments of its own
+
 RANKS = 2
 GLIBC = (2, 28)
 CRATES = ["Cargo.toml", "Cargo.lock", "engine/src", "objects/src", "capi", "cli/src", "python"]

@@ -9,11 +9,12 @@ import pytest
 from jobs import run
 from mpi import ROOT
 from programs import build_c
+from ways import rarely
 
 RANKS = 4
 
 
-@pytest.mark.parametrize("stage", ["pool", "node", "rank", "direct"])
+@pytest.mark.parametrize("stage", ["pool", *rarely("node", "rank", "direct")])
 def test_a_field_with_ghosts_comes_back_on_any_number_of_ranks(mpi, scratch, monkeypatch, stage):
     monkeypatch.setenv("MAINSTAY_STAGE", stage)
     within = build_c(["within.c"], "within", mpi=mpi)

@@ -21,6 +21,11 @@ def spread(way, command):
     return [*variables, "sh", "-c", NODE.replace("NODES", str(way["nodes"])), "sh", *command]
 
 
+def rarely(*values):
+    """Values of a parameter that the campaign alone has; one of several parameters together is a tuple."""
+    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.campaign) for value in values]
+
+
 def in_turn(*values):
     """Parameters of a test: of all combinations of the values those in which each two meet, as what goes wrong with three
     goes wrong with two of them. The campaign has the others."""

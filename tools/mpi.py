@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_MEMORY = Path("/dev/shm")
 MAPPED_WITHIN_S = 2  # of being made, also on a busy machine
+launches = 0  # jobs that this process has made the words for
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Mpi:
 
     def mpiexec(self, ranks, command):
         """The words that run `command` on `ranks` ranks, however many cores there are."""
+        global launches
+        launches += 1
         return [self.command("mpiexec"), "-n", str(ranks), *self.oversubscribe, *map(str, command)]
 
     def environment(self, scratch):

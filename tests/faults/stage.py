@@ -18,6 +18,8 @@ LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
 LANGUAGES = ("c", "python")
 ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parents[1] / "faults.toml").read_text())["row"]}
 SCENARIOS = {}
+# Each language turns into memory what it is given by the program there: these rows are staged in all of them, also by `make test`.
+GIVEN = ("protect", "unprotect", "settled", "move", "follow")
 
 
 def scenario(function):
@@ -37,6 +39,23 @@ class Said:
 def ranks_of(row, language):
     """Ranks of the scenario there; 0 if it cannot be staged."""
     return row["c"] if language == "c" else row.get("python", row["c"])
+
+
+def cases():
+    """Language and name of each row that can be staged in that language, and whether `make test` stages it there.
+
+    It stages each row in the first language of Rust, C and Python that can, each status once in C and once in Python, and the
+    rows of what the program gives. The campaign has the others.
+    """
+    for language in LANGUAGES:
+        here = [row for row in ROWS.values() if ranks_of(row, language)]
+        told = {}
+        for row in sorted(here, key=lambda row: ranks_of(row, language)):  # one rank needs no MPI
+            told.setdefault(row["status"], row["name"])
+        for row in here:
+            is_first = not (row["rust"] or row.get("objects") or (language == "python" and row["c"]))
+            is_given = row["call"] in GIVEN and ranks_of(row, language) == 1
+            yield language, row["name"], is_first or is_given or row["name"] in told.values()
 
 
 class Stage:
