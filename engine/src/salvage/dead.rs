@@ -9,9 +9,10 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A process that has ended lets its locks go one by one: that of its membership, by which it is known to be dead, perhaps
-/// before that of its portion. Tries are counted, not time: on a machine that stalls, that process stalls too.
-const TRIES: u32 = 25;
+/// The kernel releases the locks of a dead process one by one: its membership lock, which tells of the death, perhaps before
+/// the lock of its portion. Giving up loses a staged shard, so the bound is far beyond that gap. It counts tries and no
+/// time: on a machine that stalls, the kernel's release stalls too.
+const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Completes on `devices` the sealed shards of members that have died, and frees their chunks: no other rank waits for
