@@ -5,7 +5,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.$(firstword $(subst ., ,$(VERSION)))
-RELEASE := target/release
+# How cargo compiles. The tests take `dev`, which is compiled in a sixth of the time of `release`.
+BUILD_PROFILE ?= release
+export BUILD_PROFILE
+BUILT = target/$(patsubst dev,debug,$(BUILD_PROFILE))
 SHARE = $(DESTDIR)$(PREFIX)/share
 # The oldest glibc that a wheel of `make wheel` runs with: that of RHEL 8 and its like, and of Debian 10.
 GLIBC := 2.28
@@ -14,12 +17,15 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
+.PHONY: help build demo test check environments test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser check-torch stage wheel python
 
 help:
-	@echo "make build                    the library and the command, in $(RELEASE)"
+	@echo "make build                    the library and the command, in $(BUILT)"
 	@echo "make demo                     a parallel job loses a node, and comes back from the memory of another"
-	@echo "make test                     every test of the project"
+	@echo "make test                     the tests that decide whether a change lands, within 12 minutes on two cores"
+	@echo "make test NAME=holds::        the tests in Rust with that in their names"
+	@echo "make test NAME=tests/test_run.py::test_x     one test in Python, or one file of them"
+	@echo "make check                    format, lints and unit tests"
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"
@@ -28,7 +34,7 @@ help:
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
-	@echo "make campaign                 the long versions of the crash and kill tests; random programs for an hour,"
+	@echo "make campaign                 every test: other seeds, languages and MPIs, CephFS, Slurm; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
 	@echo "make clean                    removes what all these made"
 	@echo
@@ -44,6 +50,8 @@ help:
 # zig, a hundred megabytes: for `make wheel` alone.
 .venv-wheel/ready: requirements-wheel.lock tools/venv.sh
 	@PYTHON='$(PYTHON)' sh tools/venv.sh .venv-wheel requirements-wheel.lock
+
+environments: .venv/ready .venv-mpich/ready
 
 check-rust:
 	@sh tools/check.sh rust c
@@ -71,8 +79,8 @@ check-cephfs:
 
 # Cargo knows best what is up to date. The soname is what programs look for when they start.
 build: check-rust
-	cargo build --release --locked
-	@ln -sf libmainstay.so $(RELEASE)/$(SONAME)
+	cargo build --profile=$(BUILD_PROFILE) --locked
+	@ln -sf libmainstay.so $(BUILT)/$(SONAME)
 
 stage: build
 	@rm -rf target/wheel-prefix
@@ -85,7 +93,7 @@ wheel: check-rust .venv-wheel/ready
 # The wheel for this machine, from what `make build` has built, installed where tests and demo look for it.
 python: stage .venv/ready
 	@rm -rf target/python
-	.venv/bin/maturin build --release --out target/python
+	.venv/bin/maturin build --profile $(BUILD_PROFILE) --out target/python
 	@for home in .venv .venv-mpich; do test ! -e $$home/ready || \
 		$$home/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
 			target/python/*.whl || exit; done
@@ -93,8 +101,12 @@ python: stage .venv/ready
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: check-tests check-cephfs check-slurm check-browser check-torch build .venv-mpich/ready python $(MDBOOK)
-	@.venv/bin/python tools/test.py
+test check: export BUILD_PROFILE = dev
+test:
+	@$(PYTHON) tools/test.py $(if $(NAMED),--only '$(NAMED)')
+
+check: check-rust
+	@$(PYTHON) tools/test.py --check
 
 test-cephfs: check-cephfs build python
 	@.venv/bin/python -m pytest tests -m cephfs -rs
@@ -108,7 +120,8 @@ $(MDBOOK): | check-rust
 guide: $(MDBOOK)
 	$(MDBOOK) build docs/guide
 
-# A NAME from the environment is no wish for a benchmark.
+# A NAME from the environment is no wish.
+NAMED = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 ifeq ($(filter command,$(firstword $(origin NAME))),)
 bench:
 	@echo "Which benchmark? make bench NAME=... with one of: $(BENCHES)" >&2; exit 2
@@ -124,20 +137,20 @@ endif
 # installs what was built before.
 install: override PREFIX := $(abspath $(PREFIX))
 install: $(if $(shell command -v cargo 2>/dev/null),build)
-	@test -e $(RELEASE)/libmainstay.so || { sh tools/check.sh rust c; exit 1; }
+	@test -e $(BUILT)/libmainstay.so || { sh tools/check.sh rust c; exit 1; }
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig' \
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
-	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
+	install -m 755 $(BUILT)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
 		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
 		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
 		'$(DESTDIR)$(PREFIX)/include/'
 	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_reader.f90 capi/fortran/mainstay_fortran.c \
 		'$(SHARE)/mainstay/fortran/'
-	install -m 755 $(RELEASE)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
+	install -m 755 $(BUILT)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
-	install -m 644 $(RELEASE)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
+	install -m 644 $(BUILT)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
 	install -m 644 capi/cmake/mainstay-config.cmake '$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/'
 	sed 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in > '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
 	sed 's|@VERSION@|$(VERSION)|' capi/cmake/mainstay-config-version.cmake.in \
@@ -146,10 +159,10 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/mainstay-config-version.cmake'
 	install -d '$(SHARE)/man/man1' '$(SHARE)/bash-completion/completions' '$(SHARE)/zsh/site-functions' \
 		'$(SHARE)/fish/vendor_completions.d'
-	$(RELEASE)/mainstay man '$(SHARE)/man/man1'
-	$(RELEASE)/mainstay completions bash > '$(SHARE)/bash-completion/completions/mainstay'
-	$(RELEASE)/mainstay completions zsh > '$(SHARE)/zsh/site-functions/_mainstay'
-	$(RELEASE)/mainstay completions fish > '$(SHARE)/fish/vendor_completions.d/mainstay.fish'
+	$(BUILT)/mainstay man '$(SHARE)/man/man1'
+	$(BUILT)/mainstay completions bash > '$(SHARE)/bash-completion/completions/mainstay'
+	$(BUILT)/mainstay completions zsh > '$(SHARE)/zsh/site-functions/_mainstay'
+	$(BUILT)/mainstay completions fish > '$(SHARE)/fish/vendor_completions.d/mainstay.fish'
 	@chmod 644 '$(SHARE)'/man/man1/mainstay*.1 '$(SHARE)/bash-completion/completions/mainstay' \
 		'$(SHARE)/zsh/site-functions/_mainstay' '$(SHARE)/fish/vendor_completions.d/mainstay.fish'
 
@@ -158,11 +171,10 @@ header: check-rust
 
 lint: check-rust
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: check-tests build .venv-mpich/ready python
-	cargo test --workspace --release --locked -- --ignored --nocapture
-	.venv/bin/python -m pytest tests -m campaign
+campaign: check-tests check-cephfs check-slurm check-browser check-torch $(MDBOOK)
+	@$(PYTHON) tools/test.py --campaign
 
 clean:
 	rm -rf target .venv .venv-mpich .venv-wheel dist demo-out bench/out

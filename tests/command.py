@@ -5,9 +5,9 @@ import subprocess
 
 import numpy
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 
 
 def mainstay(command, *arguments, code=0):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
 
 import mpi as mpis  # noqa: E402
-from mpi import MPICH, MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
+from mpi import BUILT, MPICH, MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
 # Every process that tests start, and their children, carry this in their environment: those of all workers the same.
 MARK_NAME = "MAINSTAY_TEST_SESSION"
@@ -24,7 +24,7 @@ MARK_NAME = "MAINSTAY_TEST_SESSION"
 os.environ.setdefault("MAINSTAY_WHEN_BUSY", "now")
 MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 # Where tests run side by side, those of these files run one after the other, in one process: they share what takes long to
 # make. The others go one by one to whichever process is free, which makes what they share anew in each.
 TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")}
@@ -94,6 +94,7 @@ def pytest_runtest_teardown(item):
     seconds, launches = item.stash[SPENT]
     item.user_properties.append(("processor_s", f"{processor_s() - seconds:.3f}"))
     item.user_properties.append(("mpi_jobs", mpis.launches - launches))
+    item.user_properties.append(("runs", getattr(item, "execution_count", 1)))
     return told
 
 

@@ -15,7 +15,7 @@ import pytest
 from cephfs import CephFs, missing
 from limits import LIMIT_S
 from paused import Paused
-from mpi import ROOT
+from mpi import BUILT
 from programs import build_c, build_faults
 from staged import pool_directory
 
@@ -25,7 +25,7 @@ MOUNTS = 4
 RANKS = 4
 LOOK_S = 0.02
 STOPPED_S = 2  # less than after what servers think one of them dead
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 MANY = 16  # published as well, and the fewest that it has figures for
 FURTHER = 9  # checkpoints, as published
 LAZY = "--client_force_lazyio=true"  # ceph-fuse has lazy I/O for whole mounts alone

@@ -8,7 +8,7 @@ import library
 import pytest
 from jobs import comes_back, run
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT
 from programs import BUILT, CXX_SOURCES, build_cxx
 from ways import rarely
 
@@ -37,7 +37,7 @@ def test_every_type_and_call(scratch, compiler, standard):
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
 
-    shown = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "show", "--json", scratch / "space"])
+    shown = subprocess.check_output([BUILT / "mainstay", "show", "--json", scratch / "space"])
     items = json.loads(shown)["revision"]["shard_list"][0]["items"]
     regions = {item["name"]: (item["element_type"], item["shape"]) for item in items}
     for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "c64", "c128"):
@@ -48,7 +48,7 @@ def test_every_type_and_call(scratch, compiler, standard):
         "particles": ("bytes", [5, 32]), "empty": ("i32", [0]), "block": ("u32", [4, 5]), "text": ("bytes", [8]),
         "span": ("f64", [10]),
     }  # fmt: skip
-    listed = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "ls", "--json", scratch / "space-boxes"])
+    listed = subprocess.check_output([BUILT / "mainstay", "ls", "--json", scratch / "space-boxes"])
     assert json.loads(listed)["holds"] == [], "a reader left its hold"
 
 

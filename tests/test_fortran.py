@@ -8,7 +8,7 @@ import pytest
 from job import Job
 from jobs import run
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT, ROOT
 from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
 from ways import rarely
 
@@ -41,7 +41,7 @@ def test_every_type_and_call(session, mpi, scratch):
     status, output = run(1, [session, scratch / "space", scratch / "output"], scratch, mpi=mpi)
     assert status == 0 and output == "done", output
 
-    shown = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "show", "--json", scratch / "space"])
+    shown = subprocess.check_output([BUILT / "mainstay", "show", "--json", scratch / "space"])
     items = json.loads(shown)["revision"]["shard_list"][0]["items"]
     # The slowest dimension first, which Fortran has last.
     assert {item["name"]: (item["element_type"], item["shape"]) for item in items} == {
@@ -63,7 +63,7 @@ def test_a_reader_gives_what_all_ranks_have_saved(mpi, scratch):
     reader = build_fortran(FORTRAN_SOURCES / "reader.f90", "reader-fortran", mpi)
     status, output = run(RANKS, [reader, scratch / "space"], scratch, mpi=mpi)
     assert status == 0 and output == "done", output
-    listed = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "ls", "--json", scratch / "space"])
+    listed = subprocess.check_output([BUILT / "mainstay", "ls", "--json", scratch / "space"])
     assert json.loads(listed)["holds"] == [], "a reader left its hold"
 
 

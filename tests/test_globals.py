@@ -11,11 +11,11 @@ import library
 import pytest
 from jobs import run
 from limits import LIMIT_S
-from mpi import MPICH, OPENMPI, ROOT
+from mpi import BUILT, MPICH, OPENMPI, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_c, build_cxx, build_fortran, place
 from ways import rarely
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 STEPS = 23
 DEATH = 18
 NOT_PIE = ("-fno-pie", "-no-pie")
@@ -74,7 +74,7 @@ def test_they_come_back_with_mpich(flags, scratch):
 def inside(name, *flags):
     """The program with Mainstay linked into it."""
     program = place(OPENMPI, name)
-    archive = ROOT / "target" / "release" / "libmainstay.a"
+    archive = BUILT / "libmainstay.a"
     command = [
         OPENMPI.command("mpicc"), "-std=c11", "-O2", *library.HEADERS, SOURCES / "globals.c", "-o", program, archive, *INSIDE,
         *flags,
@@ -239,7 +239,7 @@ def test_a_static_program_is_refused(scratch):
         '  printf("%s %s\\n", mainstay_status_name(status), mainstay_error_message());\n'
         "  return mainstay_close(session);\n}\n"
     )
-    command = ["gcc", "-static", *library.HEADERS, source, "-o", program, ROOT / "target" / "release" / "libmainstay.a", "-lm"]
+    command = ["gcc", "-static", *library.HEADERS, source, "-o", program, BUILT / "libmainstay.a", "-lm"]
     subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
     done = subprocess.run([program, scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and "INVALID_ARGUMENT" in done.stdout and "linked statically" in done.stdout, done

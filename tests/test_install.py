@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from jobs import RANKS, STEPS, comes_back, run
 from limits import LIMIT_S
-from mpi import OPENMPI, ROOT
+from mpi import OPENMPI, PROFILE, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_fortran
 from ways import rarely
 
@@ -165,7 +165,7 @@ def test_the_library_knows_no_mpi(installed):
 
 
 def test_the_private_libraries_are_those_that_rust_needs(installed):
-    command = ["cargo", "rustc", "-p", "mainstay-capi", "--release", "--locked", "--crate-type", "staticlib",
+    command = ["cargo", "rustc", "-p", "mainstay-capi", f"--profile={PROFILE}", "--locked", "--crate-type", "staticlib",
                "--", "--print", "native-static-libs"]  # fmt: skip
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     assert told.returncode == 0, told.stderr

@@ -10,12 +10,12 @@ import pytest
 from job import Job
 from jobs import run
 from limits import LIMIT_S
-from mpi import OPENMPI, ROOT
+from mpi import BUILT, OPENMPI
 from programs import SOURCES, build_c, place
 
 RANKS = 3
 KILLS = 5
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 SAID = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
 READ = re.compile(r"revision (\d+) bytes (\d+) seed (\d+)$")
 

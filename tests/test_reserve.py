@@ -6,10 +6,10 @@ import subprocess
 import pytest
 from faults.stage import Stage
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT
 from programs import build_faults
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 RANKS = 4
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jobs import run
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT
 from programs import PYTHON, build_c
 from ways import rarely
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 STEPS = 26
 DEATH = 20
 RANKS = 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jobs import RANKS, run
 from limits import LIMIT_S
-from mpi import ROOT
+from mpi import BUILT, ROOT
 from programs import build_fortran, place
 from ways import rarely
 
@@ -44,7 +44,7 @@ def test_patches_come_back_and_go_on_as_if_nothing_had_been(language, mpi, scrat
     assert re.match(r"step 60, sum +[1-9.]", resumed[1]), resumed
     assert resumed[1] == calm[1]
 
-    mainstay = mpi.command("mainstay") if language == "python" else ROOT / "target" / "release" / "mainstay"
+    mainstay = mpi.command("mainstay") if language == "python" else BUILT / "mainstay"
     space, out = scratch / "again" / "space", scratch / "out"
     subprocess.run([mainstay, "verify", space], check=True, capture_output=True, timeout=LIMIT_S)
     page = subprocess.check_output([mainstay, "show", space], text=True, timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""Programs in C and C++ that are compiled here, against the library in target/release."""
+"""Programs in C and C++ that are compiled here, against the library that was built."""
 
 import fcntl
 import hashlib
@@ -6,9 +6,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from mpi import OPENMPI, ROOT
+from mpi import BUILT, OPENMPI, ROOT
 
-LIBRARY = ROOT / "target" / "release" / "libmainstay.so"
+LIBRARY = BUILT / "libmainstay.so"
 SONAME = "libmainstay.so.0"
 INCLUDED = (ROOT / "capi" / "include", ROOT / "capi" / "mpi")
 HEADERS = tuple(f"-I{folder}" for folder in INCLUDED)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PROFILE = os.environ.get("BUILD_PROFILE", "release")  # as in the Makefile
+BUILT = ROOT / "target" / {"dev": "debug"}.get(PROFILE, PROFILE)
 SHARED_MEMORY = Path("/dev/shm")
 MAPPED_WITHIN_S = 2  # of being made, also on a busy machine
 launches = 0  # jobs that this process has made the words for

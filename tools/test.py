@@ -1,146 +1,124 @@
-"""Runs every test of the project; the last line counts them: N passed, N failed.
+"""Runs the tests of the project. The last line counts them: N passed, N failed.
 
-What is compiled is compiled first, as that takes all processors. The tests in Rust then run beside those of real jobs,
-most of which wait; what they print comes once those are through.
+It sets up all that they need, and compiles first, as that takes all processors. The tests in Rust then run beside those
+of real jobs, most of which wait. `make` lists the ways to call it.
 """
 
-import os
-import re
+import argparse
+import resource
 import subprocess
 import sys
-import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-SKIPPED = []
-FAILED = []  # told once more at the end, where whoever sees only that finds it
-WHY = []  # what failures said, told just before that
-WHY_LINES = 15  # from the beginning and from the end of each
-TIMES = []  # of each step
-FILES = []  # of each file of tests in Python, summed over its tests: seconds of processors, and until they ended
-WORKERS = 4  # most tests wait, for a disk or for a time to pass
-CARGO_TEST = ["cargo", "test", "--release", "--locked"]
-# As released: macros and what they stand on are compiled for that already.
-CLIPPY = ["cargo", "clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
-PANIC = re.compile(r"thread '([\w:]+::\w+)'.* panicked at ")  # a test's thread has its name
-RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
-FAILURE = re.compile(r"test (\S+)( - should panic)? \.\.\. FAILED$")
-CRASH = re.compile(r"process didn't exit successfully: `([^` ]+).*\((signal: .*)\)$")
+import python_tests
+import rust_tests
+from mpi import ROOT
+from outcome import Outcome, beyond_budget, budgets, write_budgets
 
-
-def say(command):
-    print("\n$ " + " ".join(command), flush=True)
-
-
-def settle(passed, failed, status):
-    """A step that reports no failure, yet crashed or ran nothing, has failed all the same."""
-    if failed == 0 and (status != 0 or passed == 0):
-        print(f"this step counts as failed: {passed} tests passed, exit status {status}", flush=True)
-        failed = 1
-    return passed, failed
+CLIPPY = rust_tests.cargo("clippy", "--workspace", "--all-targets", "--", "-D", "warnings")
+TIMES = []  # of each part
 
 
 def check(*command):
     """A command that is one test."""
-    say(command)
+    print("\n$ " + " ".join(command), flush=True)
     status = subprocess.run(command, cwd=ROOT).returncode
-    FAILED.extend([" ".join(command)] * (status != 0))
-    return int(status == 0), int(status != 0)
+    return Outcome(passed=int(status == 0), failed=[" ".join(command)] * (status != 0))
 
 
-def cargo_test():
-    """Without `--workspace`: with the features of what was built before, of which nothing is compiled again."""
-    command = [*CARGO_TEST, "--no-fail-fast"]
-    # What a test says is told at once: at the end, a crash of the process would have lost why tests before it failed.
-    run = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"RUST_TEST_NOCAPTURE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    lines = run.stdout.splitlines()
-    counts = [RESULT.match(line) for line in lines]
-    passed, failed = (sum(int(count[which]) for count in counts if count) for which in (1, 2))
-    tests = [found[1] for found in map(FAILURE.search, lines) if found]
-    for at, found in enumerate(map(PANIC.search, lines)):
-        if found and found[1] in tests:
-            WHY.append("\n".join(lines[at : at + 2 * WHY_LINES]))
-    FAILED.extend(tests)
-    FAILED.extend(": ".join(found.groups()) for found in map(CRASH.search, lines) if found)
-    return run.stdout, settle(passed, failed, run.returncode)
-
-
-def pytest():
-    with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
-        report = Path(folder) / "report.xml"
-        side_by_side = ["-n", str(WORKERS), "--dist", "loadscope"]
-        command = [sys.executable, "-m", "pytest", "tests", "-rsR", "--durations=20", *side_by_side, f"--junit-xml={report}"]
-        say(command)
-        status = subprocess.run(command, cwd=ROOT).returncode
-        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    outcomes = {}  # a test that fails and whose cleanup fails too is reported twice
-    for case in cases:
-        outcomes.setdefault((case.get("classname"), case.get("name")), set()).update(child.tag for child in case)
-    spent = {}
-    for case in cases:
-        of_file = spent.setdefault(case.get("classname").rpartition(".")[2], [0, 0])
-        of_file[0] += sum(float(one.get("value")) for one in case.iter("property") if one.get("name") == "processor_s")
-        of_file[1] += float(case.get("time") or 0)
-    spent["all"] = [sum(times) for times in zip(*spent.values())]
-    FILES.extend(f"{busy:5.0f} s of {time:5.0f} s  {name}" for name, (busy, time) in sorted(spent.items(), key=lambda one: -one[1][0]))
-    names = [".".join(case) for case, tags in outcomes.items() if tags & {"failure", "error"}]
-    FAILED.extend(names)
-    for case in cases:
-        for said in (child.text or "" for child in case if child.tag in ("failure", "error")):
-            # The lines of the error itself, where pytest marks them.
-            lines = [line for line in said.splitlines() if line.startswith("E ")] or said.splitlines()
-            if len(lines) > 2 * WHY_LINES:
-                lines[WHY_LINES:-WHY_LINES] = ["…"]
-            WHY.append("\n".join([case.get("name"), *lines]))
-    failed = len(names)
-    skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
-    SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
-    return settle(len(outcomes) - failed - skipped, failed, status)
-
-
-def timed(step, *arguments):
-    began = time.monotonic()
+def timed(name, step, *arguments):
+    began, busy = time.monotonic(), processor_s()
     outcome = step(*arguments)
-    name = " ".join(arguments) or step.__name__
-    TIMES.append(f"{time.monotonic() - began:5.0f} s  {name}")
+    TIMES.append(f"{time.monotonic() - began:5.0f} s, {processor_s() - busy:5.0f} s of processors  {name}")
     return outcome
 
 
-def main():
-    steps = [
-        timed(check, "cargo", "fmt", "--all", "--check"),
-        timed(check, *CLIPPY),
-        timed(check, *CARGO_TEST, "--no-run"),
-    ]
-    with ThreadPoolExecutor() as beside:
-        in_rust = beside.submit(timed, cargo_test)
-        steps.append(timed(pytest))
-    say([*CARGO_TEST, "(beside the last)"])
-    told, counts = in_rust.result()
-    print(told, flush=True)
-    steps.append(counts)
-    passed, failed = map(sum, zip(*steps))
-    for test in SKIPPED:
-        print(f"NOT RUN: {test}")
-    print("\ntests in Python, summed by file: time of processors, of time until they ended", *FILES, sep="\n")
-    print("", *TIMES, sep="\n")
-    for said in WHY:
+def processor_s():
+    """Seconds of processors that ended parts have taken."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def make(*targets):
+    """Targets of the Makefile that do not need each other. Without them no test can run."""
+    if subprocess.run(["make", "--no-print-directory", f"-j{len(targets)}", *targets], cwd=ROOT).returncode != 0:
+        sys.exit(f"make {' '.join(targets)} failed")
+
+
+def set_up():
+    timed("packages", make, "check-tests")
+    timed("library, command, environments", make, "build", "environments")
+    timed("Python package", make, "python")
+
+
+def lints():
+    total = timed("format", check, "cargo", "fmt", "--all", "--check")
+    total.add(timed("lints", check, *CLIPPY))
+    return total
+
+
+def all_tests(campaign=False):
+    """Rust beside Python. In the campaign one after the other, as its jobs take all memory that there is."""
+    programs = timed("tests in Rust, compiled", rust_tests.compiled)
+    if programs is None:
+        return Outcome(failed=["the tests in Rust do not compile"])
+    total = Outcome()
+    with ThreadPoolExecutor(1 if campaign else 2) as beside:
+        for part in [beside.submit(python_tests.run, campaign), beside.submit(rust_tests.run, programs, campaign)]:
+            total.add(part.result())
+    return total
+
+
+def only(name):
+    """The tests of one name: a file of tests in Python or a test of it, or part of the names of tests in Rust."""
+    if name.startswith("tests/"):
+        set_up()
+        return check(str(python_tests.PYTHON), "-m", "pytest", *python_tests.ALL, name)
+    return check(*rust_tests.cargo("test", *rust_tests.NO_DOCTESTS, "--", "--include-ignored", name))
+
+
+def tell(total):
+    """What took how long, what failed and why, and the count."""
+    allowed = budgets()
+    if total.spent:
+        print("\nProcessor time of each file of tests, and its budget:")
+        for file, seconds in sorted(total.spent.items(), key=lambda one: -one[1]):
+            if seconds >= 1:
+                print(f"{seconds:5.0f} s of {allowed.get(file, '-'):>4}  {file}")
+        print(f"\n{total.mpi_jobs} jobs of an MPI; {sum(total.spent.values()):.0f} s of processors in tests")
+    print(*TIMES, sep="\n")
+    for kind, names in (("NOT RUN", total.skipped), ("REPEATED", total.repeated)):
+        for name in names:
+            print(f"{kind}: {name}")
+    for said in total.why:
         print(f"\n{said}")
-    for test in FAILED:
-        print(f"FAILED: {test}")
-    print(f"\n{passed} passed, {failed} failed")
-    sys.exit(failed > 0)
+    for name in total.failed:
+        print(f"FAILED: {name}")
+    print(f"\n{total.passed} passed, {len(total.failed)} failed")
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--campaign", action="store_true", help="also the long tests, with no budget")
+    options.add_argument("--check", action="store_true", help="format, lints and unit tests")
+    options.add_argument("--only", metavar="NAME", help="the tests of that name")
+    options.add_argument("--budgets", action="store_true", help="write tests/budgets.json anew, from the times of this run")
+    options = options.parse_args()
+    if options.only:
+        total = timed(options.only, only, options.only)
+    elif options.check:
+        total = lints()
+        total.add(timed("unit tests", check, *rust_tests.cargo("test", "--lib", "--bins", "--", "--quiet")))
+    else:
+        set_up()
+        total = lints()
+        total.add(timed("tests", all_tests, options.campaign))
+    if options.budgets:
+        write_budgets(total.spent)
+    if not options.campaign:
+        total.failed.extend(beyond_budget(total.spent))
+    tell(total)
+    sys.exit(bool(total.failed))
 
 
 if __name__ == "__main__":

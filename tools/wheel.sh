@@ -13,7 +13,7 @@ export "CARGO_TARGET_$(echo "$under" | tr '[:lower:]' '[:upper:]')_LINKER=$PWD/t
 # A source package has lost that it can be run.
 chmod +x tools/zig_cc.sh
 rm -rf dist
-make --no-print-directory stage RELEASE="target/$host/release"
+make --no-print-directory stage BUILT="target/$host/release"
 maturin build --release --compatibility "manylinux_$(echo "$GLIBC" | tr . _)" --out dist
 # It is made of what git tells.
 [ ! -e .git ] || maturin sdist --out dist

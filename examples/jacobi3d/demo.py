@@ -25,7 +25,7 @@ import dem
 import picture
 from build import HERE, build
 from job import Job
-from mpi import OPENMPI, ROOT, SHARED_MEMORY
+from mpi import BUILT, OPENMPI, ROOT, SHARED_MEMORY
 
 RANKS = 4
 LOST = {2: "node 1", 3: "node 1"}  # rank: its node
@@ -86,7 +86,7 @@ class GoingOn(type(OPENMPI)):
     """Jobs that go on when a rank fails."""
 
     def mpiexec(self, ranks, command):
-        mainstay = [str(ROOT / "target" / "release" / "mainstay"), "run", "--in-job", "--restarts", "0"]
+        mainstay = [str(BUILT / "mainstay"), "run", "--in-job", "--restarts", "0"]
         return [*mainstay, "--spares", str(SPARES), "--", *super().mpiexec(ranks, command)]
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from mpi import MPICH, OPENMPI, ROOT, SHARED_MEMORY
+from mpi import BUILT, MPICH, OPENMPI, ROOT, SHARED_MEMORY
 from programs import build_c
 
 from .program import WORLDS, ranks_of, words_of
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MAINSTAY = BUILT / "mainstay"
 PLAY_PYTHON = ROOT / "tests" / "python" / "play.py"
 TOOL_LIMIT_S = 60
 LOOK_S = 0.003
