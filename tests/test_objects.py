@@ -10,12 +10,13 @@ import time
 
 import pytest
 from command import MAINSTAY
+from crashes import mpi_fell_over
 from jobs import run
 from library import build
 from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, place
-from recovering import Recovering, begun_anew, mpi_fell_over
+from recovering import Recovering, begun_anew
 from staged import pool_directory
 from test_due import mainstay
 from ways import rarely

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import mainstay
 import pytest
+from crashes import unless_mpi_crashes
 from job import Job
-from limits import started
 from mpi import MPICH, OPENMPI, SURVIVING
 from programs import PYTHON
 from recovering import begun_anew
@@ -148,7 +148,7 @@ def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, r
     """Rank 0 starts it. All started it together, and where one of them failed meanwhile, MPI let the others and the new process
     wait for each other for ever."""
     moments = ["4:1:computes", f"0:{rank}:replaces"]
-    said = started(lambda: goes_on(run(scratch, 3, *moments, MEMORY_COPIES=3), undisturbed, 3))
+    said = unless_mpi_crashes(lambda: goes_on(run(scratch, 3, *moments, MEMORY_COPIES=3), undisturbed, 3))
     assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
 
 
@@ -263,7 +263,7 @@ def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, momen
 
 
 def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
-    started(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
+    unless_mpi_crashes(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
 
 
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undisturbed):
@@ -277,7 +277,7 @@ def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undistur
 
     # It tells its number in `space.victim`.
     job = {"SPARES": 1, "mpi": SOON, "followed": stop_the_spare}
-    started(lambda: goes_on(run(scratch, 4, "0:3:replaces", **job), undisturbed, 3))
+    unless_mpi_crashes(lambda: goes_on(run(scratch, 4, "0:3:replaces", **job), undisturbed, 3))
 
 
 

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from crashes import unless_mpi_crashes
 from jobs import run
-from limits import LIMIT_S, started
+from limits import LIMIT_S
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering, begun_anew
 from staged import pool_directory
@@ -82,13 +83,13 @@ def test_a_rank_dies_by_its_own_fault(recovering, how, way):
 @ONE
 @pytest.mark.parametrize("way", [*rarely("exit"), "stop"])
 def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
-    started(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
+    unless_mpi_crashes(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
 
 
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(recovering):
     """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
     how = {"heartbeat": HEARTBEAT, "steps": 600, "cells": 100, **SPARE}
-    started(lambda: recovering.goes_on(f"stop:{RANKS}@start+300000", **how))
+    unless_mpi_crashes(lambda: recovering.goes_on(f"stop:{RANKS}@start+300000", **how))
 
 
 # One death after another, each of the job's first rank at that time.

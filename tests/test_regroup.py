@@ -5,8 +5,8 @@ import dataclasses
 import re
 
 import pytest
+from crashes import unless_mpi_crashes
 from jobs import run
-from limits import started
 from programs import build_c
 from test_ranks import SURVIVING
 
@@ -71,7 +71,7 @@ def test_rank_that_fails_while_others_regroup_has_them_begin_again(scratch, call
 @pytest.mark.parametrize("call", ["spawning:2", "spawn:0"])
 def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, call):
     """spawn:0: what the dead one had started came too late, and is ended."""
-    started(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
+    unless_mpi_crashes(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
 
 
 def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
@@ -84,7 +84,7 @@ def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
 def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     """Stopped, or gone without a word to MPI. It would write into files that are another's by then, and mpiexec would wait
     for it."""
-    started(lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3))
+    unless_mpi_crashes(lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3))
 
 
 @pytest.mark.each_mpi
