@@ -14,7 +14,7 @@ from ways import rarely
 
 RANKS = 2
 ENDLESS = 10**6  # steps: of a job that is killed
-LATEST_S = 0.15  # after it has begun, or has said that a revision is sure
+LATEST_S = 0.15  # after it has begun, or has said that a revision is sure: in the campaign
 PAGES, HASHES = ({"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_TRACK": track} for track in ("pages", "hashes"))
 SNAPSHOT, BOTH = (
     {"MAINSTAY_CAPTURE": capture, "MAINSTAY_SNAPSHOT_BYTES": 0} for capture in ("snapshot", "incremental-snapshot")
@@ -80,12 +80,12 @@ class Killed:
                 if until == 0:
                     return
 
-    def kill(self):
+    def kill(self, latest_s):
         with self.job(ENDLESS) as job:
             lines = job.lines()
             self.begun(lines)
             self.follow(lines, self.random.randrange(3))
-            time.sleep(self.random.uniform(0, LATEST_S))
+            time.sleep(self.random.uniform(0, latest_s))
             for rank in self.random.choice([[0], [1], [0, 1]]):
                 with suppress(ProcessLookupError):  # the launcher was faster, after the first of two
                     job.kill_rank(rank)
@@ -100,10 +100,10 @@ class Killed:
             assert job.wait() == 0, job.tail()
 
 
-def is_killed(mpi, folder, name, kills, seed=""):
+def is_killed(mpi, folder, name, kills, seed="", latest_s=0):
     job = Killed(folder, mpi, SETTINGS[name], f"{name} {seed}")
     for _ in range(kills):
-        job.kill()
+        job.kill(latest_s)
     job.end()
     assert job.sure > 0, "each was killed before anything was sure"
 
@@ -118,4 +118,4 @@ def test_the_memory_comes_back_as_it_was(mpi, scratch, name):
 def test_the_memory_comes_back_again_and_again(mpi, scratch, name):
     seed = time.time_ns()
     print(f"\nseed {seed}", flush=True)
-    is_killed(mpi, scratch, name, CAMPAIGN_KILLS, seed)
+    is_killed(mpi, scratch, name, CAMPAIGN_KILLS, seed, LATEST_S)

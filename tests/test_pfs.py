@@ -4,7 +4,6 @@ import json
 import random
 import re
 import subprocess
-import time
 
 import pytest
 from job import Job
@@ -208,7 +207,6 @@ def test_after_any_kill_the_last_valid_revision_is_read_bit_for_bit(program, mpi
             for line in job.lines():
                 assert "WRONG" not in line, line
                 if line.strip() == last:
-                    time.sleep(dice.uniform(0, 0.02))
                     job.kill_rank(dice.randrange(RANKS))
             assert job.wait() != 0, job.tail()
         came_back(job.output, durable)

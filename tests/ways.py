@@ -27,11 +27,6 @@ def rarely(*values):
 
 
 def in_turn(*values):
-    """Parameters of a test: of all combinations of the values those in which each two meet, as what goes wrong with three
-    goes wrong with two of them. The campaign has the others."""
-    chosen = []
-    for at in product(*(range(len(some)) for some in values)):
-        one = [some[index] for some, index in zip(values, at)]
-        marks = [] if sum(at) % 2 == 0 else [pytest.mark.campaign]
-        chosen.append(pytest.param(*one, id="-".join(map(str, one)), marks=marks))
-    return chosen
+    """Parameters of a test: all combinations of the values, of which `make test` has the first and the campaign the others."""
+    first, *others = (pytest.param(*one, id="-".join(map(str, one))) for one in product(*values))
+    return [first, *(pytest.param(*one.values, id=one.id, marks=pytest.mark.campaign) for one in others)]

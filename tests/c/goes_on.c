@@ -1,9 +1,10 @@
 /* A program that goes on when ranks fail.
  *
- *     goes_on SPACE STEPS GATE [RANK@STEP]... [wait@STEP]
+ *     goes_on SPACE STEPS GATE [RANK@STEP]... [all@STEP] [wait@STEP]
  *
- * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. At the STEP of `wait` rank 0 says
- * so, and goes on once there is the file GATE.STEP. The result, a hash over all fields, depends on the number of ranks alone. */
+ * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. At the STEP of `all` rank 0 makes
+ * the file GATE.0.STEP and kills all ranks at one moment, once: no rank is left that could recover. At the STEP of `wait` rank 0
+ * says so, and goes on once there is the file GATE.STEP. The result, a hash over all fields, depends on the number of ranks alone. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <mainstay_mpi.h>
@@ -28,19 +29,41 @@ static int failed(const char *what, int status)
     return mainstay_mpi_finalize(3);
 }
 
-static void die_once(const program *mine, uint64_t step, int rank)
+/* Whether this is the first time that a rank dies at a step. */
+static int first_time(const program *mine, int rank, long at)
 {
     char path[4096];
-    int i, gate, wanted;
+
+    snprintf(path, sizeof path, "%s.%d.%ld", mine->argv[3], rank, at);
+    return open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
+}
+
+static void die_once(const program *mine, uint64_t step, int rank)
+{
+    int i, wanted;
+    long at;
+
+    for (i = 4; i < mine->argc; i++)
+        if (sscanf(mine->argv[i], "%d@%ld", &wanted, &at) == 2 && wanted == rank && (uint64_t)at == step &&
+            first_time(mine, wanted, at))
+            raise(SIGKILL);
+}
+
+static void all_die_once(const program *mine, uint64_t step, int rank, MPI_Comm comm)
+{
+    int i, other, ranks, own = (int)getpid(), *pids;
     long at;
 
     for (i = 4; i < mine->argc; i++) {
-        if (sscanf(mine->argv[i], "%d@%ld", &wanted, &at) != 2 || wanted != rank || (uint64_t)at != step)
+        if (sscanf(mine->argv[i], "all@%ld", &at) != 1 || (uint64_t)at != step)
             continue;
-        snprintf(path, sizeof path, "%s.%d.%ld", mine->argv[3], wanted, at);
-        gate = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
-        if (gate >= 0)
-            raise(SIGKILL);
+        MPI_Comm_size(comm, &ranks);
+        pids = malloc((size_t)ranks * sizeof *pids);
+        if (pids && MPI_Gather(&own, 1, MPI_INT, pids, 1, MPI_INT, 0, comm) == MPI_SUCCESS && rank == 0 &&
+            first_time(mine, 0, at))
+            for (other = ranks - 1; other >= 0; other--)
+                kill(pids[other], SIGKILL);
+        free(pids);
     }
 }
 
@@ -84,6 +107,7 @@ static int step(mainstay_session *session, uint64_t number, int *over, void *con
     }
     MPI_Comm_rank(mainstay_mpi_comm(session), &rank);
     die_once(mine, number, rank);
+    all_die_once(mine, number, rank, mainstay_mpi_comm(session));
     if (rank == 0)
         wait_at(mine, number);
     for (i = 0; i < CELLS; i++)
