@@ -12,6 +12,7 @@ def aggregators(monkeypatch):
     monkeypatch.setenv("MAINSTAY_AGGREGATORS", "1")
 
 
+@pytest.mark.campaign
 def test_kills_of_who_writes_and_of_whom_it_writes_for(victim, mpi, folder):  # noqa: F811
     """Between t1 and t2 and between t2 and t3: each job that follows finds the newest complete revision, whole."""
     space, targets = Space(victim, mpi, folder, 1, "pool"), TARGETS

@@ -10,6 +10,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
 from programs import FORTRAN_SOURCES, build_faults, build_cxx, build_fortran
+from ways import rarely
 
 # MPICH may put lines of two ranks into one.
 LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
@@ -37,7 +38,7 @@ def told(said, status):
     return sorted((rank, call) for rank, call, was, _ in said if was == status)
 
 
-@pytest.mark.parametrize("aggregators", [0, 1])
+@pytest.mark.parametrize("aggregators", [0, *rarely(1)])
 def test_ranks_that_make_different_calls(calls, aggregators):
     pairs = [("save:2", "checkpoint", "wait"), ("wait", "wait", "restore"), ("restore", "restore", "save:3")]
     for first, name, second in pairs:

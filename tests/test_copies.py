@@ -10,7 +10,6 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
 
 import pytest
 from command import mainstay as told_by
@@ -88,6 +87,7 @@ def test_each_of_two_nodes_is_lost(nodes, language):
     ends_well(nodes, PAIRS, 6, [4])
 
 
+@pytest.mark.campaign
 def test_a_job_goes_on_with_the_nodes_that_are_left(of_openmpi):
     nodes, step = of_openmpi, 0
     for lost, left in ("01", "10"):
@@ -98,6 +98,7 @@ def test_a_job_goes_on_with_the_nodes_that_are_left(of_openmpi):
     ends_well(nodes, "0001", step + 1, [step])
 
 
+@pytest.mark.campaign
 def test_two_of_three_nodes_are_lost(of_openmpi):
     nodes, three = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}
     nodes.killed("012", 1, "computed", 3, **three)
@@ -114,6 +115,7 @@ DISKS = {
 }
 
 
+@pytest.mark.campaign
 def test_the_disk_of_each_of_two_nodes_is_lost(nodes):
     """A level on the nodes' disks alone, with copies on those of others."""
     disks = {**DISKS, "DISKS": nodes.folder / "disks"}
@@ -137,11 +139,11 @@ DAMAGES = {
     "filled": lambda path, _: path.write_bytes(bytes([7]) * path.stat().st_size),
     "of another job": lambda path, other: path.write_bytes(other),
 }
-ONE_OF_EACH = [(False, "flipped"), (True, "cut to half")]
-ONE_OF_EACH += rarely(*(each for each in product([False, True], DAMAGES) if each not in ONE_OF_EACH))
 
 
-@pytest.mark.parametrize(("copy", "damage"), ONE_OF_EACH, ids=lambda value: {True: "copy", False: "own"}.get(value, value))
+@pytest.mark.campaign
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("copy", [False, True], ids=["own", "copy"])
 def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
     """A file that was cut to half was opened as if it were whole, and the next checkpoint failed there."""
 
@@ -170,7 +172,8 @@ RACKS = {
 }
 
 
-@pytest.mark.parametrize("way", ["a variable", *rarely("a file", "Slurm")])
+@pytest.mark.campaign
+@pytest.mark.parametrize("way", RACKS)
 def test_copies_lie_in_another_rack(of_openmpi, way):
     nodes, told = of_openmpi, {"ON_NODE": RACKS[way]}
     if way == "a file":
@@ -200,6 +203,7 @@ def test_killed_while_copies_are_under_way(nodes):
     ends_well(nodes, PAIRS, 3 * len(MOMENTS) + 1, came)
 
 
+@pytest.mark.campaign
 def test_killed_before_the_first_checkpoint(of_openmpi):
     """A node that was lost is not made whole before a checkpoint is: it can be lost again, and the other not."""
     nodes = of_openmpi
@@ -213,6 +217,7 @@ def test_killed_before_the_first_checkpoint(of_openmpi):
     ends_well(nodes, PAIRS, 4, [2])
 
 
+@pytest.mark.campaign
 def test_a_job_that_came_back_ends_at_once(of_openmpi):
     """What it has from copies alone is not lost with the memory that a close removes."""
     nodes = of_openmpi
@@ -222,6 +227,7 @@ def test_a_job_that_came_back_ends_at_once(of_openmpi):
     ends_well(nodes, PAIRS, 3, [2])
 
 
+@pytest.mark.campaign
 def test_blocking_copies_are_there_when_the_call_returns(of_openmpi):
     nodes, blocking = of_openmpi, {"MAINSTAY_EXCHANGE": "blocking"}
     nodes.killed(PAIRS, 0, "saved", 3, "on", **blocking)
@@ -260,7 +266,8 @@ def layout(directory):
     return found
 
 
-@pytest.mark.parametrize("damage", [flipped, *rarely(truncated, filled, of_the_job_before, of_another_job)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("damage", [flipped, truncated, filled, of_the_job_before, of_another_job])
 def test_of_two_copies_one_is_damaged(of_openmpi, damage):
     """First the shard where it was saved, then, as that is lost, the first of two copies of it."""
     nodes, three, space = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}, of_openmpi.space
@@ -339,6 +346,7 @@ def test_a_pair_is_lost_and_nothing_is_left(of_openmpi):
     assert re.match(r"revision 2 in memory: shards? .* went with the nodes", told), said.output
 
 
+@pytest.mark.campaign
 def test_the_memory_of_all_nodes_is_lost(of_openmpi):
     nodes = of_openmpi
     assert "begins anew" not in nodes.killed("01", 0, "computed", 3).output
@@ -347,6 +355,7 @@ def test_the_memory_of_all_nodes_is_lost(of_openmpi):
     assert "the job begins anew: what was saved before, if anything was," in said.output, said.output
 
 
+@pytest.mark.campaign
 def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):
     nodes = of_openmpi
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:

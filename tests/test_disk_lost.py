@@ -35,6 +35,7 @@ def goes_on(scratch, how):
     return output
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", [{"spares": 1}, {}], ids=["spare", "spawn"])
 def test_a_job_goes_on_from_memory_though_a_disk_had_something_newer(scratch, how):
     """It had said that it went on, and was then refused as the disk might come back: all ranks ended."""

@@ -19,6 +19,11 @@ MAINSTAY = BUILT / "mainstay"
 STEPS = 23
 DEATH = 18
 NOT_PIE = ("-fno-pie", "-no-pie")
+# For the campaign.
+OTHERWISE_LINKED = [
+    pytest.param(flags, marks=pytest.mark.campaign)
+    for flags in (("-s",), ("-Wl,-z,now", "-Wl,-z,relro"), ("-Wl,-z,norelro",))
+]
 INSIDE = ("-lpthread", "-ldl", "-lm", "-lgcc_s")  # what libmainstay.a needs
 
 
@@ -45,7 +50,7 @@ def sums(said):
     return sorted(re.findall(r"sum [\w .+-]+", said))
 
 
-@pytest.mark.parametrize("flags", [(), NOT_PIE, ("-s",), ("-Wl,-z,now", "-Wl,-z,relro"), ("-Wl,-z,norelro",)], ids=" ".join)
+@pytest.mark.parametrize("flags", [(), NOT_PIE, *OTHERWISE_LINKED], ids=" ".join)
 def test_variables_of_c_come_back(flags, scratch):
     program = build_c(["globals.c"], f"globals{''.join(flags)}".replace(",", ""), *flags)
     said = comes_back(program, scratch, OPENMPI)
@@ -55,6 +60,7 @@ def test_variables_of_c_come_back(flags, scratch):
     assert {"globals/addresses", "globals/data", "globals/bss", "heap", "named"} <= set(items), items
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("track", ["pages", *rarely("hashes")])
 def test_what_changed_of_them_is_saved_and_all_comes_back(track, scratch):
     """What the second start restores is no first revision: it leads to older ones, and to pages that were not written since."""
@@ -83,6 +89,7 @@ def inside(name, *flags):
     return program
 
 
+@pytest.mark.campaign
 def test_they_come_back_with_mainstay_linked_in(scratch):
     comes_back(inside("globals-inside"), scratch, OPENMPI)
 
@@ -98,7 +105,7 @@ def test_without_symbols_what_is_linked_in_cannot_be_told_apart(scratch):
     assert "protect_globals: INVALID_ARGUMENT" in said and "link libmainstay.so, or do not strip it" in said, said
 
 
-@pytest.mark.parametrize("flags", [(), ("-Wl,--build-id=none",)], ids=" ".join)
+@pytest.mark.parametrize("flags", [(), pytest.param(("-Wl,--build-id=none",), marks=pytest.mark.campaign)], ids=" ".join)
 def test_another_program_is_refused(flags, scratch):
     """Of the same size; a number in it differs."""
     program = build_c(["globals.c"], f"globals-first{len(flags)}", *flags)
@@ -139,7 +146,7 @@ MOVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", ["moves to another", "moves in", *rarely(*(move for move in MOVES if not re.match("moves (to|in)", move)))])
 def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
     """Which of two arrays a pointer led to was saved with the pointer and with the region, and came back as two things."""
     calls, wrong = MOVES[move]
@@ -199,6 +206,7 @@ def test_variables_of_fortran_come_back(mpi, scratch):
     comes_back(program, scratch, mpi)
 
 
+@pytest.mark.campaign
 def test_variables_of_fortran_come_back_where_all_is_checked(scratch):
     """What gfortran notes of a procedure that is being called is a variable, too, and came back: the next checkpoint was refused as
     a recursive call of itself."""
@@ -208,7 +216,7 @@ def test_variables_of_fortran_come_back_where_all_is_checked(scratch):
     comes_back(program, scratch, OPENMPI)
 
 
-@pytest.mark.parametrize("language", ["c", "fortran"])
+@pytest.mark.parametrize("language", ["c", *rarely("fortran")])
 def test_the_program_of_the_guide_goes_on(language, scratch, monkeypatch):
     monkeypatch.chdir(scratch)
     source = ROOT / "examples" / "globals" / "wave.c"

@@ -48,12 +48,14 @@ def test_two_coupled_codes_save_to_a_space_each(groups, mpi, scratch):
     assert after[2, "air"][0][1] in (15, 20) and after[0, "sea"][0][1] in range(0, STEPS + 1, 5)
 
 
+@pytest.mark.campaign
 def test_a_rank_alone(groups, mpi, scratch):
     _, after = dies_and_comes_back(groups, mpi, scratch, "self")
     assert set(after) == {(rank, f"rank-{rank}") for rank in range(RANKS)}
     assert after[3, "rank-3"][0][1] in (15, 20)
 
 
+@pytest.mark.campaign
 def test_two_sessions_in_one_program(groups, mpi, scratch):
     _, after = dies_and_comes_back(groups, mpi, scratch, "two")
     for rank in range(RANKS):

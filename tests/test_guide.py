@@ -155,7 +155,19 @@ def test_code_is_that_of_files_that_are_run(page):
     assert guide.renewed(text) == text, f"a program that {page} shows has changed: run tools/guide.py"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
+def shows_jobs(page):
+    """Of the pages that start MPI jobs `make test` has the first steps alone."""
+    return page != "start.md" and any("mpiexec" in block for block in blocks(page, "console"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.campaign] if shows_jobs(page) else [])
+        for page in PAGES
+        if blocks(page, "console")
+    ],
+)
 def test_the_commands_of_a_page_print_what_it_says(page, scratch):
     for name in SMALL:
         shutil.copytree(EXAMPLES / name, scratch, dirs_exist_ok=True)
@@ -253,7 +265,7 @@ STEPS = 1000
 EVERY = 100
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
+@pytest.mark.parametrize("language", [pytest.param("c", marks=pytest.mark.campaign), "python"])
 def test_the_logbook_of_a_job_that_was_killed_is_whole(language, mpi, scratch, monkeypatch):
     """Every line is in the log once, and is that of a run that nothing disturbed."""
     monkeypatch.setenv("MAINSTAY_EVERY_STEPS", str(EVERY))

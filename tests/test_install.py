@@ -67,6 +67,7 @@ def test_nothing_that_is_installed_knows_where_it_was_first(installed):
     assert not [path for path in files if b"/opt/first" in path.read_bytes()]
 
 
+@pytest.mark.campaign
 def test_a_program_in_fortran_builds_and_comes_back(installed, mpi, scratch):
     (module,) = flags(installed, "--variable=fortran")
     headers, link = flags(installed, "--cflags"), flags(installed, "--libs")
@@ -80,6 +81,7 @@ def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     comes_back(program, scratch)
 
 
+@pytest.mark.campaign
 def test_the_command_tells_how_to_compile(installed, scratch):
     command = installed / "bin" / "mainstay"
     told = subprocess.check_output([command, "config", "--cflags", "--libs"], text=True, timeout=LIMIT_S).split()
@@ -115,6 +117,7 @@ def test_the_program_links_to_the_installed_library_by_its_soname(installed, scr
     assert path.is_relative_to(installed) and path.samefile(installed / "lib" / "libmainstay.so.0"), found
 
 
+@pytest.mark.campaign
 def test_static_link(installed, scratch):
     options = flags(installed, "--static", "--cflags", "--libs")
     # All other libraries as usual, Mainstay alone from its archive.
@@ -126,6 +129,7 @@ def test_static_link(installed, scratch):
     assert status == 0 and "sum" in output, output
 
 
+@pytest.mark.campaign
 def test_cxx(installed, scratch):
     program = scratch / "adopt"
     strict = ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]

@@ -11,12 +11,13 @@ import pytest
 from jobs import run
 from mpi import OPENMPI
 from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran, build_python
+from ways import rarely
 
 RANKS = 2
 ODD, STEPS = 5, 7  # where two levels are swapped, and three
 
 
-@pytest.fixture(scope="module", params=["c", "c++", "fortran", "python"])
+@pytest.fixture(scope="module", params=["c", *rarely("c++", "fortran"), "python"])
 def levels(request, mpi):
     """The program, and the MPI that runs it."""
     if request.param == "python" and mpi is not OPENMPI:

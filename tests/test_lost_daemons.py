@@ -12,6 +12,7 @@ from mpi import OPENMPI
 from nodes import nodes as made_nodes
 from programs import build_c
 from supervised import Run, run
+from ways import rarely
 
 RANKS, STEPS, STOP = 4, 60, 35
 
@@ -44,7 +45,7 @@ def end_daemon(nodes, node):
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("way", ["node", "daemon"])
+@pytest.mark.parametrize("way", ["node", *rarely("daemon")])
 def test_a_daemon_is_lost(nodes, scratch, way):
     status, output = run("--in-job", "--hosts", "c1:2,c2:2", "--restarts", 0, *command(nodes, scratch, "calm"))
     assert status == 0, output

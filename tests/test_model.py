@@ -1,6 +1,6 @@
 """Random programs over the whole interface, held against a model of what must come back: tests/model.
 
-The seeds are the same in each run, so that what fails fails again; the campaign takes others each time. The programs in
+The seeds are the same in each run, so that what fails fails again; the campaign takes others each time, and MPI. The programs in
 tests/model/once are those that failed once, made as small as they go.
 """
 
@@ -9,12 +9,13 @@ import random
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from model import play, program
 from model.hold_against import why_wrong
 from model.run import Campaign
 from ways import rarely
 
-SECONDS, SEED = 60, 1
+SEED, COUNT = 1, 60
 ONCE = sorted((Path(__file__).parent / "model" / "once").glob("*.json"))
 
 
@@ -23,7 +24,7 @@ def told(campaign):
 
 
 def test_random_programs(capsys):
-    campaign = Campaign(SEED, SECONDS).run()
+    campaign = Campaign(SEED, LIMIT_S, "forked", COUNT).run()
     with capsys.disabled():
         print(f"\nRandom programs: {told(campaign)}", flush=True)
     assert not campaign.failures, campaign.failures[0]

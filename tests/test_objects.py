@@ -165,7 +165,7 @@ def test_a_rank_is_lost(lossy, how):
     assert re.search(r"revision \d+: step 8, ", output), output
 
 
-@pytest.mark.parametrize("how", [SPARE, {}], ids=["spare", "spawn"])
+@pytest.mark.parametrize("how", [SPARE, *rarely({})], ids=["spare", "spawn"])
 def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_moves(lossy, how):
     """To a spare, or to a process that is started, which has nothing of its own in memory before."""
     output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
@@ -175,7 +175,8 @@ def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_
     assert ranks == RANKS and 0 < elsewhere <= objects // 3, output
 
 
-@pytest.mark.parametrize("rank", [0, *rarely(RANKS - 1)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("rank", [0, RANKS - 1])
 def test_the_first_and_the_last_are_lost(lossy, rank):
     lossy.goes_on("--crash", f"{rank}@6", **AT_ONCE, **SHRINK)
 
@@ -191,6 +192,7 @@ def test_the_load_is_balanced_after_a_failure(lossy, strategy):
     lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **AT_ONCE, **SHRINK)
 
 
+@pytest.mark.campaign
 def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
     # By these names one rank gets all objects of the one that failed.
     how = {"BY_RANK": "yes", **AT_ONCE, **SHRINK}
@@ -201,6 +203,7 @@ def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
     assert ratios[-1] < 1.25 < max(ratios[:3]), ratios
 
 
+@pytest.mark.campaign
 def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
     output = lossy.goes_on("--evacuate", "2@10", "--crash", "2@11", **AT_ONCE, **SHRINK)
     assert re.search(r"revision \d+: step 10, ", output), output
@@ -215,7 +218,8 @@ def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
     lossy.goes_on(*words, ranks=RANKS + 1, may_fall=True, MAINSTAY_MEMORY_COPIES=3, **AT_ONCE, **SHRINK)
 
 
-@pytest.mark.parametrize("after_us", [0, *rarely(700, 4000)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("after_us", [0, 700, 4000])
 def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
     lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", may_fall=True, MAINSTAY_PFS_EVERY=1, **AT_ONCE, **SHRINK)
 
@@ -287,6 +291,7 @@ def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy
         assert json.loads(asked.stdout)["moved"] == 0 and json.loads(asked.stdout)["node"] == last, asked
 
 
+@pytest.mark.campaign
 def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(lossy):
     """Before, a node that was left went on holding copies: they went with it."""
     ranks = 5
@@ -308,6 +313,7 @@ def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(l
         job.until(r"step \d+$")
 
 
+@pytest.mark.campaign
 def test_a_program_has_copies_leave_with_the_objects_and_come_back(lossy):
     """The first of the two that fail held a copy of the other, until it was left."""
     words = ["--evacuate", "2@10", "--crash", "2@15", "--crash", "1@15"]
@@ -315,6 +321,7 @@ def test_a_program_has_copies_leave_with_the_objects_and_come_back(lossy):
     assert re.search(r"revision \d+: step 12, .* on 3 ranks", output), output
 
 
+@pytest.mark.campaign
 def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
     with Leaving(lossy, 2, **SHRINK) as job:
         said = job.leave(job.nodes()[1])
@@ -341,12 +348,14 @@ def test_a_node_is_not_said_to_be_left_whose_loss_would_take_the_revision_along(
         assert job.moved(node) == 0
 
 
+@pytest.mark.campaign
 def test_the_only_node_is_not_left(lossy):
     with Leaving(lossy, 1, **SHRINK) as job:
         job.refused(*job.nodes(), "there is no other for the objects to go to")
 
 
-@pytest.mark.parametrize("after_ms", [0, *rarely(20, 60)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("after_ms", [0, 20, 60])
 def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, after_ms):
     """The job recovers, and does what it was asked for then."""
     with Leaving(lossy, RANKS, **AT_ONCE, **SHRINK) as job:
@@ -453,7 +462,7 @@ def loses(lossy, command, *crashes, ranks=RANKS, may_fall=False, **how):
     return output
 
 
-@BOTH
+@pytest.mark.parametrize("how", [*rarely(SPARE), SHRINK], ids=["replace", "shrink"])
 def test_jacobi3d_made_of_objects_loses_ranks(lossy, fields, scratch, how):
     objects, expected = fields
     output = loses(lossy, objects, "--crash", "1@103", "--crash", "2@251", **AT_ONCE, **how)
@@ -523,6 +532,7 @@ def test_what_an_object_does_wrong_is_told_by_its_name_and_rank(mpi, scratch, fa
     assert re.match(FAULTS[fault], lines[0]), output
 
 
+@pytest.mark.campaign
 def test_elements_that_pack_to_nothing_move_and_come_back(mpi, scratch):
     status, output = run(3, [faults(mpi), scratch / "space", "marks"], scratch, mpi=mpi)
     assert status == 0 and output.count("10 marks") == 9 and "INVALID" not in output, output

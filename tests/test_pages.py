@@ -40,7 +40,7 @@ SETTINGS = {
     "both": BOTH,
     "both, memory": {**BOTH, **MEMORY, "MAINSTAY_TRACK": "hashes"},
 }
-OFTEN = ["pages, compressed, memory", "snapshot"]
+OFTEN = ["pages, compressed, memory"]
 KILLS, CAMPAIGN_KILLS = 3, 400  # of each
 
 

@@ -11,6 +11,7 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import BUILT, OPENMPI
 from programs import SOURCES, build_c, place
+from ways import rarely
 
 RANKS = 3
 KILLS = 5
@@ -65,7 +66,6 @@ def all_refused(said, call, status, *words):
         assert result == status and all(word in text for word in words), (rank, result, text)
 
 
-@pytest.mark.each_mpi
 def test_each_rank_reads_what_it_wrote_last_also_in_another_run(job):
     said = job("open:300000", "read", "size", "write:1:300000", "write:2:200001", "size", "read", "close")
     # Nothing there is no error.
@@ -105,6 +105,7 @@ def test_a_revision_that_is_not_there_is_told_with_those_that_are(job):
     assert brought(said, "read") == [[(5, bytes, 5)] for bytes in sizes(1000)]
 
 
+@pytest.mark.campaign
 def test_a_portion_that_is_full_goes_on_at_its_start(job, scratch):
     """Many times what the space holds goes through it; after each write the last two are there."""
     bytes, revisions = 500_000, 20
@@ -148,10 +149,12 @@ def test_what_one_rank_gives_wrong_is_told_on_all(job):
         all_refused(said, call, "INVALID_ARGUMENT", "null" if call != "null:bytes" else "bytes")
 
 
+@pytest.mark.campaign
 def test_a_handle_without_a_place_is_refused_on_all(job):
     all_refused(job("open_at_1"), "open", "INVALID_ARGUMENT", "session", "null")
 
 
+@pytest.mark.campaign
 def test_a_count_that_is_none_and_hints_out_of_range_are_refused_by_name(job):
     all_refused(job("open:0xffffffffffffffff"), "open", "INVALID_ARGUMENT", "shard_bytes", "1 PiB")
     all_refused(job("hint:mainstay_keep:0", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_keep: ", "1 to 1000")
@@ -171,6 +174,7 @@ def test_another_number_of_ranks_is_told_both(job):
     all_refused(said, "size", "RANK_COUNT", "3 ranks", "has 2")
 
 
+@pytest.mark.campaign
 def test_a_space_that_was_saved_in_another_way_says_what_it_has(job, scratch, mpi):
     code = "import mainstay; s = mainstay.open('other'); s.put('field', b'x'); s.close()"
     subprocess.run([mpi.command("python"), "-c", code], cwd=scratch, check=True, timeout=LIMIT_S)
@@ -193,6 +197,7 @@ def test_a_damaged_revision_is_passed_over_on_all_ranks(job, scratch):
     assert [READ.match(text).groups() for _, text in second] == [("1", str(bytes), "1") for bytes in sizes(400_000)]
 
 
+@pytest.mark.campaign
 def test_after_any_kill_the_last_valid_revision_is_read_bit_for_bit(program, mpi, scratch, monkeypatch):
     """A rank is killed somewhere in a write, again and again, in a space with room for three buffers of each."""
     monkeypatch.setenv("OMPI_MCA_btl_sm_backing_directory", str(scratch))
@@ -225,7 +230,7 @@ def came_back(output, durable):
     assert seeds <= {durable, durable + 1}, f"{durable} was durable, and {seeds} came back"
 
 
-@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+@pytest.mark.parametrize("standard", ["c++11", *rarely("c++20")])
 def test_the_header_works_in_cxx(scratch, standard):
     import library
 

@@ -89,6 +89,7 @@ def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     assert {rank: words[1] for rank, words in again.items()} == {rank: words[1] for rank, words in calm.items()}
 
 
+@pytest.mark.campaign
 def test_a_reader_gives_what_another_rank_has_saved(job):
     said = job("""
         with opened() as session:
@@ -153,6 +154,7 @@ def test_communicators_that_are_none_are_refused(job):
     assert "freed" in told[0] and "Merge" in told[2]
 
 
+@pytest.mark.campaign
 def test_a_session_outlives_the_communicator_that_it_was_opened_on(job):
     said = job("""
         comm = world.Dup()
@@ -168,6 +170,7 @@ def test_a_session_outlives_the_communicator_that_it_was_opened_on(job):
     assert alike(said) == [f"1 True {RANKS}"]
 
 
+@pytest.mark.campaign
 def test_a_session_frees_its_communicator(job):
     said = job("""
         def free_handle():
@@ -224,6 +227,7 @@ def test_an_exception_on_one_rank_is_not_held_up_by_the_others(job):
     assert alike(said) == ["1"]
 
 
+@pytest.mark.campaign
 def test_an_exception_on_every_rank_leaves_the_space_free(job):
     said = job("""
         for expected in (None, 1):
@@ -265,6 +269,7 @@ def test_a_session_that_outlives_mpi_is_told_so_and_ends(job):
     assert refused.startswith("comm: MPI is not running")
 
 
+@pytest.mark.campaign
 def test_a_session_that_is_left_open(job):
     job("""
         session = opened()
@@ -314,6 +319,7 @@ def test_all_ranks_agree_when_a_checkpoint_is_due(job):
     assert alike(said) == ["[4, 8, 12]"]
 
 
+@pytest.mark.campaign
 def test_what_an_aggregator_took_counts_how_long_it_served(job):
     """It told when it had staged its own part, and its program went on once those of the others had come."""
     said = job(

@@ -19,7 +19,7 @@ from mpi import OPENMPI, ROOT
 from programs import PYTHON
 from recovering import begun_anew
 from staged import pool_directory
-from test_objects import AT_ONCE, BOTH, SHRINK, Lossy
+from test_objects import AT_ONCE, BOTH, SHRINK, SPARE, Lossy
 from ways import rarely
 
 ROD = ROOT / "examples" / "rod" / "rod.py"
@@ -79,12 +79,13 @@ def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
     assert told(output) == undisturbed()
 
 
-@BOTH
+@pytest.mark.parametrize("how", [*rarely(SPARE), SHRINK], ids=["replace", "shrink"])
 def test_a_rank_is_lost(lossy, how):
     output = lossy.goes_on("--crash", "1@18", **AT_ONCE, **how)
     assert "step 16, 40 pieces" in output, output
 
 
+@pytest.mark.campaign
 def test_one_after_another_is_lost_and_the_load_is_balanced(lossy):
     output = lossy.goes_on("--crash", "1@6", "--crash", "0@14", "--strategy", "graph", **AT_ONCE, **SHRINK)
     assert len(re.findall("^revision", output, re.M)) == 2, output

@@ -99,13 +99,15 @@ def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
     assert len(said.of("step")) <= STEPS + 2 or moment.startswith("1"), said.output
 
 
+@pytest.mark.campaign
 def test_who_writes_to_one_that_has_failed_lives(scratch, undisturbed):
     """MPI does over TCP. In Python SIGPIPE ends nobody, unless the program has it so."""
     said = goes_on(run(scratch, 3, "4:1:writes"), undisturbed, 3)
     assert said.of("refused") and len(said.of("step")) == STEPS, said.output
 
 
-@pytest.mark.parametrize("rank", [0, *rarely(3)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("rank", [0, 3])
 def test_ranks_that_never_spoke_to_the_one_that_failed_live(scratch, undisturbed, rank):
     """They tell it, too, what was agreed on, and connect to it for that."""
     said = goes_on(run(scratch, 8, f"4:{rank}:computes", mpi=TCP, RECOVERY="shrink"), undisturbed, 7)
@@ -127,6 +129,7 @@ def test_a_rank_is_lost_in_the_closing(scratch, undisturbed, rank):
     assert said.of("end") == ([f"end {undisturbed} 3"] if rank else []), said.output
 
 
+@pytest.mark.campaign
 def test_two_ranks_are_lost_at_once(scratch, undisturbed):
     moments = ["4:0:computes", "4:2:computes"]
     said = goes_on(run(scratch, 6, *moments, SPARES=2, MEMORY_COPIES=3), undisturbed, 4)
@@ -143,7 +146,8 @@ def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
     assert said.of("replaces") == ["replaces 0"], said.output
 
 
-@pytest.mark.parametrize("rank", [0, *rarely(2)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("rank", [0, 2])
 def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, rank):
     """Rank 0 starts it. All started it together, and where one of them failed meanwhile, MPI let the others and the new process
     wait for each other for ever."""
@@ -152,6 +156,7 @@ def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, r
     assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
 
 
+@pytest.mark.campaign
 def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
     """Also one that takes the place of one that was started."""
     moments = ["3:0:computes", "5:1:computes"]
@@ -159,7 +164,8 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undist
     assert said.of("given") == ["given by = env"] * 2, said.output
 
 
-@pytest.mark.parametrize(("way", "spares"), [("replace", 2), *rarely(("shrink", 0))])
+@pytest.mark.campaign
+@pytest.mark.parametrize(("way", "spares"), [("replace", 2), ("shrink", 0)])
 def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(scratch, undisturbed, way, spares):
     """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
     giving that rank memory back. All then waited in the making of a communicator for ever."""
@@ -168,6 +174,7 @@ def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(scratch, undisturbed
     assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output), said.output
 
 
+@pytest.mark.campaign
 def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(scratch, undisturbed):
     """It may compute for long: it is not ended. Here the user ends the one that is stopped. One that sends to it is told of, too."""
     told = []
@@ -262,10 +269,12 @@ def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, momen
     assert len(said.of("replaces")) == len(moments), said.output
 
 
+@pytest.mark.campaign
 def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
     unless_mpi_crashes(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
 
 
+@pytest.mark.campaign
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undisturbed):
     """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
 
@@ -343,7 +352,7 @@ def test_an_error_of_the_programs_own_passes_through(scratch):
     assert sorted(said.of("raised")) == ["raised ValueError of the program's own"] * 2, said.output
 
 
-@pytest.mark.parametrize("mpi", [MPICH, OPENMPI], ids=str)
+@pytest.mark.parametrize("mpi", [*rarely(MPICH), OPENMPI], ids=str)
 def test_an_mpi_that_cannot_go_on_without_ranks_says_so_once(scratch, undisturbed, mpi):
     said = goes_on(run(scratch, 3, mpi=mpi, SPARES=1), undisturbed, 2)
     assert said.status == 0 and len(said.of("not")) == 1, said.output

@@ -54,7 +54,8 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loo
     recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
 
 
-@pytest.mark.parametrize("rank", [0, *rarely(3)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("rank", [0, 3])
 def test_ranks_that_never_spoke_to_the_one_that_failed_live(recovering, rank):
     """Over TCP, as between nodes: they tell it, too, what was agreed on, and connect to it for that."""
     said = recovering.goes_on(f"kill:{rank}@step,4", ranks=8, OMPI_MCA_btl="self,tcp", **SHRINK)
@@ -74,8 +75,9 @@ def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recoverin
     assert re.search(why, said.output), said.output
 
 
-@ONE
-@pytest.mark.parametrize("way", ["segv", *rarely("abort")])
+@pytest.mark.campaign
+@BOTH
+@pytest.mark.parametrize("way", ["segv", "abort"])
 def test_a_rank_dies_by_its_own_fault(recovering, how, way):
     recovering.goes_on(f"{way}:2@step,3", **how)
 
@@ -86,6 +88,7 @@ def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
     unless_mpi_crashes(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
 
 
+@pytest.mark.campaign
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(recovering):
     """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
     how = {"heartbeat": HEARTBEAT, "steps": 600, "cells": 100, **SPARE}
@@ -102,7 +105,7 @@ MOMENTS = [
 
 
 @OTHER
-@pytest.mark.parametrize("number", [0, *rarely(1), 2, *rarely(3)])
+@pytest.mark.parametrize("number", [0, *rarely(1, 2, 3)])
 def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     deaths = [f"kill:0@{moment}" for moment in MOMENTS[number]]
     how = how if how == SHRINK else {"spares": len(deaths)}
@@ -131,7 +134,8 @@ def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
     recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
-@pytest.mark.parametrize("how", [*rarely({"spares": 2}), SHRINK], ids=["replace", "shrink"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
 def test_two_are_lost_at_once(recovering, how):
     """With three of each shard one is left, whichever two die."""
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
@@ -145,6 +149,7 @@ def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(recovering, how):
     assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output, re.M), said.output
 
 
+@pytest.mark.campaign
 def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkeypatch):
     """It may compute for long: it is not ended."""
     monkeypatch.setattr("recovering.LIMIT_S", 20)
@@ -186,7 +191,8 @@ def test_ranks_are_replaced_whose_state_is_their_own(recovering, moment):
     recovering.goes_on(f"kill:1@{moment}", anew=moment == "layout", loop="whole", **SHRINK)
 
 
-@pytest.mark.parametrize("moment", ["recovery", *rarely("recovery#12")])
+@pytest.mark.campaign
+@pytest.mark.parametrize("moment", ["recovery", "recovery#12"])
 def test_another_is_lost_while_one_is_replaced_whose_state_is_its_own(recovering, moment):
     recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", loop="whole", MAINSTAY_MEMORY_COPIES=3, **SHRINK)
 
@@ -202,7 +208,8 @@ def test_a_message_that_fails_has_all_ranks_go_back(recovering):
     assert re.search("the group failed; the job went on", said.output), said.output
 
 
-@pytest.mark.parametrize("shown", [*rarely("gdb"), "kernel"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("shown", ["gdb", "kernel"])
 def test_a_job_that_hangs_shows_where(recovering, monkeypatch, shown):
     """Without the heartbeat nobody hears that a rank is stopped: the others wait for it until the test ends."""
     monkeypatch.setattr("recovering.LIMIT_S", 8)
@@ -272,7 +279,7 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
         assert said.result.endswith(" after 8 steps\n"), said.output
 
 
-@pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+@ONE
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
     """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
     def words(space):

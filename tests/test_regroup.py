@@ -9,6 +9,7 @@ from crashes import unless_mpi_crashes
 from jobs import run
 from programs import build_c
 from test_ranks import SURVIVING
+from ways import rarely
 
 # A process that hangs is found by this alone.
 HEARTBEAT = dataclasses.replace(
@@ -61,14 +62,14 @@ def test_processes_are_started_once_no_spare_is_left(scratch):
     regroup(scratch, 4, "replace", 1, "kill:1@receive", "kill:0,2@adopted", left=3)
 
 
-@pytest.mark.parametrize("call", ["split", "split2"])
-@pytest.mark.parametrize(("recovery", "spares"), [("shrink", 0), ("replace", 2)])
+@pytest.mark.parametrize("call", [*rarely("split"), "split2"])
+@pytest.mark.parametrize(("recovery", "spares"), [*rarely(("shrink", 0)), ("replace", 2)])
 def test_rank_that_fails_while_others_regroup_has_them_begin_again(scratch, call, recovery, spares):
     step = f"kill:1@receive+{call}:{2 if spares else 0}@x"
     regroup(scratch, 4 + spares, recovery, spares, step, left=4 if spares else 2)
 
 
-@pytest.mark.parametrize("call", ["spawning:2", "spawn:0"])
+@pytest.mark.parametrize("call", ["spawning:2", *rarely("spawn:0")])
 def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, call):
     """spawn:0: what the dead one had started came too late, and is ended."""
     unless_mpi_crashes(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
@@ -105,7 +106,7 @@ def spares(scratch, mode, ranks, mpi=SURVIVING, **settings):
     return output
 
 
-@pytest.mark.parametrize("recovery", ["off", "replace"])
+@pytest.mark.parametrize("recovery", [*rarely("off"), "replace"])
 def test_opening_gives_the_program_a_communicator_of_its_workers(mpi, scratch, recovery):
     """The same program, whatever is set; with recovery off there are no spares."""
     output = spares(scratch, "calm", 3, mpi, recovery=recovery, spares=1)

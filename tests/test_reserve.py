@@ -46,6 +46,7 @@ def test_a_job_makes_a_file_for_each_node(job, scratch):
     assert layouts(scratch / "space") == made
 
 
+@pytest.mark.campaign
 def test_what_was_reserved_for_nodes_serves_others(job, scratch):
     space = scratch / "space"
     per_node = ["--per", "node", "--ranks-per-node", "2"]
@@ -57,6 +58,7 @@ def test_what_was_reserved_for_nodes_serves_others(job, scratch):
     job("$((RANK / 2))", "open", "restore", "holds:2", "close")
 
 
+@pytest.mark.campaign
 def test_chunks_are_of_a_size_for_the_ranks_of_a_node(job, scratch):
     """A pool of 16 MiB has two of 4 MiB for each of two ranks; for all four they would be smaller."""
     job("$((RANK / 2)) MAINSTAY_POOL_BYTES=16MiB MAINSTAY_CHUNK_BYTES=auto", "open", "save:1", "wait", "close")

@@ -21,6 +21,7 @@ from limits import LIMIT_S
 from mpi import processes
 from nodes import state
 from supervised import Run, run
+from ways import rarely
 
 F_OFD_SETLK = 37
 RANKS = 3
@@ -147,7 +148,7 @@ def test_what_the_last_ranks_save_after_the_launcher_has_failed_is_progress(tmp_
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("launches_in_vain", [1, 2])
+@pytest.mark.parametrize("launches_in_vain", [1, *rarely(2)])
 def test_a_launcher_that_fails_after_a_job_that_had_begun_is_tried_once_more(jacobi3d, tmp_path, launches_in_vain):
     """As where a daemon of the last start is still there: the job itself has failed once."""
     words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", 20, "--every", 10))

@@ -14,6 +14,7 @@ from mpi import MPICH, OPENMPI
 from nodes import nodes as made_nodes
 from programs import PYTHON, build_c, place
 from supervised import Run, run
+from ways import rarely
 
 RANKS, STEPS = 4, 60
 
@@ -80,7 +81,7 @@ def in_memory(below):
     return f", if the job's nodes still have it; the space itself has {below}"
 
 
-@pytest.mark.parametrize(("language", "copies"), [("c", 2), ("python", 1)])
+@pytest.mark.parametrize(("language", "copies"), [("c", 2), *rarely(("python", 1))])
 def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, monkeypatch):
     """With a memory level: what was newest comes back from the memory of the other node; without copies it is lost, and the
     shared file system has the one before."""
@@ -107,6 +108,7 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, m
     assert reached in said(output), output
 
 
+@pytest.mark.campaign
 def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
     """Twice in a row they have what was newest, in memory. A third time one of the nodes is back, and it alone is left then,
     without what was in memory: the shared file system has the revision before."""
@@ -167,7 +169,7 @@ def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeyp
     mpi.clear()
 
 
-@pytest.mark.parametrize(("remote", "in_memory"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("remote", "in_memory"), [*rarely((False, False), (True, False)), (True, True)])
 def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remote, in_memory, monkeypatch):
     """Open MPI's launcher ends with 0 then. Where rank 0 runs on another machine, the space says how it was left, also where
     all that was saved lies in the memory of the nodes: that counted as closed."""

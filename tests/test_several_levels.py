@@ -13,6 +13,7 @@ from limits import LIMIT_S
 from mpi import OPENMPI
 from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran, build_python
 from staged import pool_directory
+from ways import rarely
 
 OF_A_SPACE = "mainstay-level-*"
 EVERY = 10  # steps, of c/adopt.c
@@ -54,7 +55,7 @@ def test_feeding_farther_levels_leaves_no_memory_behind(scratch, pools, monkeypa
     assert status == 0 and grown < 6 * 1024, told
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("lost", [*rarely(False), True])
 def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypatch, lost):
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
@@ -141,7 +142,7 @@ with mainstay.open(sys.argv[1], memory="auto", capture=sys.argv[2]) as session:
 """
 
 
-@pytest.mark.parametrize("capture", ["whole", "incremental", "snapshot", "incremental-snapshot"])
+@pytest.mark.parametrize("capture", [*rarely("whole", "incremental", "snapshot"), "incremental-snapshot"])
 def test_what_was_copied_into_memory_counts_as_written(scratch, pools, capture):
     """It is put there without a write, and `show` told of an incremental revision that it wrote only its metadata."""
     words = [sys.executable, "-c", WRITTEN, scratch / "space", capture]
@@ -153,7 +154,7 @@ def test_what_was_copied_into_memory_counts_as_written(scratch, pools, capture):
     assert all(least <= told < 1.2 * (1 << 20) for told in later), job.stdout
 
 
-@pytest.mark.parametrize("language", ["c", "c++", "fortran", "python"])
+@pytest.mark.parametrize("language", ["c", *rarely("c++", "fortran"), "python"])
 def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
     if language == "python" and mpi is not OPENMPI:
         pytest.skip("this Python has the mpi4py of Open MPI")
@@ -173,6 +174,7 @@ def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
     assert (status, revisions(space)[-1]) == (5, 2), told
 
 
+@pytest.mark.campaign
 def test_disks_that_are_gone_refuse_the_start(mpi, scratch, pools, monkeypatch):
     """The job went on from what the space had, and saved over what was on the disks, had they come back."""
     monkeypatch.setenv("MAINSTAY_DISK", str(scratch / "disk"))

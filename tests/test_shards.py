@@ -13,7 +13,7 @@ SAVED = 4
 SHARD = re.compile(r"^shard (\d+): (\d+) particles, sum (\d+)$", re.M)
 
 
-@pytest.fixture(params=["c", *rarely("cxx", "fortran"), "python"])
+@pytest.fixture(params=["c", *rarely("cxx", "fortran", "python")])
 def job(request, mpi, scratch):
     """Runs a mode of the program as so many ranks: what it printed."""
     if request.param == "c":

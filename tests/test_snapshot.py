@@ -33,7 +33,8 @@ def test_a_program_that_writes_at_once_comes_back(capture, memory, mpi, scratch)
     comes_back([program], capture, memory, mpi, scratch)
 
 
-@pytest.mark.parametrize("capture", ["snapshot", *rarely("incremental-snapshot")])
+@pytest.mark.campaign
+@pytest.mark.parametrize("capture", ["snapshot", "incremental-snapshot"])
 def test_an_array_that_mainstay_allocates_comes_back_in_python(capture, mpi, scratch):
     comes_back([mpi.command("python"), PYTHON / "snapshot.py"], capture, "off", mpi, scratch)
 

@@ -15,7 +15,7 @@ from mpi import OPENMPI
 from paused import Paused
 from programs import build_faults
 from staged import pool_directory
-from ways import spread
+from ways import rarely, spread
 
 RANKS = 4
 TWO_NODES = {"per": "auto", "nodes": 2}  # ranks 0 and 2 on the first
@@ -137,6 +137,7 @@ def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, mo
     assert not list(pools.iterdir())
 
 
+@pytest.mark.campaign
 def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, pools, monkeypatch):
     monkeypatch.setenv("MAINSTAY_MEMORY_COPIES", "2")
     space = scratch / "space"
@@ -167,7 +168,7 @@ def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, poo
     assert losses(once(lambda document: document["job"]["ended"], space))["processes"] == (3, "pfs")
 
 
-@pytest.mark.parametrize("lies", ["in the space", "in memory"])
+@pytest.mark.parametrize("lies", ["in the space", *rarely("in memory")])
 def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypatch, lies):
     """Also where the level that fails cannot even take what there is to tell."""
     monkeypatch.setenv("MAINSTAY_PORTION_BYTES", str(1 << 50))

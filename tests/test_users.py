@@ -16,6 +16,7 @@ from library import LIBRARY
 from limits import LIMIT_S
 from mpi import OPENMPI, SHARED_MEMORY
 from programs import build_c, build_faults
+from ways import rarely
 
 NOBODY, OTHER = 65534, 65533
 RANKS = 2
@@ -85,7 +86,7 @@ def test_a_space_of_another_user_is_refused(adopt, home):
     assert before == {path.name: path.read_bytes() for path in space.iterdir()}
 
 
-@pytest.mark.parametrize("planted", ["lock", "layout-1.mainstay"])
+@pytest.mark.parametrize("planted", ["lock", *rarely("layout-1.mainstay")])
 def test_planted_links_are_not_followed(adopt, scratch, planted):
     precious = scratch / "precious"
     precious.write_text("precious")
@@ -101,6 +102,7 @@ def test_planted_links_are_not_followed(adopt, scratch, planted):
     assert precious.read_text() == "precious" and (space / planted).is_symlink()
 
 
+@pytest.mark.campaign
 def test_a_planted_link_to_nowhere_makes_no_file(adopt, scratch):
     space = scratch / "space"
     space.mkdir()

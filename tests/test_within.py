@@ -20,7 +20,7 @@ def test_a_field_with_ghosts_comes_back_on_any_number_of_ranks(mpi, scratch, mon
     within = build_c(["within.c"], "within", mpi=mpi)
     status, output = run(RANKS, [within, scratch / "space", 2, "save"], scratch, mpi=mpi)
     assert status == 0 and output == "revision 0", output
-    for ranks, ghosts in [(RANKS, 1), (2, 2), (3, 0), (6, 3)] if stage == "pool" else [(3, 1)]:
+    for ranks, ghosts in [(2, 2), (6, 3)] if stage == "pool" else [(RANKS, 1), (3, 0)]:
         status, output = run(ranks, [within, scratch / "space", ghosts, "restore"], scratch, mpi=mpi)
         assert status == 0 and output == "revision 1", output
 

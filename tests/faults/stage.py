@@ -18,7 +18,7 @@ LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
 LANGUAGES = ("c", "python")
 ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parents[1] / "faults.toml").read_text())["row"]}
 SCENARIOS = {}
-# Each language turns into memory what it is given by the program there: these rows are staged in all of them, also by `make test`.
+# Calls to which the program gives memory or names, which each language takes in its own way.
 GIVEN = ("protect", "unprotect", "settled", "move", "follow")
 
 
@@ -44,18 +44,21 @@ def ranks_of(row, language):
 def cases():
     """Language and name of each row that can be staged in that language, and whether `make test` stages it there.
 
-    It stages each row in the first language of Rust, C and Python that can, each status once in C and once in Python, and the
-    rows of what the program gives. The campaign has the others.
+    Without MPI it stages the rows that no earlier language of Rust, C and Python can, and those of what the program gives. With
+    MPI, in C each status that has no other row, and in Python what Python alone can be given. The campaign has the others.
     """
     for language in LANGUAGES:
         here = [row for row in ROWS.values() if ranks_of(row, language)]
-        told = {}
-        for row in sorted(here, key=lambda row: ranks_of(row, language)):  # one rank needs no MPI
-            told.setdefault(row["status"], row["name"])
+        first = {}  # of each status, one without MPI if there is one
+        for row in sorted(here, key=lambda row: ranks_of(row, language) > 1):
+            first.setdefault(row["status"], row)
         for row in here:
-            is_first = not (row["rust"] or row.get("objects") or (language == "python" and row["c"]))
-            is_given = row["call"] in GIVEN and ranks_of(row, language) == 1
-            yield language, row["name"], is_first or is_given or row["name"] in told.values()
+            is_new = not (row["rust"] or row.get("objects") or (language == "python" and row["c"]))
+            if ranks_of(row, language) == 1:
+                is_often = is_new or row["call"] in GIVEN or row is first[row["status"]]
+            else:
+                is_often = (row is first[row["status"]]) if language == "c" else is_new
+            yield language, row["name"], is_often
 
 
 class Stage:

@@ -42,17 +42,18 @@ def failure(one, why, commands, shrink_s=SHRINK_S):
 
 
 class Campaign:
-    """Programs of one seed after the other, until the time is over or one fails."""
+    """Programs of one seed after the other, until the time is over, so many were played, or one fails."""
 
-    def __init__(self, seed, seconds, world=None):
+    def __init__(self, seed, seconds, world=None, count=None):
         self.seed, self.end, self.world = seed, time.monotonic() + seconds, world
+        self.last = float("inf") if count is None else seed + count
         worlds = [world] if world else sorted(set(TURN))
         self.commands = {world: play.builds(world) for world in worlds}
         self.played = {world: 0 for world in worlds}
         self.failures = []
 
     def run(self, failures_max=1, shrink_s=SHRINK_S):
-        while time.monotonic() < self.end and len(self.failures) < failures_max:
+        while time.monotonic() < self.end and self.seed < self.last and len(self.failures) < failures_max:
             world = self.world or world_of(self.seed)
             one = generate.program(self.seed, world)
             if why := why_wrong(one, self.commands):
