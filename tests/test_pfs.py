@@ -123,15 +123,16 @@ def test_a_portion_that_is_full_goes_on_at_its_start(job, scratch):
 
 def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
     """Roll-over never takes the only complete revision: what has no room beside it is not written."""
-    said = job("open", "write:1:100000", "write:2:7000000", "read", "write:3:100000", "revision:1", "close")
+    sized = "hint:mainstay_portion_bytes:1048576"
+    said = job(sized, "open", "write:1:100000", "write:2:7000000", "read", "write:3:100000", "revision:1", "close")
     first, second, third = zip(*results(said, "write"))
     assert {status for status, _ in first + third} == {"OK"}
     for status, text in second:
         assert status == "PORTION_TOO_SMALL" and "this shard needs" in text and "mainstay grow" in text, text
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
     assert brought(said, "revision") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
-    # With the count told when it is opened there is room.
-    said = job("open:7777777", "write:1:100000", "write:2:7000000", "read", "close", space="larger")
+    # Where nobody says how large portions are, they grow.
+    said = job("open", "write:1:100000", "write:2:7000000", "read", "close", space="larger")
     assert brought(said, "read") == [[(2, bytes, 2)] for bytes in sizes(7_000_000)]
 
 

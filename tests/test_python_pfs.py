@@ -82,7 +82,7 @@ def test_hints_and_settings_out_of_range_are_refused_by_name(scratch, more, word
 
 
 def test_no_room_is_told_and_the_last_stays(scratch):
-    with pfs.open(scratch / "space") as space:
+    with pfs.open(scratch / "space", info={"mainstay_portion_bytes": "1MiB"}) as space:
         space.write(b"small")
         with pytest.raises(mainstay.PortionTooSmall, match="this shard needs"):
             space.write(bytes(8 << 20))

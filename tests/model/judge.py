@@ -30,7 +30,7 @@ class JudgedJob(Saves, Returns):
         self.ranks, self.doomed = job["ranks"], has_deaths(job)
         settings = {key.removeprefix("MAINSTAY_").lower(): value for key, value in job["settings"].items()}
         self.keep, self.stage = int(settings.get("keep", 1)), settings.get("stage", "pool")
-        self.is_sized = "portion_bytes" in settings or "shard_bytes" in settings
+        self.is_sized = "portion_bytes" in settings  # no space grows then
         self.every_steps = int(settings.get("every_steps", 0))
         self.starts_fresh = settings.get("start") == "fresh"
         self.outputs = [None] * self.ranks  # bytes of the file, by rank
@@ -44,7 +44,6 @@ class JudgedJob(Saves, Returns):
         self.in_flight = None  # attempt between t2 and what tells of its end
         self.begun = None  # attempt between begin and t2
         self.refused = False  # a begin was; what belongs to it is passed over
-        self.is_left = False  # whether a larger shard than the layout was made for has a new one made
         self.left = NO  # whether ranks have left a checkpoint and nobody was told
         self.unread = NO  # whether earlier sessions have saved something, and this one has read nothing of it
         self.earlier = []  # what they have saved, as far as all know

@@ -163,7 +163,6 @@ class Returns:
         self.left = min(self.left, MAYBE)
 
     def do_reader(self):
-        self.space.was_held = True
         for rank, (status, text) in self.done.items():
             revision = self.words(rank)[1]
             if status == OK:

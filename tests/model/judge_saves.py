@@ -3,7 +3,7 @@
 import re
 
 from .content import content
-from .space import DEAD, Attempt, Layout, Shard, Text
+from .space import DEAD, Attempt, Text
 from .verdict import INVALID, MAYBE, NO, OK, SMALL, UNREAD, YES, demand
 
 
@@ -54,31 +54,9 @@ class Saves:
         refused = set()
         if not any(shard.regions or shard.announced for shard in shards):
             refused.add(INVALID)
-        layout, retained = self.space.layout, self.space.retained()
-        has_room = layout and not self.space.was_held and layout.has_room(shards, retained, self.keep, self.stage)
-        is_there = layout and layout.ranks == self.ranks
-        # What sizes a layout before its first checkpoint may give too little room for keep + 1 of these.
-        is_said = self.is_said()
-        # One that a checkpoint has sized, and that holds nothing, is left for a larger one.
-        self.is_left = is_there and not (layout.is_said or is_said or self.space.possible())
-        if (is_there and not has_room and not self.is_left) or (not is_there and is_said):
+        if self.is_sized:
             refused.add(SMALL)
         return refused
-
-    def is_said(self):
-        """Whether a user has said how large portions for so many ranks are."""
-        return self.is_sized or self.space.reserved_ranks == self.ranks
-
-    def makes_layout(self, shards, is_made):
-        """The first checkpoint of so many ranks makes one."""
-        layout = self.space.layout
-        if layout is None or layout.ranks != self.ranks:
-            # A size that somebody said is no promise of keep + 2.
-            known_size = is_made and self.ranks not in self.space.ranks_seen and not self.is_said()
-            self.space.ranks_seen.add(self.ranks)
-            self.space.layout = Layout(self.ranks, self.keep, shards if known_size else None, self.stage, self.is_said())
-        elif self.is_left and layout.shards and not all(map(Shard.dominates, layout.shards, shards)):
-            layout.shards = None
 
     def number_told(self, attempt):
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
@@ -109,7 +87,6 @@ class Saves:
             self.number_told(attempt)
             attempt.at_t2 = self.all_ok()
             self.in_flight = attempt
-            self.makes_layout(shards, attempt.at_t2)
 
     def do_begin(self):
         self.leaves()
@@ -126,7 +103,6 @@ class Saves:
         if status in (OK, None):
             self.begun = self.new_attempt(shards)
             self.number_told(self.begun)
-            self.makes_layout(shards, self.all_ok())
 
     def do_write(self):
         if not self.begun:
@@ -183,7 +159,7 @@ class Saves:
                 count = int(found[1])
             shard.regions[name] = Text(tag, rank + 1, name, 0, count)
         before, refused = self.left, self.refusals(shards)
-        refused = {SMALL} if smaller else refused
+        refused = {SMALL} & refused if smaller else refused
         statuses = self.saving(OK, *refused, adds=True)
         status = self.alike(*(self.after_left() if before == YES else self.after_left(*statuses)))
         self.settled(OK if before == NO and status is not None else status)
@@ -191,7 +167,6 @@ class Saves:
             attempt = self.new_attempt(shards)
             attempt.notes_known = False
             self.number_told(attempt)
-            self.makes_layout(shards, self.all_ok())
             if status == OK:
                 self.space.complete(attempt, self.keep)
             else:

@@ -6,7 +6,7 @@ import zlib
 
 import numpy
 
-from .space import COMPLETE, STAGED, Layout
+from .space import COMPLETE, STAGED
 from .verdict import demand
 
 GOOD, NOTHING, USAGE, NO_SPACE, REFUSED = range(5)
@@ -18,7 +18,6 @@ def judge_tool(space, ended, stage, session=None):
     name, what = ended.words[0], f"mainstay {' '.join(map(str, ended.words))}: {ended.status}, {ended.err[-600:]}"
     demand("panicked" not in ended.err and 0 <= ended.status <= 4, what)
     if space.damaged:
-        space.was_held = True
         return
     if not space.exists:
         demand(ended.status in (NO_SPACE, NOTHING, GOOD, REFUSED), what)
@@ -65,7 +64,6 @@ def judge_verify(space, ended, stage, session, what):
 
 def judge_hold(space, ended, stage, session, what):
     """Newest complete, unless one is named."""
-    space.was_held = True
     if ended.status == GOOD and "--json" in ended.words:
         found = json.loads(ended.out)
         if found["counts"]:
@@ -92,8 +90,6 @@ def judge_export(space, ended, stage, session, what):
     exported = {(one["shard"], one["item"]): bytes_of(stage.out / one["file"]) for one in found["files"]}
     shutil.rmtree(stage.out)
     demand(any(exported == saved(attempt) for attempt in attempts), f"{what}\nother bytes than were saved: {exported}")
-    if session:
-        space.was_held = True
 
 
 def bytes_of(path):
@@ -109,7 +105,6 @@ def saved(attempt):
 def judge_view(space, ended, stage, session, what):
     demand(ended.status in (GOOD, NOTHING, REFUSED), what)
     demand(ended.status == GOOD or not space.must_stay() or session, what)
-    space.was_held = space.was_held or bool(session)
 
 
 def judge_prune(space, ended, stage, session, what):
@@ -136,10 +131,7 @@ def judge_reserve(space, ended, stage, session, what):
     demand(ended.status == GOOD or session or space.attempts, what)
     if ended.status == GOOD:
         space.exists = True
-        space.reserved_ranks = int(ended.words[ended.words.index("--ranks") + 1])
 
 
 def judge_grow(space, ended, stage, session, what):
     demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
-    if ended.status == GOOD:
-        space.layout = Layout(space.layout.ranks if space.layout else 0, is_said=True)

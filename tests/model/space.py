@@ -6,8 +6,6 @@ from functools import cache
 
 from .content import content
 
-BLOCK = 4096
-
 
 @cache
 def crc_of(tag, salt, name, start, count):
@@ -40,21 +38,6 @@ class Shard:
     output: int | None = None  # bytes of its file
     announced: int = 0
 
-    def blocks(self):
-        """Of its data, at least."""
-        return sum(-(-text.bytes // BLOCK) for text in self.regions.values()) + -(-self.announced // BLOCK)
-
-    def blocks_most(self):
-        """With its hashes and its list of items, at most."""
-        pieces = 40 + self.announced // 2000 if self.announced else 0
-        return self.blocks() + self.blocks() // 256 + len(self.regions) // 8 + 4 + pieces
-
-    def dominates(self, other):
-        """Whether each item of the other one has its like here, as large or larger."""
-        mine = self.regions
-        fits = all(name in mine and text.bytes <= mine[name].bytes for name, text in other.regions.items())
-        return fits and other.announced <= self.announced
-
     def items(self):
         """Length and checksum of each item by name."""
         items = {name: (text.bytes, text.crc) for name, text in self.regions.items()}
@@ -80,31 +63,6 @@ class Attempt:
         return f"revision {self.number} ({self.fate})"
 
 
-@dataclass
-class Layout:
-    """What the portions of the newest layout have room for: keep + 2 shards as large as these."""
-
-    ranks: int
-    keep: int = 0
-    shards: list | None = None  # None: nobody knows
-    stage: str = ""
-    is_said: bool = False  # how large it is: by a user
-
-    def has_room(self, shards, retained, keep, stage):
-        """Whether it must have room for `shards`, where at most `keep` of the attempts `retained` stay besides."""
-        if len(shards) != self.ranks or keep > self.keep or self.shards is None:
-            return False
-        histories = [[attempt.shards[rank] for attempt in retained if len(attempt.shards) == self.ranks] for rank in range(self.ranks)]
-        return all(map(self._has_room, shards, self.shards, histories, [keep] * self.ranks, [stage] * self.ranks))
-
-    def _has_room(self, new, first, history, keep, stage):
-        if stage == self.stage and all(first.dominates(shard) for shard in (new, *history)):
-            return True
-        largest = sorted(shard.blocks_most() for shard in history)[-keep:]
-        # Beside the data of each there are hashes, items and notes, and four catalogues.
-        return sum(largest) + new.blocks_most() <= (self.keep + 2) * (first.blocks() + 2) + 4
-
-
 class Space:
     """One space, over all jobs and tools."""
 
@@ -112,10 +70,6 @@ class Space:
         self.attempts = []  # in the order in which they were begun
         self.kept = []  # those of COMPLETE that must still be there, the newest last
         self.held = []  # those that somebody holds
-        self.was_held = False  # or read beside a job: holds may take room
-        self.layout = None
-        self.ranks_seen = set()  # numbers of ranks that layouts were made for
-        self.reserved_ranks = 0  # that a layout was made for before the first checkpoint: for shards that nobody knew
         self.exists = False  # None: nobody knows
         self.clean = None  # whether the last job has closed it; None: nobody knows
         self.damaged = False
@@ -177,10 +131,6 @@ class Space:
     def possible(self):
         """What may be complete in it."""
         return [attempt for attempt in self.attempts if attempt.fate != DEAD]
-
-    def retained(self):
-        """What may be kept beside what comes next, and more."""
-        return [attempt for attempt in self.attempts if attempt.fate != DEAD][-8:]
 
     def numbered(self, number):
         """What may be under this number."""

@@ -132,7 +132,7 @@ impl Inner {
         let (room, facts) = rooms.next().ok_or_else(lost_layout)?;
         let (level, farther) = self.levels.split();
         let room = room.found().ok_or_else(lost_layout)?;
-        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(nearest, &level.complete));
+        let again = |level: &Level, grows| pool.clone().and_then(|()| level.allocate(nearest, &level.complete, grows));
         let found = level.agree_on_room(&self.epoch, &entry, room, facts, nearest, &again);
         if let Err(error) = &found {
             level.failing.again(&Err(error.clone()));

@@ -18,8 +18,8 @@ use crate::{
     ground::lock,
     group::{Group, agree, gather},
     space::{
-        Arrangement, LayoutFile, Making, Per, create_layout, format::Codec, layout_name, open_layout, probe_name,
-        remove_layout, remove_layouts_of,
+        Arrangement, LayoutFile, Making, Per, Portion, create_layout, format::Codec, layout_name, open_layout,
+        probe_name, remove_layout, remove_layouts_of,
     },
 };
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ impl Level {
         if let Some(Mends { layout_number, layout_id }) = self.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
         }
-        let Arrangement { layout_id, layout_number, is_sized, .. } = arrangement;
+        let Arrangement { layout_id, layout_number, .. } = arrangement;
         let takes_holds = group.rank() == self.domain.leader()
             && !self.layouts.iter().any(|layout| layout.header.layout_id == layout_id && layout.header.holds_bytes > 0);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
@@ -86,8 +86,9 @@ impl Level {
             self.made = Some(layout_id);
         }
         // What this rank has of a layout that was mended is as it was.
-        self.current.get_or_insert(Current { layout_id, is_sized, ledgers });
+        self.current.get_or_insert(Current { layout_id, ledgers });
         self.layouts.extend(layout);
+        self.outgrown.clear();
         self.unopened = Some(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect());
         Ok(())
     }
@@ -147,10 +148,9 @@ impl Level {
         let number = self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
         let mut numbers = [number, agree(group, stripe)?, u64::from(self.config.portion_bytes != 0)];
         group.all_max(&mut numbers)?;
-        let blocks = self.blocks_of_portion(size);
         let layout_id = same_id(group)?;
         let [layout_number, stripe_bytes, sized] = numbers;
-        let blocks = gather(group, &blocks)?;
+        let blocks = self.blocks_of_portions(group, size)?;
         Ok(Arrangement { layout_id, layout_number, stripe_bytes, is_sized: sized != 0, blocks })
     }
 
@@ -208,22 +208,27 @@ impl Level {
         }
     }
 
-    /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.
-    pub(super) fn allocate(&self, sizes: ShardSizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
+    /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout. `grows`:
+    /// shards whose like would find no room after them go to a larger layout.
+    pub(super) fn allocate(
+        &self,
+        sizes: ShardSizes<'_>,
+        complete: &[Complete],
+        grows: bool,
+    ) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let planned = sizes.planned.and_then(|planned| self.allocate_planned(planned, sizes.own, complete));
         if let Some(allocation) = planned {
             return Ok(Some(vec![allocation]));
         }
-        let leaves = self.leaves_layout(complete);
         if let (Some(size), [ledger]) = (sizes.to_lead, &current.ledgers[..])
-            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained, leaves)
+            && let Ok(allocation) = self.allocate_in(&lock(ledger), size, &retained, grows)
         {
             return Ok(Some(vec![allocation]));
         }
         let each = current.ledgers.iter().zip(sizes.written);
-        each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained, leaves))
+        each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained, grows))
             .collect::<Result<_>>()
             .map(Some)
     }
@@ -256,11 +261,11 @@ impl Level {
         Some(planned.in_room(RoomBeside::new(self.current_ledgers().next()?, retained, allocation)))
     }
 
-    /// `leaves`: a shard whose like would find no room after it goes to a new layout.
-    fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey], leaves: bool) -> Result<Allocation> {
+    /// `grows`: a shard whose like would find no room after it has none.
+    fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey], grows: bool) -> Result<Allocation> {
         ledger.check()?;
         let (mut runs, keep) = (RUNS, self.keep());
-        if leaves {
+        if grows {
             ledger.check_lasting(Need::of(size, runs), retained, keep)?;
         }
         loop {
@@ -329,30 +334,10 @@ impl Level {
         self.config.keep + 1 + u32::from(is_storage) + u32::from(early) + self.feeds
     }
 
-    /// Whether a checkpoint that finds no room beside the `complete` revisions goes to a new layout: after a restore to other
-    /// boxes or ranks, for which the portions were not made; where none of those lies in the layout, and the checkpoint that
-    /// sized it has come to nothing; or on a level that grows with the state. The same on all ranks.
-    pub(super) fn leaves_layout(&self, complete: &[Complete]) -> bool {
-        let holds_none = |current: &Current| complete.iter().all(|complete| complete.layout != current.layout_id);
-        let is_unproven = self.current.as_ref().is_some_and(|current| !current.is_sized && holds_none(current));
-        let leaves = self.was_shared_out || is_unproven || self.grows;
-        let has_one = self.current.is_some() || self.mends.is_some();
-        leaves && has_one && self.config.portion_bytes == 0
-    }
-
-    /// Whether the portions have blocks enough for shards of these `sizes` and their like, but scattered: revisions that are
-    /// held, or were, do not move. No hold that was granted fails a checkpoint, which goes to a new layout then. Collective.
-    pub(super) fn is_scattered(&self, group: &dyn Group, sizes: ShardSizes<'_>) -> Result<bool> {
-        if self.current.is_none() || self.config.portion_bytes != 0 {
-            return Ok(false);
-        }
-        let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
-        let lacks = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
-            lock(ledger).check_lasting(Need::of(size, RUNS), &complete, self.keep()).is_err()
-        };
-        let mut lacking = [u64::from(self.current_ledgers().zip(sizes.written).any(lacks))];
-        group.all_max(&mut lacking)?;
-        Ok(lacking == [0])
+    /// Whether a checkpoint that finds no room goes to a larger layout: unless the user has said how large portions are to be.
+    /// The same on all ranks.
+    pub(super) fn grows(&self) -> bool {
+        (self.current.is_some() || self.mends.is_some()) && self.config.portion_bytes == 0
     }
 
     /// Removes the layout that was left if it was made for less than is saved now, and never used: there might be no room for
@@ -390,8 +375,22 @@ impl Level {
         };
         let current = self.current.iter().flat_map(|current| &current.ledgers);
         let left = agree(group, current.map(leave).collect::<Result<Vec<Ledger>>>())?;
+        let blocks = |ledger: &Ledger| {
+            let (from, to) = ledger.portion().data_blocks();
+            (ledger.portion().rank() as usize, to - from)
+        };
+        self.outgrown = left.iter().map(blocks).collect();
         (self.current, self.mends) = (None, None);
         self.others.extend(left);
         Ok(())
+    }
+
+    /// Goes on in the layout that was `left`, as no larger one can be made: it is as good as before, and takes smaller shards.
+    pub(super) fn return_to(&mut self, left: Current) {
+        let of = |portion: &Portion| (portion.layout_id(), portion.rank());
+        let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
+        self.others.retain(|other| !own.contains(&of(other.portion())));
+        self.outgrown.clear();
+        self.current = Some(left);
     }
 }

@@ -48,8 +48,6 @@ pub(super) struct Level {
     /// The file of each shard in that layout, until the ranks that write for others have opened theirs: the checkpoint that it
     /// was made for may fail before. The same on all ranks.
     pub(super) unopened: Option<Vec<String>>,
-    /// The last restore shared a revision out, to other boxes or ranks, so that new shards may need portions of other sizes.
-    pub(super) was_shared_out: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
@@ -67,8 +65,8 @@ pub(super) struct Level {
     pub(super) kind: LevelKind,
     pub(super) writers: Writers,
     pub(super) every: u32,
-    /// Portions that are too small for a shard are left for larger ones.
-    pub(super) grows: bool,
+    /// Blocks of the portions that this rank has left for want of room, by shard, until the larger layout is made.
+    pub(super) outgrown: Vec<(usize, u64)>,
     /// The memory of portions that are made now is given to them in the background.
     pub(super) makes_later: bool,
     /// So many others are fed from here: what they have not copied yet stays.
@@ -129,8 +127,6 @@ pub(super) struct Level {
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
-    /// A user has said how large its portions are: the same on all ranks.
-    pub(super) is_sized: bool,
     /// Of the portions that this rank writes, in the order of their shards.
     pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
 }

@@ -13,19 +13,30 @@ use crate::{
 };
 
 impl Level {
-    /// Blocks of the portion that a new layout has for a shard of this `size`.
-    pub(super) fn blocks_of_portion(&self, size: &Size) -> u64 {
-        match self.config.portion_bytes {
+    /// Blocks of each shard's portion in a new layout, for shards like this rank's of this `size`: no fewer than in the layout that
+    /// was left for it. Where shards grow in turn, as one rank's share of the whole becomes another's, the space would be made anew at
+    /// each checkpoint. Collective.
+    pub(super) fn blocks_of_portions(&self, group: &dyn Group, size: &Size) -> Result<Vec<u64>> {
+        let own = match self.config.portion_bytes {
             0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.codec(), self.shards_at_once()),
             configured => blocks_in(configured),
+        };
+        let (mut blocks, outgrown): (Vec<u64>, Vec<_>) =
+            gather(group, &(own, self.outgrown.clone()))?.into_iter().unzip();
+        for (shard, before) in outgrown.into_iter().flatten() {
+            if let Some(blocks) = blocks.get_mut(shard) {
+                *blocks = before.max(*blocks);
+            }
         }
+        Ok(blocks)
     }
 
     /// The bytes of the portions that a new layout has in the place where those lie that this rank writes. Collective.
     fn bytes_here(&self, group: &dyn Group, size: &Size) -> Result<u64> {
-        let all = gather(group, &(self.domain.leader(), self.blocks_of_portion(size)))?;
-        let is_here = |shard: &usize| all[self.writers.of(*shard)].0 == self.domain.leader();
-        Ok((0..all.len()).filter(is_here).map(|shard| all[shard].1.saturating_mul(BLOCK_BYTES)).sum())
+        let blocks = self.blocks_of_portions(group, size)?;
+        let leaders = gather(group, &self.domain.leader())?;
+        let is_here = |shard: &usize| leaders[self.writers.of(*shard)] == self.domain.leader();
+        Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
     }
 }
 

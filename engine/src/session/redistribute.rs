@@ -259,18 +259,13 @@ fn contents(
 fn back(sharing: &Sharing<'_>, own: Vec<OwnShard>) -> Back {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-        return Back {
-            notes,
-            reading: Reading::OfOtherRanks(sharing.shards.len()),
-            seen: BTreeMap::new(),
-            was_shared_out: true,
-        };
+        return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), seen: BTreeMap::new() };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    Back { notes, reading, seen: BTreeMap::new(), was_shared_out: true }
+    Back { notes, reading, seen: BTreeMap::new() }
 }
 
 /// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.

@@ -46,8 +46,6 @@ pub(super) struct Back {
     pub(super) reading: Reading,
     /// Shards of a revision that was shared out, which this rank sees or was brought.
     pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
-    /// The revision was saved by another number of ranks, or for other boxes.
-    pub(super) was_shared_out: bool,
 }
 
 /// What came of trying the revisions that were found.
@@ -126,7 +124,6 @@ impl Inner {
         // Revisions that were passed over are kept no longer, nor are newer ones than was asked for; the one that was read
         // whole is.
         self.levels.go_back_to(&found, &chosen);
-        self.levels.iter_mut().for_each(|level| level.was_shared_out = back.was_shared_out);
         self.program.divided = self.program.regions.divided();
         let level = self.levels.at(chosen.level);
         let mut saved_unix_ns = None;
@@ -281,7 +278,7 @@ impl Level {
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
             let reading = Reading::of(candidate.key.number, portion, manifest);
-            Back { notes, reading, seen: BTreeMap::new(), was_shared_out: false }
+            Back { notes, reading, seen: BTreeMap::new() }
         }))
     }
 

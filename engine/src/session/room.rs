@@ -17,10 +17,8 @@ use crate::{
     capture::Size,
     commit::{Allocation, RevisionKey},
     error::{Error, Result},
-    ground::lock,
     group::{Group, agree},
     remark::remark,
-    space::Portion,
 };
 
 /// How large the next shards are: this rank's own, and those whose portions it writes on a level.
@@ -118,10 +116,14 @@ impl Level {
         // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        RoomSought::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
+        RoomSought::Found(Room {
+            found: self.allocate(sizes, &complete, self.grows()),
+            holds: self.changed_holds(epoch),
+        })
     }
 
-    /// Where the next shards go. `again`: looks for room once more. An error is the same on all ranks. Collective.
+    /// Where the next shards go. `again`: looks for room once more, with `grows` of `allocate`. An error is the same on all ranks.
+    /// Collective.
     pub(super) fn agree_on_room(
         &mut self,
         epoch: &Epoch,
@@ -129,20 +131,20 @@ impl Level {
         room: Room,
         told: &LevelFacts,
         sizes: ShardSizes<'_>,
-        again: &dyn Fn(&Level) -> Result<Option<Vec<Allocation>>>,
+        again: &dyn Fn(&Level, bool) -> Result<Option<Vec<Allocation>>>,
     ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
         let mut no_room = told.no_room.is_set();
         if told.holds_changed.is_set() {
             self.renew_holds(group, epoch.next_number, holds, sizes)?;
-            found = again(self);
+            found = again(self, self.grows());
             let mut lacking = [u64::from(found.is_err())];
             group.all_max(&mut lacking)?;
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room && !self.leaves_layout(&self.complete) && !self.is_scattered(group, sizes)? {
+        if no_room && !self.grows() {
             agree(group, told_of_all(group, found.map(drop))?)?;
             return Err(lost_layout());
         }
@@ -153,19 +155,24 @@ impl Level {
             found = Ok(None);
         }
         if no_room || told.no_layout.is_set() {
-            // The first checkpoint sizes the portions.
-            self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own)).inspect_err(|_| {
-                // What was left is as good as before, and takes the smaller shards.
-                if let (true, Some(left)) = (self.current.is_none(), left) {
-                    let of = |portion: &Portion| (portion.layout_id(), portion.rank());
-                    let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
-                    self.others.retain(|other| !own.contains(&of(other.portion())));
-                    self.current = Some(left);
+            // The first checkpoint sizes the portions, and one that has outgrown them.
+            let made = self.mend_or_make_layout(epoch, entry, sizes.to_lead.unwrap_or(sizes.own));
+            let grown = made.is_ok();
+            if let Err(error) = made {
+                let Some(left) = left.filter(|_| self.current.is_none()) else { return Err(error) };
+                self.return_to(left);
+                if matches!(error, Error::GroupFailed { .. }) {
+                    return Err(error);
                 }
-            })?;
-            found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
+                found = Err(error);
+            }
+            // Where a larger one finds no room, a shard may still fit once more into what there is.
+            let room = agree(group, again(self, grown).and_then(|room| room.ok_or_else(lost_layout)));
+            found = match (room, found) {
+                (Err(error @ Error::GroupFailed { .. }), _) | (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(error),
+                (Ok(room), _) => Ok(Some(room)),
+            };
         }
-        self.was_shared_out = false;
         self.drop_old_layouts(group.rank());
         found?.ok_or_else(lost_layout)
     }
@@ -194,7 +201,7 @@ impl Level {
             // Was found beside a revision that is not complete after all.
             _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
             RoomSought::Found(room) => {
-                let again = |level: &Level| level.allocate(sizes, &level.complete);
+                let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
                 self.agree_on_room(epoch, entry, room, told, sizes, &again)
             }
             RoomSought::NoTurn | RoomSought::Busy => Err(lost_layout()),
@@ -237,13 +244,13 @@ impl Level {
         sizes: ShardSizes<'_>,
     ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
-        let room = Room { found: self.allocate(sizes, &self.complete), holds: None };
+        let room = Room { found: self.allocate(sizes, &self.complete, self.grows()), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();
         let mut told = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
         group.all_max(&mut told)?;
         let told =
             LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
-        let again = |level: &Level| level.allocate(sizes, &level.complete);
+        let again = |level: &Level, grows| level.allocate(sizes, &level.complete, grows);
         self.agree_on_room(epoch, entry, room, &told, sizes, &again)
     }
 }

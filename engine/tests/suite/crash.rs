@@ -32,6 +32,9 @@ fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
     twice(INCREMENTAL, 60);
 }
 
+/// Revisions that outgrow the portions that the first one has sized.
+const GROWING: Shape = Shape { grows: true, ..Shape::ALONE };
+
 /// What is written in pieces, of which older revisions have some.
 #[test]
 fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged() {
@@ -64,6 +67,16 @@ fn a_crash_of_a_job_that_saves_early_loses_nothing_acknowledged() {
     twice(early, 60);
 }
 
+/// A larger layout is made beside the one that was outgrown, which goes.
+#[test]
+fn a_crash_of_a_job_that_grows_loses_nothing_acknowledged() {
+    let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..GROWING };
+    for shape in [GROWING, two, Shape { capture: Capture::Incremental, ranks: 2, aggregators: 1, ..GROWING }] {
+        everywhere(shape, 1);
+    }
+    twice(GROWING, 60);
+}
+
 /// One rank writes for the other; which is another order of all that is done.
 #[test]
 fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
@@ -78,7 +91,8 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
     for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
         let incremental = Shape { capture: Capture::Incremental, ..shape };
         let pieces = Shape { in_pieces: true, ..incremental };
-        for shape in [shape, incremental, pieces, Shape { predictor: Predictor::Told, ..incremental }] {
+        let growing = Shape { grows: true, ..shape };
+        for shape in [shape, incremental, pieces, Shape { predictor: Predictor::Told, ..incremental }, growing] {
             everywhere(shape, 30);
             twice(shape, 8);
         }
@@ -117,7 +131,7 @@ fn a_failure_of_any_operation_loses_nothing_acknowledged() {
     let shapes = [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }, INCREMENTAL];
     let early = Shape { predictor: Predictor::Told, ..INCREMENTAL };
     let pieces = Shape { in_pieces: true, ..INCREMENTAL };
-    let shapes = shapes.into_iter().chain([early, pieces, Shape { compress: Compress::Lz4, ..INCREMENTAL }]);
+    let shapes = shapes.into_iter().chain([early, pieces, Shape { compress: Compress::Lz4, ..INCREMENTAL }, GROWING]);
     for shape in shapes {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {

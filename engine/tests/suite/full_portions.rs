@@ -40,6 +40,23 @@ fn open(medium: &Medium, keep: u32) -> Session {
     Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config(keep)).unwrap()
 }
 
+/// Of a session that leaves the portions there are as large as they are.
+fn fixed(keep: u32) -> Config {
+    Config { portion_bytes: 1 << 20, ..config(keep) }
+}
+
+/// A session in portions that a first checkpoint of so many `bytes` has sized, and that stay so.
+fn open_sized(medium: &Medium, keep: u32, bytes: usize) -> Session {
+    let mut session = open(medium, keep);
+    put(&mut session, bytes).unwrap();
+    session.close().unwrap();
+    open_fixed(medium, keep)
+}
+
+fn open_fixed(medium: &Medium, keep: u32) -> Session {
+    Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), fixed(keep)).unwrap()
+}
+
 fn survey(medium: &Medium) -> SpaceSurvey {
     SpaceSurvey::open_on(&Faulty(medium.view())).unwrap()
 }
@@ -52,8 +69,7 @@ fn a_shard_that_fills_its_portion_is_no_end() {
         // Room for keep+2 shards of 25 blocks, each with two more of metadata at least.
         for blocks in 40..90 {
             let medium = Medium::new(true);
-            let mut session = open(&medium, keep);
-            put(&mut session, 100_000).unwrap();
+            let mut session = open_sized(&medium, keep, 100_000);
             match put(&mut session, blocks * BLOCK) {
                 Ok(_) => granted += 1,
                 Err(error) => {
@@ -65,7 +81,7 @@ fn a_shard_that_fills_its_portion_is_no_end() {
                 put(&mut session, bytes).unwrap_or_else(|error| panic!("keep {keep}, {blocks} blocks: {error}"));
             }
             session.close().unwrap();
-            let mut session = open(&medium, keep);
+            let mut session = open_fixed(&medium, keep);
             put(&mut session, 100_000).unwrap();
             session.close().unwrap();
             prune_on(&Faulty(medium.view()), &Rules::default(), Unseen::GivenUp, &|_| ()).unwrap();
@@ -80,8 +96,7 @@ fn a_shard_that_fills_its_portion_is_no_end() {
 fn what_is_available_can_be_taken() {
     for keep in [1, 2, 4] {
         let medium = Medium::new(true);
-        let mut session = open(&medium, keep);
-        put(&mut session, 100_000).unwrap();
+        let mut session = open_sized(&medium, keep, 100_000);
         let Err(Error::PortionTooSmall { needed, available, kept, held, .. }) = put(&mut session, 1 << 20) else {
             panic!("there is room for a MiB")
         };
@@ -97,8 +112,10 @@ fn the_room_that_is_advised_is_enough_for_all_ranks() {
     let folder = TempDir::new().unwrap();
     let sizes = [1, 300_000, 2_000_000, 1 << 20];
     let advised = Mutex::new(0);
-    in_sessions(folder.path(), sizes.len(), &config(1), |rank, session| {
+    in_sessions(folder.path(), sizes.len(), &config(1), |_, session| {
         put(session, 1000).unwrap();
+    });
+    in_sessions(folder.path(), sizes.len(), &fixed(1), |rank, session| {
         let error = put(session, sizes[rank]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
         let told = error.to_string();
@@ -107,7 +124,7 @@ fn the_room_that_is_advised_is_enough_for_all_ranks() {
     });
     let each = ShardSize::of(advised.into_inner().unwrap(), 0).unwrap();
     grow(folder.path(), &Reservation::alike(&each, sizes.len(), 1), &|_| ()).unwrap();
-    in_sessions(folder.path(), sizes.len(), &config(1), |rank, session| {
+    in_sessions(folder.path(), sizes.len(), &fixed(1), |rank, session| {
         put(session, sizes[rank]).unwrap();
     });
 }
@@ -126,7 +143,7 @@ fn wedged() -> TempDir {
 fn a_space_that_was_wedged_takes_checkpoints_again() {
     let folder = wedged();
     let path = folder.path().join("wedged");
-    in_sessions(&path, 2, &config(1), |rank, session| {
+    in_sessions(&path, 2, &fixed(1), |rank, session| {
         let mut into = vec![0; 300_000];
         let got = session.get(None, "state", &mut into).unwrap().unwrap();
         assert_eq!((got.revision, got.bytes), (2, [100_000, 255_648][rank]));
@@ -146,7 +163,7 @@ fn a_space_that_was_wedged_is_pruned() {
     let survey = SpaceSurvey::open(&path).unwrap();
     assert_eq!((survey.revisions.len(), survey.clean), (1, true));
     assert_eq!(survey.newest().unwrap().verify(&|_| ()).unwrap(), Verified::Whole);
-    in_sessions(&path, 2, &config(1), |_, session| {
+    in_sessions(&path, 2, &fixed(1), |_, session| {
         put(session, 50_000).unwrap();
     });
 }
@@ -222,11 +239,11 @@ fn one_way(seed: u64) -> [u64; 3] {
     let mut random = fastrand::Rng::with_seed(seed);
     let (medium, keep) = (Medium::new(true), random.u32(1..=4));
     let first = random.usize(1..12) * BLOCK - random.usize(0..2);
-    let (mut job, mut counts) = (Some(open(&medium, keep)), [0; 3]);
+    let (mut job, mut counts) = (Some(open_sized(&medium, keep, first)), [0; 3]);
     let device = Faulty(medium.view());
     let (mut next, mut smallest) = (first, first);
     for step in 0..30 {
-        let session = job.get_or_insert_with(|| open(&medium, keep));
+        let session = job.get_or_insert_with(|| open_fixed(&medium, keep));
         match put(session, next) {
             Ok(_) => {
                 counts[0] += 1;
@@ -264,7 +281,7 @@ fn one_way(seed: u64) -> [u64; 3] {
             _ => {}
         }
         if random.bool() {
-            let session = job.get_or_insert_with(|| open(&medium, keep));
+            let session = job.get_or_insert_with(|| open_fixed(&medium, keep));
             put(session, smallest)
                 .unwrap_or_else(|error| panic!("step {step}, keep {keep}, {smallest} bytes: {error}"));
         }

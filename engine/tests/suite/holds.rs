@@ -2,14 +2,14 @@
 
 use crate::support::{
     State,
-    between::{Between, Watched},
+    between::{Between, Full, Watched},
     faulty::{Faulty, Medium},
     filled, in_sessions_on,
 };
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
     SpaceSurvey, Stage, Start, Verified,
-    device::{Device, Disk, File, LockOutcome, NewFile, RANK_BYTES},
+    device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
     tend::{self, Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
@@ -301,19 +301,6 @@ fn a_hold_in_a_layout_that_a_level_has_left_outlives_the_session() {
     }
 }
 
-/// A disk without room for another layout, once it is told so.
-#[derive(Debug, Default)]
-struct Full(AtomicBool);
-
-impl Between for Full {
-    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-        }
-        disk.create(name, wanted)
-    }
-}
-
 /// The layout that was left for a larger one, for which there is no room, goes on being written.
 #[test]
 fn a_level_goes_on_in_its_layout_where_a_larger_one_finds_no_room() {
@@ -376,8 +363,8 @@ fn what_was_refused_counts_once_the_space_has_grown() {
     });
 }
 
-/// What nobody could foresee: the next revision is larger. A hold that the job has not taken on gives way,
-/// one that counts does not.
+/// What nobody could foresee: the next revision is larger, in portions that a job leaves as they are. A hold that the job
+/// has not taken on gives way, one that counts does not.
 #[test]
 fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
     let grow = |job: &mut One| {
@@ -392,6 +379,9 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
         let path = folder.path();
         let mut job = One::open(path, 1);
         job.save();
+        job.session.close().unwrap();
+        let config = Config { portion_bytes: 1 << 20, ..small(1) };
+        let mut job = One::with(Session::open(Box::new(Solo), path, config).unwrap());
         job.save();
         assert!(matches!(take(path, 2), Holding::Pending(_)));
         if counted_before {
@@ -419,6 +409,38 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
             drop(job.session);
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
         }
+    }
+}
+
+/// The layout that was outgrown stays as long as what it has is held, and goes then.
+#[test]
+fn what_is_held_stays_while_the_space_grows() {
+    for capture in [Capture::Whole, Capture::Incremental] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        let config = Config { capture, ..small(1) };
+        let mut job = One::with(Session::open(Box::new(Solo), path, config).unwrap());
+        job.save();
+        job.save();
+        assert!(matches!(take(path, 2), Holding::Pending(_)));
+        job.save();
+        for cells in [75_001, 150_001, 400_001] {
+            ["field", "step", "empty"].iter().for_each(|name| job.session.unprotect(name).unwrap());
+            job.state.field = vec![0.0; cells];
+            job.state.protect(&mut job.session);
+            job.save();
+            job.save();
+            stays(path, 2);
+            assert_eq!((layouts(path).len(), survey(path).holds[0].state), (2, HoldState::Counts));
+        }
+        assert!(matches!(take(path, 9), Holding::Pending(_)));
+        job.save();
+        release(path, Some(2)).unwrap();
+        job.save();
+        job.save();
+        assert_eq!(layouts(path).len(), 1, "the layout that nothing holds goes");
+        stays(path, 9);
+        job.session.close().unwrap();
     }
 }
 

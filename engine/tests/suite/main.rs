@@ -29,6 +29,7 @@ mod format;
 mod full_portions;
 mod globals;
 mod groups;
+mod growing;
 mod holding;
 mod holds;
 mod incremental;

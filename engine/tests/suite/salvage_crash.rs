@@ -6,7 +6,7 @@
 
 use crate::support::{
     faulty::{Durable, Failure, Faulty, Loss, Medium},
-    killed::{BYTES, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
+    killed::{BYTES, GROWING, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
     program::{Mark, Program},
     recording::{job_of_programs, losses},
     ways::{WAYS, Way, on_one_node},
@@ -83,7 +83,8 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     let whole = [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })];
     let compressed = Shape { ranks: 2, compress: Compress::Zstd, ..LARGER };
     let pieces = Shape { in_pieces: true, ..changed };
-    for (operations, shape) in whole.into_iter().chain([(0, changed), (6, compressed), (0, pieces)]) {
+    let grown = Shape { ranks: 2, keep: 2, way: two, ..GROWING };
+    for (operations, shape) in whole.into_iter().chain([(0, changed), (6, compressed), (0, pieces), (0, grown)]) {
         everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
     }
 }
@@ -91,7 +92,7 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
 /// Of the last step everything up to the last root of rank 0 may be there.
 #[test]
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
-    let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, LARGER, SHAPE];
+    let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, GROWING, LARGER, SHAPE];
     let compressed = [Compress::Lz4, Compress::Zstd].map(|compress| Shape { compress, ..LARGER });
     let pieces = [Compress::Off, Compress::Lz4].map(|compress| Shape { compress, in_pieces: true, ..LARGER });
     let pieces = pieces.into_iter().flat_map(|shape| [shape; 2]);

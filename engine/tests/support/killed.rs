@@ -39,6 +39,8 @@ pub struct Shape {
     pub compress: Compress,
     /// What is large is written in pieces.
     pub in_pieces: bool,
+    /// The step before the last is as large as that, and has gone to a larger layout.
+    pub grows: bool,
 }
 
 pub const SHAPE: Shape = Shape {
@@ -50,8 +52,10 @@ pub const SHAPE: Shape = Shape {
     capture: Capture::Whole,
     compress: Compress::Off,
     in_pieces: false,
+    grows: false,
 };
 pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
+pub const GROWING: Shape = Shape { grows: true, ..LARGER };
 
 impl Shape {
     /// Of a rank of it, and of any job on one node.
@@ -66,6 +70,8 @@ impl Shape {
             capture: self.capture,
             compress: self.compress,
             per: self.way.per,
+            // The layout that is there stays as it is.
+            portion_bytes: if self.grows { 0 } else { 1 << 20 },
             pool_bytes: Some(self.pool_bytes),
             // Of a single block nothing is compressed.
             chunk_bytes: Some(if self.compress == Compress::Off { 4 << 10 } else { 24 << 10 }),
@@ -138,6 +144,16 @@ impl Killed {
         let (medium, gate, pools) = (Medium::new(true), Arc::new(Gate::new()), pools_like(None));
         let together = Barrier::new(shape.ranks);
         let left = Mutex::new(None);
+        let program = |rank| Program::new(rank).in_pieces(shape.in_pieces);
+        // Sizes the portions by a step as most are.
+        let sizing = |rank| Config { portion_bytes: 0, ..shape.config_of(rank, pools.path()) };
+        job_of_programs(&medium, shape.ranks, (program, sizing), |mut program, mut session| {
+            program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES)?;
+            session.begin(if shape.in_pieces { program.bytes() } else { 0 })?;
+            session.abandon()?;
+            Ok(session.close()?)
+        })
+        .unwrap();
         thread::scope(|scope| {
             for group in ThreadGroup::new(shape.ranks) {
                 let (medium, gate, pools, together, left) = (&medium, &gate, &pools, &together, &left);
@@ -149,7 +165,9 @@ impl Killed {
                     let mut program = Program::new(rank).in_pieces(shape.in_pieces);
                     program.protect(&mut session).unwrap();
                     for step in 1..=LAST {
-                        let bytes = if step == LAST { shape.bytes } else { BYTES };
+                        // A layout is made before t2, where the job would be held still for ever: for the step before.
+                        let is_large = step == LAST || shape.grows && step + 1 == LAST;
+                        let bytes = if is_large { shape.bytes } else { BYTES };
                         program.fill(&mut session, Mark { run: 1, step }, bytes).unwrap();
                         together.wait();
                         match operations {

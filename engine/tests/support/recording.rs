@@ -33,6 +33,8 @@ pub struct Shape {
     pub compress: Compress,
     /// What is large is written in pieces.
     pub in_pieces: bool,
+    /// Outgrows its portions, which become larger.
+    pub grows: bool,
 }
 
 impl Shape {
@@ -46,6 +48,7 @@ impl Shape {
         predictor: Predictor::Off,
         compress: Compress::Off,
         in_pieces: false,
+        grows: false,
     };
 
     pub const ALL: [Shape; 8] = {
@@ -67,7 +70,7 @@ impl Shape {
             pool_bytes: Some(64 << 10),
             chunk_bytes: Some(16 << 10),
             io_threads: 1,
-            portion_bytes: 1 << 20,
+            portion_bytes: if self.grows { 0 } else { 1 << 20 },
             aggregators: self.aggregators,
             capture: self.capture,
             predictor: self.predictor,
@@ -108,6 +111,10 @@ impl Shape {
 
     /// Grows and shrinks, so that what is free falls into pieces.
     fn bytes(self, step: u64) -> usize {
+        if self.grows {
+            // Twice in a job, and in the first step of the next one.
+            return [10_000, 40_000, 30_000, 90_000, 20_000, 150_000, 60_000][step as usize % 7];
+        }
         let eighths = [2, 8, 5, 1, 7, 3, 8, 4][step as usize % 8];
         self.bytes_max() * eighths / 8 - 123
     }

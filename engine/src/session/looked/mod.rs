@@ -14,7 +14,7 @@ use super::{
     copies,
     domain::Domain,
     epoch::same_id,
-    level::{LevelKind, Writers},
+    level::Writers,
     locking::{self, KeptLocks},
     places::NoteFile,
     plan::LevelPlan,
@@ -49,13 +49,11 @@ impl Looked {
             let plan = &plans[index];
             let config = config_of(plan, config, index == plans.len() - 1);
             let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
-            // With one level, the program decides what to do where its space is too small.
             let has_others = plans.len() > 1;
-            let grows = plan.kind == LevelKind::Memory || has_others;
             let mut at = |device: &Arc<dyn Device>, writers, feeds| {
                 let (kind, back) = (plan.kind, back.clone());
                 let device = device.clone();
-                let wanted = Wanted { kind, writers, every, grows, has_others, feeds, device, back };
+                let wanted = Wanted { kind, writers, every, has_others, feeds, device, back };
                 let domain = Domain::find(group, &*wanted.device, id)?;
                 let locks = locking::take(group, &*wanted.device, &domain, kept.as_deref_mut())?;
                 Looked::at(group, wanted, config.clone(), domain, locks)

@@ -13,8 +13,8 @@ pub(super) struct Newest {
     pub(super) layout_id: [u8; 16],
     /// This rank may go on writing into the layout.
     pub(super) writable: bool,
-    /// A user has said how large its portions are.
-    pub(super) is_sized: bool,
+    /// Something was saved in one of the portions that this rank looks after, or a job has gone on there.
+    pub(super) is_used: bool,
     /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
     pub(super) seen: Vec<u32>,
 }
@@ -22,6 +22,21 @@ pub(super) struct Newest {
 impl Newest {
     pub(super) fn is_of(&self, other: &Newest) -> bool {
         (self.layout_number, self.layout_id) == (other.layout_number, other.layout_id)
+    }
+
+    /// What each rank has found in the newest layout of those that it sees, which `told` has, the newest last: without layouts in which
+    /// nobody has saved anything, and which not all can write to. A job that was killed while it made a larger one leaves such,
+    /// and the one before goes on.
+    pub(super) fn of_all(mut told: Vec<Vec<Newest>>, writers: &Writers) -> Vec<Newest> {
+        loop {
+            let last: Vec<Newest> = told.iter().map(|own| own.last().cloned().unwrap_or_default()).collect();
+            let newest = last.iter().max_by_key(|newest| (newest.layout_number, newest.layout_id)).cloned();
+            let Some(newest) = newest.filter(|newest| newest.layout_number > 0) else { return last };
+            if last.iter().any(|own| own.is_of(&newest) && own.is_used) || Newest::is_shared(&last, writers) {
+                return last;
+            }
+            told.iter_mut().for_each(|own| drop(own.pop_if(|own| own.is_of(&newest))));
+        }
     }
 
     /// Whether those that write, of which `told` has what they found, all go on with one layout.

@@ -18,7 +18,8 @@ use crate::{
 pub(super) struct Scan {
     pub(super) layouts: Vec<LayoutFile>,
     pub(super) opened: Vec<OpenedLedger>,
-    pub(super) newest: Newest,
+    /// What there is of each layout, the newest last.
+    pub(super) newest: Vec<Newest>,
     pub(super) sight: Sight,
 }
 
@@ -30,7 +31,7 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
         clear_away(device)?;
     }
     let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write, wanted.has_others)?;
-    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    let (mut opened, mut newest, mut sight) = (Vec::new(), Vec::<Newest>::new(), Sight::default());
     if rank == domain.leader() {
         sight.torn.extend(foreign);
         for Stray { told, of } in damaged {
@@ -43,13 +44,13 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
     for layout in &layouts {
         let header = &layout.header;
         // A layout can have several files; a rank's portion lies in one of them.
-        if header.layout_id != newest.layout_id {
-            let (layout_number, layout_id) = (header.layout_number, header.layout_id);
-            newest = Newest { layout_number, layout_id, is_sized: header.is_sized, ..Newest::default() };
+        let mut own = newest.pop_if(|last| last.layout_id == header.layout_id).unwrap_or_else(|| {
             writable = 0;
-        }
+            let (layout_number, layout_id) = (header.layout_number, header.layout_id);
+            Newest { layout_number, layout_id, ..Newest::default() }
+        });
         if rank == domain.leader() {
-            newest.seen.extend(header.portions.iter().map(|place| place.rank));
+            own.seen.extend(header.portions.iter().map(|place| place.rank));
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
             let is_written = written.contains(&(portion.rank() as usize));
@@ -58,8 +59,9 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
             let alone = locks_work || found.clean;
             if is_written && header.ranks as usize == group.size() && found.usable && alone {
                 writable += 1;
-                newest.writable = writable == written.len();
+                own.writable = writable == written.len();
             }
+            own.is_used |= !found.damage.is_empty() || !found.ledger.is_unused();
             if !found.damage.is_empty() {
                 let portion = found.ledger.portion();
                 sight.hurt.push(Some(Hurt { layout: short(portion.layout_id()), shard: portion.rank() }));
@@ -70,6 +72,7 @@ pub(super) fn scan(group: &dyn Group, wanted: &Wanted, domain: &Domain, locks_wo
             sight.add(&found.ledger);
             opened.push(found);
         }
+        newest.push(own);
     }
     sight.leave_out(back);
     Ok(Scan { layouts, opened, newest, sight })

@@ -34,6 +34,7 @@ pub(in crate::session) struct Looked {
     /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
     pub(super) joint: Vec<RevisionKey>,
     pub(super) left: salvage::Left,
+    newest: Newest,
     /// The newest layout is one for these ranks, and this one has its portions there.
     goes_on: bool,
     /// That layout, where some ranks lack theirs: the same on all.
@@ -55,13 +56,13 @@ impl Looked {
         lineage: Lineage,
     ) -> Result<Level> {
         let id = same_id(group)?;
-        let Level { kind, every, grows, feeds, device, back, config, joint, .. } = old;
+        let Level { kind, every, feeds, device, back, config, joint, .. } = old;
         let Level { passed_over, lacks, failing, remarked, .. } = old;
         let (locks, domain) = ((old.locks, old.locks_work), Domain::find(group, &*device, id)?);
         // Others write these portions from now on.
         drop((old.current, old.others, old.fetched, old.told_of, old.beside, old.told));
         let writers = Writers::Holders(holders);
-        let wanted = Wanted { kind, writers, every, grows, has_others: true, feeds, device, back };
+        let wanted = Wanted { kind, writers, every, has_others: true, feeds, device, back };
         let mut looked = Looked::at(group, wanted, config, domain, locks)?;
         std::mem::take(&mut looked.left).give_up(&looked.config.pool_directory);
         looked.joint = joint;
@@ -100,30 +101,43 @@ impl Looked {
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        let told = gather(group, &scan.newest)?;
-        // The same on all ranks, whatever the files say.
-        scan.newest.is_sized = told.iter().any(|newest| newest.is_of(&scan.newest) && newest.is_sized);
+        let told = Newest::of_all(gather(group, &scan.newest)?, writers);
+        let mut newest = told[group.rank()].clone();
         let mut goes_on = Newest::is_shared(&told, writers);
         let mut mends = None;
         if !goes_on
             && wanted.can_mend(&config)
-            && let Some(newest) = Newest::mended(&told, writers)
+            && let Some(mended) = Newest::mended(&told, writers)
         {
             let writes = !writers.shards_of(group.rank()).is_empty();
-            goes_on = !writes || scan.newest.writable && scan.newest.is_of(&newest);
-            mends = Some(Mends { layout_number: newest.layout_number, layout_id: newest.layout_id });
-            scan.newest = newest;
+            goes_on = !writes || newest.writable && newest.is_of(&mended);
+            mends = Some(Mends { layout_number: mended.layout_number, layout_id: mended.layout_id });
+            newest = mended;
         }
         let joint = Vec::new();
-        Ok(Looked { wanted, scan, sights, joint, left, goes_on, mends, found, config, domain, locks, locks_work })
+        Ok(Looked {
+            wanted,
+            scan,
+            newest,
+            sights,
+            joint,
+            left,
+            goes_on,
+            mends,
+            found,
+            config,
+            domain,
+            locks,
+            locks_work,
+        })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     pub(in crate::session) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { wanted, scan, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
-        let Wanted { kind, writers, every, grows, feeds, device, back, .. } = wanted;
-        let Scan { layouts, opened, newest, sight } = scan;
+        let Looked { wanted, scan, newest, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
+        let Wanted { kind, writers, every, feeds, device, back, .. } = wanted;
+        let Scan { layouts, opened, sight, .. } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
         // one later sees the lock.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
@@ -144,7 +158,7 @@ impl Looked {
         }
         agree(group, begun)?;
         ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
-        let current = goes_on.then_some(Current { layout_id: newest.layout_id, is_sized: newest.is_sized, ledgers });
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
         Ok(Level {
@@ -153,7 +167,6 @@ impl Looked {
             mends,
             made: None,
             unopened: None,
-            was_shared_out: false,
             others,
             layouts,
             complete,
@@ -165,7 +178,7 @@ impl Looked {
             kind,
             writers,
             every,
-            grows,
+            outgrown: Vec::new(),
             makes_later: false,
             feeds,
             fed: Vec::new(),

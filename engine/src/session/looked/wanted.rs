@@ -13,7 +13,6 @@ pub(in crate::session) struct Wanted {
     pub(in crate::session) kind: LevelKind,
     pub(super) writers: Writers,
     pub(super) every: u32,
-    pub(super) grows: bool,
     /// The session has further levels, which may have what is damaged here.
     pub(super) has_others: bool,
     pub(super) feeds: u32,

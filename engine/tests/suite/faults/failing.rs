@@ -197,7 +197,13 @@ pub fn portion_too_small(scene: &Scene) {
     run(2, |rank, group| {
         let mut job = scene.open(rank, group);
         job.save(1).unwrap();
-        job.session.wait().unwrap();
+        job.session.close().unwrap();
+    });
+    run(2, |rank, group| {
+        // It leaves the portions there are as they are.
+        let config = Config { portion_bytes: 1 << 20, ..small() };
+        let mut job = Rank::new(rank, Session::open(group, &scene.space(), config).unwrap());
+        assert_eq!(job.session.restore().unwrap().map(|back| back.revision), Some(1));
         let mut memory = grown.clone();
         if rank == 1 {
             grow(&mut job, &mut memory);
