@@ -476,6 +476,7 @@ def refusals(session, reader):
     yield lambda: session.empty("x", 3, object)
     yield lambda: session.free("x")
     yield lambda: session.untrack("x")
+    yield lambda: session.same_on_all_ranks("x")
     yield lambda: session.unprotect("x")
     yield lambda: session.protect_output(5)
     yield lambda: session.restore(revision="newest")
@@ -512,7 +513,7 @@ def of_another_type(session, reader):
     """Calls with one argument that is of none of the types that it takes, where it is one that is of the calling rank alone."""
     state = bytearray(8)
     for odd in (None, 5, b"x", [1], object()):
-        for call in (session.free, session.untrack, session.unprotect, session.open, session.read):
+        for call in (session.free, session.untrack, session.same_on_all_ranks, session.unprotect, session.open, session.read):
             yield lambda: call(odd)  # noqa: B023
         yield lambda: session.protect(odd, state)  # noqa: B023
         yield lambda: session.move(odd, state)  # noqa: B023

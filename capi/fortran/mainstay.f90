@@ -357,6 +357,7 @@ module mainstay
     procedure :: follow
     procedure :: move
     procedure :: untrack
+    procedure :: same_on_all_ranks
     procedure, private :: settled_int32, settled_int64
     generic :: settled => settled_int32, settled_int64
     procedure :: speculation
@@ -498,6 +499,12 @@ module mainstay
       integer(c_int) :: status
     end function
     function c_untrack(session, name) bind(C, name="mainstay_untrack") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: status
+    end function
+    function c_same_on_all_ranks(session, name) bind(C, name="mainstay_same_on_all_ranks") result(status)
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
@@ -861,6 +868,14 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_untrack(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Says that all ranks have the same bytes in this region, so that any number of ranks gets it back.
+  recursive subroutine same_on_all_ranks(self, name, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    call settle(c_same_on_all_ranks(self%handle, to_c(name)), stat)
   end subroutine
 
   ! Says that `bytes` bytes of a region, from byte `offset` (of 0) on, will not be written again before the next checkpoint:

@@ -55,7 +55,8 @@ typedef enum {
   MAINSTAY_REGION_CHANGED,
   // A region was saved and is not protected, or the other way round.
   MAINSTAY_REGION_MISSING,
-  // The revision was saved by another number of ranks, and a region of it is no box of a global array.
+  // The revision was saved by another number of ranks, and a region is neither a box of a global array nor the same on all
+  // ranks (mainstay_same_on_all_ranks).
   MAINSTAY_RANK_COUNT,
   // Another job has the space open.
   MAINSTAY_IN_USE,
@@ -911,6 +912,15 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
 mainstay_status mainstay_untrack(mainstay_session *session,
                                  const char *name);
 
+// Says that all ranks have the same bytes in the region of this name, as in a table or in parameters. A restore on another number
+// of ranks then fills it on all of them. Without it a region is each rank's own there, and MAINSTAY_RANK_COUNT, unless it is a
+// box of a global array, or a single element of at most 16 bytes that all ranks have alike, as a step is. Local. It holds for as
+// long as the region is protected, and each revision notes it. The program that saved or the one that restores may say so; the
+// restore compares the bytes of all ranks. MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it is a
+// box of a global array.
+mainstay_status mainstay_same_on_all_ranks(mainstay_session *session,
+                                           const char *name);
+
 // Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
 // the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
 // Without it, and of memory whose pages are not told, nothing happens, nor of bytes that a region which is followed did not
@@ -931,8 +941,8 @@ mainstay_status mainstay_unprotect_all(mainstay_session *session);
 
 // Fills the protected regions with the newest complete revision that can be read whole, the same on
 // all ranks. Collective. Protect first. Every block is verified. Boxes of global arrays (mainstay_protect_box) are
-// filled whatever the number of ranks; other regions come back on another number if all ranks had saved the same
-// bytes, or rank 0 alone had it. After MAINSTAY_REGION_CHANGED,
+// filled whatever the number of ranks; another region comes back on another number if it is the same on all ranks
+// (mainstay_same_on_all_ranks), or rank 0 alone had it and has it now. After MAINSTAY_REGION_CHANGED,
 // MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
 // MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 mainstay_status mainstay_restore(mainstay_session *session,

@@ -331,6 +331,10 @@ public:
   /* Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
    * card, a GPU or another process writes to. */
   void untrack(const std::string &name) { detail::check(mainstay_untrack(handle_, detail::text(name))); }
+  /* Says that all ranks have the same bytes in this region, so that any number of ranks gets it back. */
+  void same_on_all_ranks(const std::string &name) {
+    detail::check(mainstay_same_on_all_ranks(handle_, detail::text(name)));
+  }
   /* Says that `bytes` bytes of a region, from `offset` on, will not be written again before the next checkpoint: with the
    * setting predictor they are saved at once, in the background. */
   void settled(const std::string &name, uint64_t offset, uint64_t bytes) {

@@ -36,7 +36,8 @@ pub enum Status {
     RegionChanged,
     /// A region was saved and is not protected, or the other way round.
     RegionMissing,
-    /// The revision was saved by another number of ranks, and a region of it is no box of a global array.
+    /// The revision was saved by another number of ranks, and a region is neither a box of a global array nor the same on all
+    /// ranks (mainstay_same_on_all_ranks).
     RankCount,
     /// Another job has the space open.
     InUse,

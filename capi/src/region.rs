@@ -151,6 +151,24 @@ pub unsafe extern "C" fn mainstay_untrack(session: *mut Session, name: *const c_
     })
 }
 
+/// Says that all ranks have the same bytes in the region of this name, as in a table or in parameters. A restore on another number
+/// of ranks then fills it on all of them. Without it a region is each rank's own there, and MAINSTAY_RANK_COUNT, unless it is a
+/// box of a global array, or a single element of at most 16 bytes that all ranks have alike, as a step is. Local. It holds for as
+/// long as the region is protected, and each revision notes it. The program that saved or the one that restores may say so; the
+/// restore compares the bytes of all ranks. MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it is a
+/// box of a global array.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_same_on_all_ranks(session: *mut Session, name: *const c_char) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { session_of(session)?.engine.same_on_all_ranks(&name_of(name)?) }
+    })
+}
+
 /// Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
 /// the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
 /// Without it, and of memory whose pages are not told, nothing happens, nor of bytes that a region which is followed did not

@@ -22,8 +22,8 @@ pub struct Restored {
 
 /// Fills the protected regions with the newest complete revision that can be read whole, the same on
 /// all ranks. Collective. Protect first. Every block is verified. Boxes of global arrays (mainstay_protect_box) are
-/// filled whatever the number of ranks; other regions come back on another number if all ranks had saved the same
-/// bytes, or rank 0 alone had it. After MAINSTAY_REGION_CHANGED,
+/// filled whatever the number of ranks; another region comes back on another number if it is the same on all ranks
+/// (mainstay_same_on_all_ranks), or rank 0 alone had it and has it now. After MAINSTAY_REGION_CHANGED,
 /// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
 /// MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 ///

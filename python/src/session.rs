@@ -263,6 +263,12 @@ impl Session {
         self.state.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
     }
 
+    /// Says that all ranks have the same bytes in the region `name`, so that any number of ranks gets it back. Local. It holds for as
+    /// long as the region is protected. RegionMissing: no region has this name; InvalidArgument: it is a box of a global array.
+    fn same_on_all_ranks(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
+        self.state.local(py, |open| open.engine()?.same_on_all_ranks(&name.to_string_lossy()))
+    }
+
     /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again
     /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
     /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it

@@ -296,6 +296,8 @@ static void nulls(void) {
   said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
   said("untrack(session)", mainstay_untrack(NULL, "a"));
   said("untrack(name)", mainstay_untrack(session, NULL));
+  said("same_on_all_ranks(session)", mainstay_same_on_all_ranks(NULL, "a"));
+  said("same_on_all_ranks(name)", mainstay_same_on_all_ranks(session, NULL));
   said("settled(session)", mainstay_settled(NULL, "a", 0, 1));
   said("settled(name)", mainstay_settled(session, NULL, 0, 1));
   said("speculated(session)", mainstay_speculated(NULL, &early));

@@ -351,6 +351,7 @@ static mainstay_status play(const char *call, char **word)
     else if (IS("protect")) status = protect(word[0], NUMBER(1), NUMBER(2));
     else if (IS("box")) status = protect_box(word);
     else if (IS("unprotect")) (status = mainstay_unprotect(session, word[0])) || (forget(find(word[0])), 0);
+    else if (IS("same")) status = mainstay_same_on_all_ranks(session, word[0]);
     else if (IS("fill")) fill(NUMBER(0));
     else if (IS("note")) status = mainstay_note(session, word[0], word[1]);
     else if (IS("output")) snprintf(output, sizeof output, "%s", word[0]), status = mainstay_protect_output(session, output);

@@ -44,7 +44,12 @@ static void save(mainstay_session *session)
 {
     size_t count;
     double *own = particles(rank, &count);
+    int table[100];
     must(mainstay_protect_array(session, "particles", own, MAINSTAY_F64, 1, &(uint64_t){count}), "protect");
+    for (int i = 0; i < 100; i++)
+        table[i] = 3 * i;
+    must(mainstay_protect(session, "table", table, sizeof table), "protect the table");
+    must(mainstay_same_on_all_ranks(session, "table"), "say that all ranks have it");
     must(mainstay_begin(session, 100, NULL), "begin");
     must(mainstay_write(session, "log", 0, "rank", 4), "write");
     must(mainstay_checkpoint(session, NULL), "checkpoint");
@@ -59,12 +64,12 @@ static void read_shard(mainstay_session *session, uint32_t shard)
     char text[4];
     mainstay_item item;
     must(mainstay_shard_items(session, shard, &items), "items");
-    hold(items == 2, "two items");
+    hold(items == 3, "three items");
     /* What was written in pieces is the first. */
     must(mainstay_shard_item(session, shard, 1, &item), "item");
     hold(strcmp(item.name, "particles") == 0 && item.kind == 0 && item.type == MAINSTAY_F64, "the region");
     hold(item.dimensions == 1 && item.shape[0] == count && item.bytes == count * sizeof *some, "its shape");
-    hold(mainstay_shard_item(session, shard, 2, &item) == MAINSTAY_INVALID_ARGUMENT, "a third item");
+    hold(mainstay_shard_item(session, shard, 3, &item) == MAINSTAY_INVALID_ARGUMENT, "a fourth item");
     /* All but the first, and then that; more is asked for than there is. */
     must(mainstay_read_shard(session, shard, "particles", sizeof *some, some + 1, count * sizeof *some, &got), "read");
     hold(got == (count - 1) * sizeof *some, "all but one");
@@ -83,10 +88,14 @@ static void divide(mainstay_session *session)
 {
     uint32_t shards = 7, mine[64], count = 0, shard;
     mainstay_restored restored;
+    int table[100] = {0};
+    must(mainstay_protect(session, "table", table, sizeof table), "protect the table");
     must(mainstay_shards(session, &shards), "shards");
     hold(shards == 0, "no shards before a restore");
     hold(mainstay_bring_shards(session, NULL, 0) == MAINSTAY_INVALID_ARGUMENT, "nothing to bring");
     must(mainstay_restore(session, &restored), "restore");
+    hold(table[99] == 297, "what is the same on all ranks");
+    must(mainstay_unprotect(session, "table"), "unprotect");
     must(mainstay_shards(session, &shards), "shards");
     for (shard = (uint32_t)rank; shard < shards; shard += (uint32_t)size)
         mine[count++] = shard;

@@ -30,7 +30,10 @@ static std::vector<double> particles(int of) {
 
 static void save(mainstay::session &session) {
   auto own = particles(rank);
+  std::vector<int> table(100, 7);
   session.protect("particles", own);
+  session.protect("table", table);
+  session.same_on_all_ranks("table");
   session.begin(100);
   session.write("log", 0, std::string("rank"));
   session.checkpoint();
@@ -40,7 +43,7 @@ static void save(mainstay::session &session) {
 static void read_shard(mainstay::session &session, std::uint32_t shard) {
   const auto expected = particles(static_cast<int>(shard));
   const auto items = session.shard_items(shard);
-  hold(items.size() == 2 && items[1].name == "particles" && items[1].kind == 0, "the region");
+  hold(items.size() == 3 && items[1].name == "particles" && items[1].kind == 0, "the region");
   hold(items[1].type == MAINSTAY_F64 && items[1].shape == std::vector<std::uint64_t>{expected.size()}, "its shape");
   hold(items[1].global_shape.empty() && items[1].bytes == expected.size() * sizeof(double), "its size");
   std::vector<double> some(expected.size());
@@ -56,7 +59,11 @@ static void read_shard(mainstay::session &session, std::uint32_t shard) {
 
 static void divide(mainstay::session &session) {
   hold(session.shards() == 0 && refused([&] { session.bring_shards(); }), "no shards before a restore");
+  std::vector<int> table(100);
+  session.protect("table", table);
   session.restore();
+  hold(table == std::vector<int>(100, 7), "what is the same on all ranks");
+  session.unprotect("table");
   const std::uint32_t shards = session.shards();
   std::vector<std::uint32_t> mine;
   for (auto shard = static_cast<std::uint32_t>(rank); shard < shards; shard += static_cast<std::uint32_t>(size))

@@ -41,8 +41,12 @@ contains
   end function
 
   subroutine save_own()
+    integer, target :: table(100)
     allocate (own, source=particles(rank))
+    table = 7
     call session%protect("particles", own)
+    call session%protect("table", table)
+    call session%same_on_all_ranks("table")
     call session%begin(100)
     call session%write("log", 0, ["r", "a", "n", "k"])
     call session%checkpoint()
@@ -52,10 +56,15 @@ contains
   subroutine divide()
     integer :: stat, shard, count
     integer, allocatable :: mine(:)
+    integer, target :: table(100)
+    table = 0
+    call session%protect("table", table)
     call must(session%shards() == 0, "no shards before a restore")
     call session%bring_shards([integer ::], stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "nothing was restored")
     call session%restore()
+    call must(all(table == 7), "what is the same on all ranks")
+    call session%unprotect("table")
     count = session%shards()
     mine = [(shard, shard = rank, count - 1, ranks)]
     call session%bring_shards([count], stat)
@@ -78,7 +87,7 @@ contains
     integer :: stat
     allocate (expected, source=particles(shard))
     allocate (items, source=session%shard_items(shard))
-    call must(size(items) == 2, "two items")
+    call must(size(items) == 3, "three items")
     call must(items(2)%name == "particles" .and. items(2)%kind == 0 .and. items(2)%type == MAINSTAY_F64, "the region")
     call must(all(items(2)%shape == [size(expected)]) .and. .not. allocated(items(2)%global_shape), "its shape")
     allocate (some(size(expected)))

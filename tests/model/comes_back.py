@@ -17,7 +17,7 @@ def restored(attempt, mine):
             saved = from_boxes(attempt, text) if text.box and (moved or not same) else from_shard(attempt, rank, text, same)
             if saved is None:
                 return None
-            got[name] = saved
+            got[name] = replace(saved, same=text.same)
         back.append(got)
     return back if nothing_is_left_out(attempt, mine, same) else None
 
@@ -30,11 +30,17 @@ def from_shard(attempt, rank, text, same):
     shards = attempt.shards
     if same:
         saved = shards[rank].regions.get(text.name)
-    elif all(text.name in shard.regions for shard in shards) and alike(shards, text.name):
+    elif is_same(shards, text) and alike(shards, text.name):
         saved = shards[0].regions[text.name]
     else:
         return None
     return saved if saved and saved.bytes == text.bytes and bool(saved.box) == bool(text.box) else None
+
+
+def is_same(shards, text):
+    """Whether all ranks had it, and the program that saved it or this one says that it is the same on all, or it is one element."""
+    saved = [shard.regions.get(text.name) for shard in shards]
+    return all(saved) and (text.same or any(one.same or one.bytes == 1 for one in saved))
 
 
 def alike(shards, name):

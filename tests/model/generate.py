@@ -1,7 +1,7 @@
 """Random programs, each from its seed.
 
 Three kinds: `fixed` (as many ranks in every job: regions, pieces, notes, output files), `elastic` (another number each
-time: boxes, and regions that all ranks share) and `buffers` (whole buffers, put and got). A kind decides what a session
+time: boxes, and regions that all ranks share and mostly say so of) and `buffers` (whole buffers, put and got). A kind decides what a session
 begins with and what it may do; deaths, tools and settings are the same for all.
 """
 
@@ -35,6 +35,7 @@ class Generator:
         self.random, self.seed, self.world = Random(seed), seed, world
         # Of its own, so that all else of a seed stays as it was.
         self.compresses = Random(f"compress {seed}")
+        self.says_same = Random(f"same {seed}")
         pick = self.random.choice
         self.kind = pick(["fixed", "fixed", "elastic", "buffers"])
         self.most = pick([1, 2, 2, 3, 4])
@@ -140,7 +141,9 @@ class Generator:
         if self.kind == "buffers":
             return []
         if self.kind == "elastic":
-            return [self.box(), *({"call": "protect", "words": [name, self.sizes[name][0], 0]} for name, _ in self.regions[1:])]
+            shared = [name for name, _ in self.regions[1:]]
+            steps = [self.box(), *({"call": "protect", "words": [name, self.sizes[name][0], 0]} for name in shared)]
+            return steps + [{"call": "same", "words": [name]} for name in shared if self.says_same.random() < 0.85]
         steps = []
         for name, sort in self.regions:
             each = [[name, self.sizes[name][0 if sort == "shared" else rank], 0 if sort == "shared" else rank + 1]

@@ -183,6 +183,12 @@ class JudgedJob(Saves, Returns):
             name, rows, columns, first, mine = self.words(rank)
             self.mine[rank][name] = Text(0, 0, name, first * columns * 8, mine * columns * 8, (rows, columns, first, mine))
 
+    def do_same(self):
+        self.alike(OK)
+        for rank in self.done:
+            (name,) = self.words(rank)
+            self.mine[rank][name] = replace(self.mine[rank][name], same=True)
+
     def do_unprotect(self):
         self.alike(OK)
         for rank in self.done:

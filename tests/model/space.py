@@ -22,6 +22,7 @@ class Text:
     start: int
     bytes: int
     box: tuple = ()  # rows and columns of the global array, first row, rows
+    same: bool = False  # the program has said so
 
     @property
     def crc(self):

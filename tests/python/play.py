@@ -111,6 +111,9 @@ class Player:
         self.session.unprotect(name)
         del self.memories[name]
 
+    def same(self, name):
+        self.session.same_on_all_ranks(name)
+
     def fill(self, tag):
         for name, (data, salt, start) in self.memories.items():
             if data.nbytes:

@@ -24,6 +24,8 @@ def refused(call, *arguments):
 def save(session):
     own = particles(comm.rank)
     session.protect("particles", own)
+    session.protect("table", numpy.arange(100))
+    session.same_on_all_ranks("table")
     session.begin(100, notes={"count": own.size})
     session.write("log", 0, b"rank")
     session.checkpoint()
@@ -32,7 +34,7 @@ def save(session):
 
 def read(session, shards, shard):
     expected = particles(shard)
-    log, region = shards[shard].items
+    log, region, _ = shards[shard].items
     assert (region.name, region.kind, region.dtype, region.shape) == ("particles", "region", "<f8", expected.shape)
     assert (log.name, log.kind, log.bytes) == ("log", "stream", 4)
     some = numpy.zeros(expected.shape, region.dtype)
@@ -45,7 +47,11 @@ def read(session, shards, shard):
 
 def divide(session):
     assert refused(session.bring_shards), "no shards before a restore"
+    table = numpy.zeros(100, int)
+    session.protect("table", table)
     session.restore()
+    assert (table == numpy.arange(100)).all(), "what is the same on all ranks"
+    session.unprotect("table")
     shards = session.bring_shards()
     assert [shard.number for shard in shards] == list(range(len(shards)))
     assert [shard.notes["count"] for shard in shards] == [str(1000 * (shard + 1)) for shard in range(len(shards))]

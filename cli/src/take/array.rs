@@ -22,7 +22,7 @@ mod tests {
 
     fn item(element: ElementType, bytes: u64, shape: &[u64]) -> Item {
         let (name, kind, place, extents) = ("step".to_owned(), ItemKind::Region, None, Vec::new());
-        Item { name, kind, element, bytes, shape: shape.to_vec(), place, extents }
+        Item { name, kind, element, bytes, shape: shape.to_vec(), place, same_on_all_ranks: false, extents }
     }
 
     /// A number saved as an array without dimensions came out as eight bytes.

@@ -249,6 +249,7 @@ mod tests {
             element: ElementType::Bytes,
             shape: Vec::new(),
             place: None,
+            same_on_all_ranks: false,
             extents,
         };
         let zeros = |bytes| Extent { at: Extent::ZEROS, bytes };

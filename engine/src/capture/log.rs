@@ -232,6 +232,7 @@ impl Log {
                 bytes: item.bytes,
                 shape: if item.kind == ItemKind::Stream { vec![item.bytes] } else { description.shape.clone() },
                 place: description.place.clone(),
+                same_on_all_ranks: description.same_on_all_ranks,
                 extents,
             }
         };
@@ -246,6 +247,7 @@ impl Placed {
             element: ElementType::Bytes,
             shape: Vec::new(),
             place: None,
+            same_on_all_ranks: false,
             bytes: 0,
         };
         Placed {

@@ -38,7 +38,7 @@ pub(crate) use log::{HandedOver, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};
-pub(crate) use region::{Description, kind_of};
+pub(crate) use region::{Description, is_single, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;

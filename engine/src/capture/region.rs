@@ -11,6 +11,8 @@ use std::{ops::Range, sync::Arc};
 const NAME_BYTES_MAX: usize = 200;
 /// Regions that are smaller than a block begin on a multiple of this in the log.
 pub(super) const SMALL_ALIGNMENT: u64 = 64;
+/// A single element has so many bytes at most.
+const SINGLE_BYTES_MAX: u64 = 16;
 
 /// Memory that a program wants saved, by name.
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub(crate) struct Description {
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
     pub(crate) place: Option<PlaceInWhole>,
+    /// The program has said that all ranks have the same bytes.
+    pub(crate) same_on_all_ranks: bool,
     pub(crate) bytes: u64,
 }
 
@@ -65,7 +69,14 @@ impl Region {
             return Err(Error::argument(format!("shape of {name:?}"), "more bytes than any memory has"));
         };
         check_address(name, address, bytes)?;
-        let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
+        let description = Description {
+            name: name.to_owned(),
+            element,
+            shape: shape.to_vec(),
+            place: None,
+            same_on_all_ranks: false,
+            bytes,
+        };
         let memory = RegionMemory::in_a_row(address, bytes);
         Ok(Region {
             description: Arc::new(description),
@@ -197,8 +208,8 @@ impl Region {
         self.description.shape.first().copied().unwrap_or(1)
     }
 
-    /// The region in place of `old`, with its name and type, and with its place in a global array unless this one names
-    /// another.
+    /// The region in place of `old`, with its name and type, the same on all ranks if that was, and with its place in a
+    /// global array unless this one names another.
     pub(super) fn in_place_of(mut self, old: &Region) -> Result<Region> {
         self.is_untracked |= old.is_untracked;
         let (now, was) = (&*self.description, &*old.description);
@@ -208,6 +219,9 @@ impl Region {
                 "it was protected as {was} and would become {now}; unprotect it and protect it anew"
             )));
         }
+        if was.same_on_all_ranks {
+            return self.said_same();
+        }
         let Some(place) = was.place.clone().filter(|_| now.place.is_none()) else { return Ok(self) };
         if let Some(why) = place.refusal(now.element, &now.shape) {
             let why = format!("{why}; tell its box with the new shape, or unprotect it and protect it anew");
@@ -215,6 +229,17 @@ impl Region {
         }
         let description = Description { place: Some(place), ..now.clone() };
         Ok(Region { description: Arc::new(description), ..self })
+    }
+
+    /// The same region, of which the program has said that all ranks have the same bytes.
+    pub(super) fn said_same(mut self) -> Result<Region> {
+        if self.description.place.is_some() {
+            let why =
+                "it is a box of a global array, of which each rank has a part; protect it without, or do not say so";
+            return Err(self.refused(why.to_owned()));
+        }
+        Arc::make_mut(&mut self.description).same_on_all_ranks = true;
+        Ok(self)
     }
 
     /// Has changes of the region found by its hashes from now on.
@@ -295,8 +320,13 @@ impl Region {
 impl Description {
     /// The description of an item that was saved.
     pub(crate) fn of(item: Item) -> Description {
-        let Item { name, element, shape, place, bytes, .. } = item;
-        Description { name, element, shape, place, bytes }
+        let Item { name, element, shape, place, same_on_all_ranks, bytes, .. } = item;
+        Description { name, element, shape, place, same_on_all_ranks, bytes }
+    }
+
+    /// Whether a job of any number of ranks can take it over.
+    pub(super) fn is_divisible(&self) -> bool {
+        self.place.is_some() || self.same_on_all_ranks || is_single(self.element, self.bytes)
     }
 
     /// Where it begins in the shard's log: large ones on a block, small ones share blocks, so that what is
@@ -319,6 +349,13 @@ fn check_address(name: &str, address: *mut u8, bytes: u64) -> Result<()> {
         format!("address of {name:?}"),
         "a null pointer, which only a region of 0 bytes takes; let it point to the region's memory, or unprotect the region",
     ))
+}
+
+/// Whether so many bytes are a single element, such as a step, which counts as the same on all ranks where its bytes are. Untyped
+/// bytes may be one.
+pub(crate) fn is_single(element: ElementType, bytes: u64) -> bool {
+    let is_one = element == ElementType::Bytes || bytes == element.size();
+    is_one && (1..=SINGLE_BYTES_MAX).contains(&bytes)
 }
 
 pub(crate) fn kind_of(element: ElementType, shape: &[u64], place: Option<&PlaceInWhole>, bytes: u64) -> String {

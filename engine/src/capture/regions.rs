@@ -3,7 +3,7 @@
 use super::{
     apart::{Places, check_apart, check_apart_from},
     follow::Look,
-    region::Region,
+    region::{Description, Region},
 };
 use crate::{
     error::{Error, Result},
@@ -117,6 +117,13 @@ impl Regions {
         Ok(())
     }
 
+    /// Notes that all ranks have the same bytes in the region of this name.
+    pub(crate) fn same_on_all_ranks(&mut self, name: &str) -> Result<()> {
+        let index = self.index(name)?;
+        self.list[index] = self.list[index].clone().said_same()?;
+        Ok(())
+    }
+
     /// Has `look` say where the region of this name lies, from now on.
     pub(crate) fn follow(&mut self, name: &str, look: Look) -> Result<()> {
         look.check(&self.list[self.index(name)?])?;
@@ -191,10 +198,18 @@ impl Regions {
         &self.list
     }
 
+    /// The names of the regions of which the program has said that all ranks have the same bytes.
+    pub(crate) fn said_same(&self) -> Vec<String> {
+        let descriptions = self.list.iter().map(|region| &region.description);
+        descriptions.filter(|region| region.same_on_all_ranks).map(|region| region.name.clone()).collect()
+    }
+
     /// How a state with these regions is divided among ranks.
     pub(crate) fn divided(&self) -> Divided {
-        let is_box = |region: &Region| region.description.place.is_some();
-        if self.list.iter().any(is_box) { Divided::IntoBoxes } else { Divided::ByRanks }
+        let all = || self.list.iter().map(|region| &*region.description);
+        let has_boxes = all().any(|region| region.place.is_some());
+        let is_the_same = all().any(|region| region.same_on_all_ranks) && all().all(Description::is_divisible);
+        if has_boxes || is_the_same { Divided::IntoBoxes } else { Divided::ByRanks }
     }
 
     fn index(&self, name: &str) -> Result<usize> {

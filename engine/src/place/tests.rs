@@ -160,6 +160,7 @@ impl Node {
             bytes: log.len() as u64,
             shape: Vec::new(),
             place: None,
+            same_on_all_ranks: false,
             extents: vec![Extent { at: 0, bytes: log.len() as u64 }],
         };
         let size = Size::of_items(vec![item.clone()], Annex::default());

@@ -45,7 +45,7 @@ pub(super) struct OwnShard {
 pub(super) struct ToldShards {
     pub(super) own: Vec<OwnShard>,
     pub(super) shards: Vec<SavedShard>,
-    /// Hashes of the items without a place, by shard and name; of those that all shards have.
+    /// Hashes of the items that count as the same on all ranks if their bytes are, by shard and name.
     pub(super) contents: BTreeMap<(u32, String), Hash>,
 }
 

@@ -245,6 +245,15 @@ impl Session {
         self.ours()?.program.not_begun("untrack")?.regions.untrack(name)
     }
 
+    /// Says that all ranks have the same bytes in the region `name`, as of a table or of parameters. A restore on another number of
+    /// ranks then fills it on all of them; anything larger than a single element that is no box and was not named so is
+    /// `RankCount` there. It holds for as long as the region is protected, and each revision notes it; a restore takes the word of
+    /// the program that saved or of the one that restores, and compares the bytes of all ranks. `RegionMissing`: no region has the
+    /// name. `InvalidArgument`: it is a box of a global array. Local.
+    pub fn same_on_all_ranks(&mut self, name: &str) -> Result<()> {
+        self.ours()?.program.not_begun("same_on_all_ranks")?.regions.same_on_all_ranks(name)
+    }
+
     /// Protects the region `name` no longer; revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
         self.ours()?.unprotect(name)

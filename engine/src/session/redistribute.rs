@@ -17,14 +17,17 @@ use crate::{
     error::{Error, Result},
     ground::lock,
     group::{Group, agree, gather},
-    restore::{BlockReader, HashRows, SavedShard, Sharing, share_of},
+    restore::{BlockReader, HashRows, SavedShard, Sharing, counts_as_same, share_of},
     space::{
         LayoutFile, Portion,
         format::{Entry, Hash, Item, ItemKind, Manifest, Refusal},
         is_layout, list, open_layout,
     },
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Level {
     /// Like `restore_one`, for a revision whose shards are not those of the present ranks. Collective.
@@ -39,7 +42,7 @@ impl Level {
         // What was lacking has come: all have told each other before.
         let told = match told {
             Some(told) => Ok(told),
-            None => self.tell_shards_to_all(group, candidate)?,
+            None => self.tell_shards_to_all(group, program, candidate)?,
         };
         let ToldShards { own, shards, contents } = match told {
             Ok(told) => told,
@@ -125,7 +128,12 @@ impl Level {
     }
 
     /// All ranks tell each other what the shards of `candidate` hold. Collective.
-    fn tell_shards_to_all(&self, group: &dyn Group, candidate: &Complete) -> Result<Attempted<ToldShards>> {
+    fn tell_shards_to_all(
+        &self,
+        group: &dyn Group,
+        program: &Program,
+        candidate: &Complete,
+    ) -> Result<Attempted<ToldShards>> {
         let own = agree(group, split_flaws(self.told_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<SavedShard>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
@@ -139,7 +147,7 @@ impl Level {
             return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
         }
         let own = own.unwrap_or_default();
-        let contents = contents(group, &shards, &own)?;
+        let contents = contents(group, program.regions.said_same(), &shards, &own)?;
         Ok(contents.map(|contents| ToldShards { own, shards, contents }))
     }
 
@@ -214,6 +222,7 @@ fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[S
         let is_same = |(item, told): (&Item, &Item)| {
             (&item.name, item.kind, item.element, item.bytes, &item.shape, &item.place)
                 == (&told.name, told.kind, told.element, told.bytes, &told.shape, &told.place)
+                && item.same_on_all_ranks == told.same_on_all_ranks
         };
         manifest.items.len() == told.items.len() && manifest.items.iter().zip(&told.items).all(is_same)
     };
@@ -223,23 +232,23 @@ fn check_told(portion: &Portion, entry: &Entry, manifest: &Manifest, shards: &[S
     Err(portion.refuse(Refusal::Damaged("it is not the one that another rank has told of".into()), "manifest"))
 }
 
-/// Hashes of the items that all shards have and that have no place in a global array: those with the same bytes in all
-/// shards may come back on all ranks. Empty if the number of ranks is the one that saved. Collective.
+/// Hashes of the items that count as the same on all ranks if their bytes are, as was said when they were saved, or as this rank
+/// or another says now of the items in `said`. Empty if as many ranks saved them, or one alone. Collective.
 fn contents(
     group: &dyn Group,
+    said: Vec<String>,
     shards: &[SavedShard],
     own: &[OwnShard],
 ) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
-    if shards.len() == group.size() {
+    if shards.len() == group.size() || shards.len() == 1 {
         return Ok(Ok(BTreeMap::new()));
     }
+    let said: BTreeSet<String> = gather(group, &said)?.concat().into_iter().collect();
     let is_common = |name: &str, bytes: u64| {
-        let alike = |saved: &SavedShard| {
-            saved
-                .item(name)
-                .is_some_and(|item| item.kind != ItemKind::Stream && item.place.is_none() && item.bytes == bytes)
-        };
-        bytes > 0 && shards.iter().all(alike)
+        let alike = |item: &Item| item.kind != ItemKind::Stream && item.place.is_none() && item.bytes == bytes;
+        let items = || shards.iter().map(|saved| saved.item(name));
+        let may_be_same = said.contains(name) || items().flatten().any(counts_as_same);
+        bytes > 0 && may_be_same && items().all(|item| item.is_some_and(alike))
     };
     let mine = || -> Result<Vec<((u32, String), Hash)>> {
         let mut hashes = Vec::new();

@@ -86,7 +86,8 @@ mod tests {
             .collect();
         let bytes = extents.iter().map(|extent| extent.bytes).sum();
         let (name, kind, element) = ("data".to_owned(), ItemKind::Region, ElementType::Bytes);
-        let item = Item { name, kind, element, bytes, shape: Vec::new(), place: None, extents };
+        let item =
+            Item { name, kind, element, bytes, shape: Vec::new(), place: None, same_on_all_ranks: false, extents };
         Manifest { runs, items: vec![item], ..Manifest::default() }.build()
     }
 

@@ -275,12 +275,14 @@ fn what_was_put_is_left_for_get_by_a_restore() {
             in_sessions(folder.path(), saved, &config, |rank, session| {
                 let mut state = vec![5; 30_000];
                 protect(session, "state", &mut state);
+                session.same_on_all_ranks("state").unwrap();
                 session.restore().unwrap();
                 session.put("buffer", &buffer(rank, 4)).unwrap();
             });
             in_sessions(folder.path(), ranks, &config, |rank, session| {
                 let mut state = vec![0; 30_000];
                 protect(session, "state", &mut state);
+                session.same_on_all_ranks("state").unwrap();
                 session.restore().unwrap().unwrap();
                 assert_eq!(state, [5; 30_000]);
                 if ranks == saved {

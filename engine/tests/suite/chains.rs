@@ -40,6 +40,7 @@ fn chain(space: &Path, config: &Config, numbers: &[usize], end: impl Fn(Session)
             let mut session = Session::open(group, space, config.clone()).unwrap();
             let mut step = vec![0; 10_000];
             session.protect(bytes_region("step", &mut step)).unwrap();
+            session.same_on_all_ranks("step").unwrap();
             session.restore().unwrap();
             let next = step[0] + 1;
             step.fill(next);

@@ -95,7 +95,16 @@ fn profiled() -> (Manifest, Vec<u8>) {
     let notes = vec![Note { name: "step".to_owned(), value: "12".to_owned() }];
     let annex = Annex { notes, profile: Some(profile), ..Annex::default() };
     let (name, element, shape) = ("empty".to_owned(), Default::default(), vec![0]);
-    let empty = Item { name, kind: ItemKind::Region, element, bytes: 0, shape, place: None, extents: vec![] };
+    let empty = Item {
+        name,
+        kind: ItemKind::Region,
+        element,
+        bytes: 0,
+        shape,
+        place: None,
+        same_on_all_ranks: false,
+        extents: vec![],
+    };
     let manifest = Manifest { items: vec![empty], annex, ..Manifest::default() };
     let bytes = manifest.build();
     (manifest, bytes)

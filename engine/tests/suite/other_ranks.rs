@@ -8,9 +8,12 @@ use crate::support::{
     spread::{Part, value},
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, Region, Session, SpaceSurvey,
+    Capture, Config, Error, ErrorKind, Region, Session, SpaceSurvey,
     device::{Access, Device},
-    space::Per,
+    space::{
+        Per,
+        format::{ElementType, PlaceInWhole},
+    },
     tend::{Reservation, ShardSize, grow},
 };
 use std::{fs, ops::Range, path::Path, sync::Arc};
@@ -148,6 +151,47 @@ fn a_cell_that_several_have_saved_comes_from_the_lowest() {
     }
 }
 
+/// Saved by one rank, started with four by mistake: each went on with rank 0's part and computed on. Four parts that were alike by
+/// chance came back on any number, and were refused a step later.
+#[test]
+fn what_each_rank_has_for_itself_comes_back_on_no_other_number_of_ranks() {
+    for (before, after) in [(1, 4), (4, 1), (2, 3)] {
+        let folder = TempDir::new().unwrap();
+        job(folder.path(), before, |_, session| {
+            let (mut step, mut part, mut empty) = ([7; 16], [7; 17], []);
+            session.protect(bytes_region("step", &mut step)).unwrap();
+            session.protect(bytes_region("part", &mut part)).unwrap();
+            session.protect(bytes_region("empty", &mut empty)).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        });
+        let counts = format!("saved by {before} ranks and the job has {after}");
+        job(folder.path(), after, |_, session| {
+            let (mut step, mut part, mut empty) = ([1; 16], [1; 17], []);
+            session.protect(bytes_region("step", &mut step)).unwrap();
+            for (name, region) in
+                [("part", bytes_region("part", &mut part)), ("empty", bytes_region("empty", &mut empty))]
+            {
+                session.protect(region).unwrap();
+                let error = session.restore().unwrap_err();
+                if before > 1 {
+                    says(&[error], ErrorKind::RankCount, &[&format!("region {name:?}"), &counts]);
+                } else {
+                    assert_eq!(error.kind(), ErrorKind::RankCount, "{error}");
+                }
+                assert_eq!((step, part), ([1; 16], [1; 17]), "{before} to {after}");
+                session.unprotect(name).unwrap();
+            }
+            // It is left for those who divide the shards themselves, and nobody has to ask for it.
+            session.restore().unwrap().unwrap();
+            assert_eq!(step, [7; 16]);
+            session.bring_shards(&[0]).unwrap();
+            session.read_shard(0, "part", 0, &mut part).unwrap();
+            assert_eq!(part, [7; 17]);
+        });
+    }
+}
+
 /// Each rank's error of a restore with what `protect` protects, on a space that two ranks have saved.
 fn refused(
     save: impl Fn(usize, &mut Session) + Sync,
@@ -222,6 +266,79 @@ fn another_global_shape_or_type_is_refused_with_both() {
     says(&errors, ErrorKind::RegionChanged, &["384 bytes", "6 x 8 at 0, 0"]);
 }
 
+/// Whoever says so, the program that saved or the one that restores; where the region lies is asked anew each time, and it may move.
+#[test]
+fn what_is_said_to_be_the_same_comes_back_on_any_number_of_ranks() {
+    for (before, after) in [(1, 4), (4, 1), (3, 2)] {
+        for (saver, restorer) in [(true, false), (false, true), (true, true)] {
+            let folder = TempDir::new().unwrap();
+            let config = Config { capture: Capture::Incremental, ..small() };
+            let protect = |session: &mut Session, table: &mut [u8], says: bool| {
+                session.protect(bytes_region("table", table)).unwrap();
+                if says {
+                    session.same_on_all_ranks("table").unwrap();
+                }
+            };
+            in_sessions(folder.path(), before, &config, |_, session| {
+                let (mut table, mut moved) = (vec![3; 9000], vec![4; 5000]);
+                protect(session, &mut table, saver);
+                session.checkpoint().unwrap();
+                // It is the same still where it lies elsewhere, and has another size.
+                session.move_region(bytes_region("table", &mut moved)).unwrap();
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            });
+            in_sessions(folder.path(), after, &config, |_, session| {
+                let mut table = vec![0; 5000];
+                protect(session, &mut table, restorer);
+                assert_eq!(session.restore().unwrap().unwrap().revision, 2);
+                assert_eq!(table, [4; 5000], "{before} to {after}");
+            });
+        }
+    }
+}
+
+/// Nothing is filled where ranks had other bytes of what is said to be the same; on as many ranks each gets its own.
+#[test]
+fn what_is_said_to_be_the_same_and_is_not_is_refused_with_the_rank() {
+    let says_same = |bytes: &'static (dyn Fn(usize) -> Vec<u8> + Sync)| {
+        move |rank: usize, session: &mut Session| {
+            plain("v", bytes)(rank, session);
+            session.same_on_all_ranks("v").unwrap();
+        }
+    };
+    let words = ["region \"v\"", "rank 1 saved other bytes of it than rank 0", "mainstay_read_shard"];
+    says(
+        &refused(says_same(&|rank| vec![rank as u8; 80]), 3, plain("v", |_| vec![0; 80])),
+        ErrorKind::RankCount,
+        &words,
+    );
+    says(
+        &refused(plain("v", |rank| vec![rank as u8; 80]), 3, says_same(&|_| vec![0; 80])),
+        ErrorKind::RankCount,
+        &words,
+    );
+    let words = ["region \"v\"", "rank 0 saved 80 bytes of it, rank 1 81"];
+    says(&refused(says_same(&|rank| vec![1; 80 + rank]), 1, plain("v", |_| vec![0; 80])), ErrorKind::RankCount, &words);
+}
+
+#[test]
+fn a_box_is_not_the_same_on_all_ranks() {
+    let folder = TempDir::new().unwrap();
+    job(folder.path(), 2, |rank, session| {
+        slab("u", &[6, 8], 2)(rank, session);
+        says(&[session.same_on_all_ranks("u").unwrap_err()], ErrorKind::InvalidArgument, &["memory of \"u\"", "box"]);
+        says(&[session.same_on_all_ranks("w").unwrap_err()], ErrorKind::RegionMissing, &["region \"w\""]);
+        let bytes = Box::leak(vec![0; 192].into_boxed_slice());
+        session.protect(bytes_region("v", bytes)).unwrap();
+        session.same_on_all_ranks("v").unwrap();
+        let place = PlaceInWhole { global_shape: vec![384], offset: vec![0] };
+        // SAFETY: it is leaked.
+        let placed = unsafe { Region::placed("v", bytes.as_mut_ptr(), ElementType::Bytes, &[192], place) }.unwrap();
+        says(&[session.move_region(placed).unwrap_err()], ErrorKind::InvalidArgument, &["memory of \"v\"", "box"]);
+    });
+}
+
 #[test]
 fn what_is_no_box_comes_back_where_there_is_no_doubt() {
     let folder = TempDir::new().unwrap();
@@ -231,7 +348,9 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
     };
     let protect = |rank: usize, session: &mut Session, (step, seed, empty): &mut (Vec<u8>, Vec<u8>, Vec<u8>)| {
         session.protect(bytes_region("step", step)).unwrap();
+        session.same_on_all_ranks("step").unwrap();
         session.protect(bytes_region("empty", empty)).unwrap();
+        session.same_on_all_ranks("empty").unwrap();
         if rank == 0 {
             session.protect(bytes_region("seed", seed)).unwrap();
         }
@@ -266,7 +385,7 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
     }
 }
 
-/// What the only rank had, all ranks had: also a job that was on one rank for a while goes on as many.
+/// A job that was on one rank for a while goes on as many. What rank 0 alone protects is rank 0's.
 #[test]
 fn a_job_of_one_rank_goes_on_on_many() {
     let folder = TempDir::new_in("/dev/shm").unwrap();

@@ -120,6 +120,7 @@ fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
     job(folder.path(), 4, |rank, session| {
         let (mut step, mut own) = (vec![7; 5000], particles(rank));
         protect(session, "step", &mut step);
+        session.same_on_all_ranks("step").unwrap();
         protect(session, "particles", &mut own);
         session.note("count", &own.len().to_string()).unwrap();
         session.checkpoint().unwrap();
@@ -130,6 +131,7 @@ fn ranks_of_any_number_divide_what_each_of_four_kept_for_itself() {
             assert_eq!(kind(session.bring_shards(&[])), ErrorKind::InvalidArgument);
             let (mut step, mut own) = (vec![0; 5000], particles(rank));
             protect(session, "step", &mut step);
+            session.same_on_all_ranks("step").unwrap();
             if ranks == 4 {
                 protect(session, "particles", &mut own);
             }

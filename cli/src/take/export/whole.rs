@@ -100,7 +100,7 @@ mod tests {
         let place = Some(PlaceInWhole { global_shape: global.to_vec(), offset: offset.to_vec() });
         let bytes = shape.iter().product::<u64>() * 4;
         let (name, kind, element) = ("t".to_owned(), ItemKind::Region, ElementType::F32);
-        Item { name, kind, element, bytes, shape: shape.to_vec(), place, extents: Vec::new() }
+        Item { name, kind, element, bytes, shape: shape.to_vec(), place, same_on_all_ranks: false, extents: Vec::new() }
     }
 
     /// Each byte of the box goes where plain loops over its cells say.

@@ -111,6 +111,7 @@ mod tests {
             bytes,
             shape: shape.to_vec(),
             place: Some(place),
+            same_on_all_ranks: false,
             extents: Vec::new(),
         };
         let path = "shard/0/t".to_owned();

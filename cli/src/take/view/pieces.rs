@@ -44,6 +44,7 @@ mod tests {
             bytes: 18,
             shape: Vec::new(),
             place: None,
+            same_on_all_ranks: false,
             extents: extents.to_vec(),
         };
         let expected = [(Some(110), 8), (Some(140), 2), (Some(118), 1), (None, 5), (Some(119), 2)];

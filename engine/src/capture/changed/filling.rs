@@ -115,7 +115,16 @@ mod tests {
         let run = Run { first_block: 200, blocks: 20, hashes_at: 9000 * BLOCK_BYTES, hashes_hash: hash(&rows) };
         let item = |name: &str, blocks: u64, extents| {
             let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, blocks * BLOCK_BYTES);
-            Item { name: name.to_owned(), kind, element, bytes, shape: vec![bytes], place: None, extents }
+            Item {
+                name: name.to_owned(),
+                kind,
+                element,
+                bytes,
+                shape: vec![bytes],
+                place: None,
+                same_on_all_ranks: false,
+                extents,
+            }
         };
         let saved = item("a", 20, vec![Extent { at: 200 * BLOCK_BYTES, bytes: 20 * BLOCK_BYTES }]);
         let manifest = Manifest { runs: vec![run], items: vec![saved], ..Manifest::default() };
@@ -123,8 +132,16 @@ mod tests {
         let block = |at: u64, blocks: u64| Extent { at: at * BLOCK_BYTES, bytes: blocks * BLOCK_BYTES };
         let outline = |name: &str, blocks: u64, shared: Range<u64>, extents: Vec<Extent>| {
             let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, blocks * BLOCK_BYTES);
-            let items =
-                vec![Item { name: name.to_owned(), kind, element, bytes, shape: vec![bytes], place: None, extents }];
+            let items = vec![Item {
+                name: name.to_owned(),
+                kind,
+                element,
+                bytes,
+                shape: vec![bytes],
+                place: None,
+                same_on_all_ranks: false,
+                extents,
+            }];
             Contents { items, blocks: 2, shared, is_outline: true, annex: Annex::default() }.filled(&base).is_some()
         };
         let right = || vec![block(50, 3), block(0, 2), block(55, 15)];

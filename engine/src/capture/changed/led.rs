@@ -204,7 +204,16 @@ mod tests {
     fn item(name: &str, extents: Vec<Extent>) -> Item {
         let bytes: u64 = extents.iter().map(|extent| extent.bytes).sum();
         let (kind, element) = (ItemKind::Region, ElementType::Bytes);
-        Item { name: name.to_owned(), kind, element, bytes, shape: vec![bytes], place: None, extents }
+        Item {
+            name: name.to_owned(),
+            kind,
+            element,
+            bytes,
+            shape: vec![bytes],
+            place: None,
+            same_on_all_ranks: false,
+            extents,
+        }
     }
 
     /// Whatever differs, every byte of every item is what it was, carried or led to, and the hash of all hashes is that of

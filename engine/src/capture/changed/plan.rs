@@ -341,7 +341,16 @@ mod tests {
             };
             let extents = blocks.by_ref().take(blocks_for(*bytes) as usize).map(extent).collect();
             let (kind, element) = (ItemKind::Region, ElementType::Bytes);
-            Item { name: format!("r{index}"), kind, element, bytes: *bytes, shape: vec![*bytes], place: None, extents }
+            Item {
+                name: format!("r{index}"),
+                kind,
+                element,
+                bytes: *bytes,
+                shape: vec![*bytes],
+                place: None,
+                same_on_all_ranks: false,
+                extents,
+            }
         };
         let items = sizes.iter().enumerate().map(item).collect();
         Base::new(&Manifest { runs, items, ..Manifest::default() }, rows).unwrap()

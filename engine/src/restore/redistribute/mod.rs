@@ -2,12 +2,12 @@
 //! boxes are filled from, and what becomes of items that are no boxes.
 //!
 //! What must hold: every cell of a box comes from the lowest shard that has it, or nothing is filled; what has
-//! no place in a global array comes back only where there is no doubt which rank gets what.
+//! no place in a global array comes back only if it is the same on all ranks, or rank 0 alone had it.
 
 mod share;
 mod wanted;
 
-pub(crate) use share::{Sharing, box_of, share_of};
+pub(crate) use share::{Sharing, box_of, counts_as_same, share_of};
 pub(crate) use wanted::{WantedItem, blocks_wanted, stored_blocks};
 
 use super::{hash_rows::HashRows, pour::pour_blocks, scatter::Scatter};

@@ -3,7 +3,7 @@
 use super::{Redistribution, SavedShard};
 use crate::{
     boxes::{Cells, Rows, Uncovered, cover},
-    capture::Region,
+    capture::{Region, is_single},
     error::{Error, Result},
     printable::printable_path,
     restore::regions::{is_same, saved_as},
@@ -16,6 +16,13 @@ use std::{
     path::Path,
 };
 
+/// What to do about a region that no other number of ranks can take over.
+const DIVIDE: &str = "protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only \
+                      after the restore, and read it from the shards (mainstay_read_shard, in Python read_shard)";
+const SAY_SAME: &str = "say that all ranks have the same (mainstay_same_on_all_ranks, in Python same_on_all_ranks), protect it as a \
+                        box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only after the \
+                        restore, and read it from the shards (mainstay_read_shard, in Python read_shard)";
+
 /// A revision as one rank sees it.
 pub(crate) struct Sharing<'a> {
     pub(crate) path: &'a str,
@@ -26,7 +33,7 @@ pub(crate) struct Sharing<'a> {
     pub(crate) in_sight: BTreeSet<u32>,
     /// Those of them that no other rank has to send.
     pub(crate) at_hand: BTreeSet<u32>,
-    /// Hashes of the items without a place, by shard and name; of those that all shards have.
+    /// Hashes of the items that count as the same on all ranks if their bytes are, by shard and name.
     pub(crate) contents: &'a BTreeMap<(u32, String), Hash>,
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
@@ -79,6 +86,15 @@ pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Re
     Ok(wanted)
 }
 
+/// Whether what was saved so counts as the same on all ranks if its bytes are.
+pub(crate) fn counts_as_same(item: &Item) -> bool {
+    item.same_on_all_ranks || is_single(item.element, item.bytes)
+}
+
+fn is_of_rank_0(items: &[(u32, &Item)]) -> bool {
+    matches!(items, [(0, _)])
+}
+
 impl<'s> Sharing<'s> {
     pub(crate) fn same_ranks(&self) -> bool {
         self.shards.len() == self.ranks as usize
@@ -100,16 +116,19 @@ impl<'s> Sharing<'s> {
     }
 
     /// Whether a program that does not protect the item on this rank has forgotten it. Where not all ranks had a
-    /// part of a global array, not all must have one; what only rank 0 had, only rank 0 has; and what each rank kept for
-    /// itself comes back to none of another number, but can be read from the shards.
+    /// part of a global array, not all must have one; of what only rank 0 of several had, only rank 0 has it; and what each
+    /// rank kept for itself comes back to none of another number, but can be read from the shards.
     fn is_needed(&self, shard: u32, item: &Item) -> bool {
-        let having = self.items(&item.name).len();
+        let items = self.items(&item.name);
+        let all_had_it = items.len() == self.shards.len();
         match (item.place.is_some(), self.same_ranks()) {
-            (true, _) => having == self.shards.len(),
+            (true, _) => all_had_it,
             (false, true) => shard == self.rank,
-            (false, false) => {
-                (self.rank == 0 || having > 1) && self.check_no_doubt(&item.name, &self.items(&item.name)).is_ok()
+            (false, false) if all_had_it => {
+                let is_mine = self.rank == 0 || items.len() > 1;
+                is_mine && self.is_said_same(&items) && self.other_bytes(&item.name, &items).is_none()
             }
+            (false, false) => self.rank == 0 && is_of_rank_0(&items),
         }
     }
 
@@ -173,14 +192,14 @@ impl<'s> Sharing<'s> {
         Error::RegionMissing { name: name.to_owned(), why }
     }
 
-    /// The bytes for an item without a place: what this rank had saved; or, where the number of ranks has changed, what all
-    /// ranks had alike, or what only rank 0 had.
+    /// The bytes for an item without a place: what this rank had saved; or, where the number of ranks has changed, what is the
+    /// same on all ranks, or what only rank 0 had.
     fn whole<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
         let now = &region.description;
         let candidates: Vec<&(u32, &Item)> = if self.same_ranks() {
             items.iter().filter(|(shard, _)| *shard == self.rank).collect()
         } else {
-            self.check_no_doubt(&now.name, items)?;
+            self.check_owner(&now.name, now.same_on_all_ranks, items)?;
             items.iter().collect()
         };
         let Some((_, item)) = candidates.first() else {
@@ -201,42 +220,54 @@ impl<'s> Sharing<'s> {
         Ok(())
     }
 
-    /// An error unless it is plain which bytes of an item without a place come back to this rank.
-    fn check_no_doubt(&self, name: &str, items: &[(u32, &Item)]) -> Result<()> {
-        let doubt = |why: String| {
-            let path = self.path.to_owned();
+    /// An error unless an item without a place is the same on all ranks, as the program has said when it saved it or says now, or
+    /// belongs to rank 0 alone, which this rank is. Nothing else has an owner on another number of ranks.
+    fn check_owner(&self, name: &str, says_same: bool, items: &[(u32, &Item)]) -> Result<()> {
+        let all_had_it = items.len() == self.shards.len();
+        let refused = |what: String, advice: &str| {
+            let (path, revision) = (self.path.to_owned(), self.revision);
             let (saved, now) = (self.shards.len() as u32, self.ranks);
-            let why = format!(
-                "region {name:?} is no box of a global array and {why}, so that nobody can say which rank gets what; \
-                 protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it \
-                 only after the restore, and read it from the shards (mainstay_read_shard, in Python read_shard)"
-            );
-            Err(Error::RankCount { path, revision: self.revision, saved, now, why })
+            let why = format!("region {name:?} is no box of a global array, and {what}; {advice}");
+            Err(Error::RankCount { path, revision, saved, now, why })
         };
-        let [(first, one), others @ ..] = items else { return Ok(()) };
-        if self.shards.len() == 1 {
-            // In a job of one rank, what that rank had is what all ranks had.
+        if all_had_it && (says_same || self.is_said_same(items)) {
+            let Some(what) = self.other_bytes(name, items) else { return Ok(()) };
+            return refused(what, DIVIDE);
+        }
+        if self.rank == 0 && is_of_rank_0(items) {
             return Ok(());
         }
-        if others.is_empty() {
-            return match (*first, self.rank) {
-                (0, 0) => Ok(()),
-                (shard, rank) => doubt(format!("was saved by rank {shard} alone, and rank {rank} protects it")),
-            };
+        let rank = self.rank;
+        match items {
+            [(0, _)] if all_had_it => {
+                refused(format!("was saved by rank 0 alone, and rank {rank} protects it, too"), SAY_SAME)
+            }
+            [(shard, _)] => refused(format!("was saved by rank {shard} alone, and rank {rank} protects it"), DIVIDE),
+            _ if all_had_it => refused("each rank saved its own".to_owned(), SAY_SAME),
+            _ => refused(format!("was saved by {} of {} ranks", items.len(), self.shards.len()), DIVIDE),
         }
-        if items.len() < self.shards.len() {
-            return doubt(format!("was saved by {} of {} ranks", items.len(), self.shards.len()));
-        }
+    }
+
+    /// Whether the item counts as the same on all ranks if its bytes are: the program has said so, or it is a single element.
+    fn is_said_same(&self, items: &[(u32, &Item)]) -> bool {
+        items.iter().any(|(_, item)| counts_as_same(item))
+    }
+
+    /// Which rank saved other bytes of the item than the first, if any did.
+    fn other_bytes(&self, name: &str, items: &[(u32, &Item)]) -> Option<String> {
+        let [(first, one), others @ ..] = items else { return None };
         let content = |shard: u32| self.contents.get(&(shard, name.to_owned()));
+        let known = content(*first);
         for (shard, other) in others {
             if one.bytes != other.bytes {
-                return doubt(format!("rank {first} saved {} bytes of it, rank {shard} {}", one.bytes, other.bytes));
+                let what = format!("rank {first} saved {} bytes of it, rank {shard} {}", one.bytes, other.bytes);
+                return Some(what);
             }
-            if one.bytes > 0 && content(*first) != content(*shard) {
-                return doubt(format!("rank {shard} saved other bytes of it than rank {first}"));
+            if one.bytes > 0 && (known.is_none() || known != content(*shard)) {
+                return Some(format!("rank {shard} saved other bytes of it than rank {first}"));
             }
         }
-        Ok(())
+        None
     }
 
     /// The lengths of those of this rank's output files that the revision knows.

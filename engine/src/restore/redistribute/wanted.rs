@@ -84,6 +84,7 @@ mod tests {
             bytes,
             shape: Vec::new(),
             place: None,
+            same_on_all_ranks: false,
             extents,
         }
     }

@@ -43,6 +43,7 @@ fn announced_of(held: &mut HeldShard, bytes: u64, hash: Hash, piece: u64) -> Res
         bytes,
         shape: Vec::new(),
         place: None,
+        same_on_all_ranks: false,
         extents: vec![Extent { at: 0, bytes }],
     };
     let blocks = bytes / BLOCK_BYTES;

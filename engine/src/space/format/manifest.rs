@@ -20,6 +20,7 @@ const MAGIC: [u8; 8] = *b"MSTYMNFT";
 /// Dimensions of an item, at most.
 pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
+const SAME: u8 = 2;
 const PROFILED: u32 = 1;
 const SAVED_EARLY: u32 = 2;
 const FRAMED: u32 = 4;
@@ -208,6 +209,8 @@ pub struct Item {
     /// Elements in each dimension, slowest first; empty where nothing was said.
     pub shape: Vec<u64>,
     pub place: Option<PlaceInWhole>,
+    /// The program has said that all ranks have the same bytes.
+    pub same_on_all_ranks: bool,
     /// In the order of the item's bytes.
     pub extents: Vec<Extent>,
 }
@@ -284,7 +287,7 @@ impl Manifest {
                 kind: item.kind as u8,
                 element: item.element as u8,
                 dimensions: item.shape.len() as u8,
-                flags: if item.place.is_some() { PLACED } else { 0 },
+                flags: if item.place.is_some() { PLACED } else { 0 } | if item.same_on_all_ranks { SAME } else { 0 },
                 name_bytes: (item.name.len() as u16).into(),
                 reserved_1: 0.into(),
                 name_at: (names.len() as u64).into(),
@@ -523,7 +526,9 @@ impl Item {
                 return damaged(format!("item {name:?} has {total} bytes in a box of {cells} elements"));
             }
         }
-        Ok(Item { name, kind, element, bytes: total, shape: all[..count].to_vec(), place, extents })
+        let same_on_all_ranks = r.flags & SAME != 0;
+        let shape = all[..count].to_vec();
+        Ok(Item { name, kind, element, bytes: total, shape, place, same_on_all_ranks, extents })
     }
 }
 

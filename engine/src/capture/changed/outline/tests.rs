@@ -35,7 +35,16 @@ fn base_of(places: &[Vec<Place>]) -> Base {
     let item = |(name, places): (&&str, &Vec<Place>)| {
         let (kind, element, bytes) = (ItemKind::Region, ElementType::Bytes, places.len() as u64 * BLOCK_BYTES);
         let extents = places.iter().map(extent).collect();
-        Item { name: (*name).to_owned(), kind, element, bytes, shape: vec![bytes], place: None, extents }
+        Item {
+            name: (*name).to_owned(),
+            kind,
+            element,
+            bytes,
+            shape: vec![bytes],
+            place: None,
+            same_on_all_ranks: false,
+            extents,
+        }
     };
     let items = REGIONS.iter().zip(places).map(item).collect();
     assert_eq!(rows.len() % HASH_BYTES, 0);
@@ -117,7 +126,16 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
             let (bytes, kind, element) = (region.description.bytes, ItemKind::Region, ElementType::Bytes);
             assert_eq!(offset, bytes, "seed {seed}");
             let name = REGIONS[index].to_owned();
-            items.push(Item { name, kind, element, bytes, shape: vec![bytes], place: None, extents });
+            items.push(Item {
+                name,
+                kind,
+                element,
+                bytes,
+                shape: vec![bytes],
+                place: None,
+                same_on_all_ranks: false,
+                extents,
+            });
         }
         let blocks = log.div_ceil(BLOCK_BYTES);
         assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is room for {first}");
