@@ -1,5 +1,6 @@
 //! Allocates room in a file, for real, without a signal being able to interrupt that.
 
+use crate::ground::control_group;
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -32,10 +33,21 @@ pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()
     Ok(allocated?)
 }
 
-/// How many bytes the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) does not.
+/// How many bytes the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) does not. In memory
+/// it is no more than the control group leaves, which kills a process that takes more.
 pub(crate) fn available(file: &fs::File) -> Option<u64> {
-    let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0)?;
-    Some(room.blocks_available().saturating_mul(room.fragment_size()))
+    let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0);
+    let room = room.map(|room| room.blocks_available().saturating_mul(room.fragment_size()));
+    let left = Some(control_group::free_bytes()).filter(|left| is_memory(file) && *left < u64::MAX);
+    room.into_iter().chain(left).min()
+}
+
+/// Refuses `bytes` more of `file`, which lies in memory, where there is no room for them.
+pub(super) fn check_room(file: &fs::File, bytes: u64) -> io::Result<()> {
+    match available(file) {
+        Some(room) if room < bytes => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a file that would end past the process's limit (`ulimit -f`): asked to make it that long, the kernel would end

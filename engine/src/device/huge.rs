@@ -1,9 +1,12 @@
 //! Memory of a file in huge pages, where the kernel has some at hand: made so from the beginning, memory takes a quarter of
 //! the time that small pages take, and none of them has to be met afterwards.
 
-use super::{HUGE_PAGE, Mapping, allocate::allocate_at};
+use super::{
+    HUGE_PAGE, Mapping,
+    allocate::{allocate_at, check_room},
+};
 use crate::ground::{Instant, each_at_once};
-use std::{fs::File, io, ops::Range, sync::OnceLock, time::Duration};
+use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt, sync::OnceLock, time::Duration};
 
 /// The most that is given at a time.
 const STEP_MAX: u64 = 64 << 20;
@@ -57,6 +60,8 @@ impl HugePages {
 
 /// Gives the first `bytes` bytes of `file`, which `map` maps, their memory, by up to `threads` threads.
 pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64, threads: usize) -> io::Result<()> {
+    let has = file.metadata()?.blocks().saturating_mul(512);
+    check_room(file, bytes.saturating_sub(has))?;
     let share = bytes.div_ceil(threads as u64).next_multiple_of(HUGE_PAGE as u64).max(LEAST_SHARE);
     let shares = (0..bytes).step_by(share as usize).map(|from| from..bytes.min(from + share)).collect();
     let failure = OnceLock::new();
@@ -75,7 +80,6 @@ pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64, threads: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn all_of_a_file_has_its_memory_whatever_its_length() {

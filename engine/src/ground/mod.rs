@@ -4,6 +4,7 @@
 //! What must hold: time is taken in this folder alone, so that a simulation can give another one.
 
 mod clock;
+pub(crate) mod control_group;
 mod lock;
 mod thread;
 

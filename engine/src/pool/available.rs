@@ -1,15 +1,12 @@
 //! How large a pool that sizes itself may become: what is free of the machine's memory, of the control group's, and of
 //! the directory that the pool lies in.
 
-use crate::space::format::PoolBound;
+use crate::{ground::control_group, space::format::PoolBound};
 use nix::sys::{
     resource::{Resource, getrlimit},
     statvfs::statvfs,
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 /// The pool's share of the memory that is free is one in this many; the rest is the program's and the page cache's.
 const MEMORY_SHARE: u64 = 4;
@@ -31,7 +28,7 @@ impl Available {
         let (directory_bytes, directory_free) = directory_room(directory);
         Available {
             memory_free: meminfo(Path::new("/proc/meminfo"), "MemAvailable:"),
-            group_free: groups(Path::new("/")).iter().map(|group| group.free).min().unwrap_or(u64::MAX),
+            group_free: control_group::free_bytes(),
             directory_bytes,
             directory_free,
         }
@@ -67,7 +64,7 @@ pub fn pool_limit(directory: &Path) -> (u64, PoolBound) {
 /// How large a pool in `directory` can ever become: its file and its tables are laid out for this size.
 pub(crate) fn ceiling(directory: &Path) -> u64 {
     let total = meminfo(Path::new("/proc/meminfo"), "MemTotal:");
-    let group = groups(Path::new("/")).iter().map(|group| group.limit).min().unwrap_or(u64::MAX);
+    let group = control_group::limit_bytes();
     let (bytes, _) = directory_room(directory);
     let limit = |resource| getrlimit(resource).map_or(u64::MAX, |(limit, _)| limit);
     // If the address space is limited, the program needs most of it.
@@ -90,60 +87,6 @@ fn meminfo(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let kib = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok());
     kib.map_or(u64::MAX, |kib: u64| kib.saturating_mul(1024))
-}
-
-/// How much memory one control group that this process is in may use, and has left.
-struct Group {
-    limit: u64,
-    free: u64,
-}
-
-/// The control groups of this process that limit memory: its own, and those above it. `root`: where /proc and /sys are.
-fn groups(root: &Path) -> Vec<Group> {
-    let of_process = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let mounted = root.join("sys/fs/cgroup");
-    let folders = of_process.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let (version, hierarchy) = match controllers {
-            "" if mounted.join("unified").is_dir() => (&VERSION_2, mounted.join("unified")),
-            "" => (&VERSION_2, mounted.clone()),
-            named if named.split(',').any(|name| name == "memory") => (&VERSION_1, mounted.join("memory")),
-            _ => return None,
-        };
-        Some((version, hierarchy, PathBuf::from(path.trim_start_matches('/'))))
-    });
-    folders
-        .flat_map(|(version, hierarchy, path)| {
-            // A container may see its own group as the root, while the group's name is the one that it has outside.
-            let above: Vec<PathBuf> = path.ancestors().map(|path| hierarchy.join(path)).collect();
-            above.into_iter().filter_map(|folder| version.read(&folder))
-        })
-        .collect()
-}
-
-/// The files of a version of control groups.
-struct Version {
-    limit: &'static str,
-    used: &'static str,
-    /// The field of memory.stat for memory that goes as soon as memory is short.
-    cached: &'static str,
-}
-
-const VERSION_1: Version =
-    Version { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", cached: "total_inactive_file" };
-const VERSION_2: Version = Version { limit: "memory.max", used: "memory.current", cached: "inactive_file" };
-
-impl Version {
-    fn read(&self, folder: &Path) -> Option<Group> {
-        let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-        // "max" is no number; version 1 says no limit by a number that no machine has.
-        let limit = number(self.limit).filter(|limit| *limit < 1 << 60)?;
-        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        let cached = stat.lines().find_map(|line| line.strip_prefix(self.cached)?.trim().parse::<u64>().ok());
-        let used = number(self.used).unwrap_or(0).saturating_sub(cached.unwrap_or(0));
-        Some(Group { limit, free: limit.saturating_sub(used) })
-    }
 }
 
 #[cfg(test)]
@@ -181,56 +124,11 @@ mod tests {
         assert_eq!((held, Available { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
     }
 
-    fn write(root: &Path, files: &[(&str, &str)]) {
-        for (path, text) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-
-    fn found(files: &[(&str, &str)]) -> (u64, u64) {
-        let root = tempfile::tempdir().unwrap();
-        write(root.path(), files);
-        let of = |of: fn(&Group) -> u64| groups(root.path()).iter().map(of).min().unwrap_or(u64::MAX);
-        (of(|group| group.limit), of(|group| group.free))
-    }
-
-    #[test]
-    fn the_control_group_and_those_above_it_count() {
-        let two = [
-            ("proc/self/cgroup", "0::/job/step\n"),
-            ("sys/fs/cgroup/job/memory.max", "1000\n"),
-            ("sys/fs/cgroup/job/memory.current", "700\n"),
-            ("sys/fs/cgroup/job/memory.stat", "anon 100\ninactive_file 50\nactive_file 9\n"),
-            ("sys/fs/cgroup/job/step/memory.max", "max\n"),
-            ("sys/fs/cgroup/job/step/memory.current", "600\n"),
-        ];
-        assert_eq!(found(&two), (1000, 350));
-        let one = [
-            ("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/job\n0::/\n"),
-            ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "500\n"),
-            ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "600\n"),
-            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
-        ];
-        assert_eq!(found(&one), (500, 0));
-        // In a container the name is the one outside, and the group itself is the root.
-        let inside = [
-            ("proc/self/cgroup", "4:memory:/docker/abc\n"),
-            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "800\n"),
-            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "200\n"),
-            ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 100\n"),
-        ];
-        assert_eq!(found(&inside), (800, 700));
-        assert_eq!(found(&[]), (u64::MAX, u64::MAX));
-        assert_eq!(found(&[("proc/self/cgroup", "garbage\n::\n7\n")]), (u64::MAX, u64::MAX));
-    }
-
     #[test]
     fn memory_is_read_in_kib() {
         let root = tempfile::tempdir().unwrap();
-        write(root.path(), &[("meminfo", "MemTotal:       2000 kB\nMemAvailable:    1000 kB\n")]);
         let path = root.path().join("meminfo");
+        fs::write(&path, "MemTotal:       2000 kB\nMemAvailable:    1000 kB\n").unwrap();
         assert_eq!(meminfo(&path, "MemAvailable:"), 1000 * 1024);
         assert_eq!(meminfo(&path, "MemFree:"), u64::MAX);
         assert_eq!(meminfo(&root.path().join("missing"), "MemTotal:"), u64::MAX);

@@ -33,6 +33,9 @@ impl Level {
         let written = self.writers.shards_of(group.rank());
         let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.current.is_none());
         let mut arrangement = self.arrange(group, own)?;
+        if self.mends.is_none() {
+            self.check_memory(group, own)?;
+        }
         if let Some(Mends { layout_number, layout_id }) = self.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
         }

@@ -6,11 +6,14 @@
 use super::level::Level;
 use crate::{
     capture::Size,
+    device::Allocate,
     error::{Error, Result},
+    ground::control_group,
     group::{Group, agree, gather},
     place::portion_blocks,
     space::{blocks_in, format::BLOCK_BYTES},
 };
+use std::{io, sync::Arc};
 
 impl Level {
     /// Blocks of each shard's portion in a new layout, for shards like this rank's of this `size`: no fewer than in the layout that
@@ -38,6 +41,27 @@ impl Level {
         let is_here = |shard: &usize| leaders[self.writers.of(*shard)] == self.domain.leader();
         Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
     }
+
+    /// An error on all ranks if a new layout for shards like this rank's of this `size` would lie in memory that has not room for
+    /// all of it. Its files could be made, and to use them could end the job: a control group kills. Collective.
+    pub(super) fn check_memory(&self, group: &dyn Group, size: &Size) -> Result<()> {
+        let needed = self.bytes_here(group, size)?;
+        let is_promised = self.device.is_memory() && self.config.allocate != Allocate::Sparse;
+        let free = self.device.available_bytes().filter(|free| is_promised && *free < needed);
+        let no_space = || Arc::new(io::Error::from_raw_os_error(libc::ENOSPC));
+        agree(group, free.map_or(Ok(()), |free| Err(self.full(no_space(), needed, free))))
+    }
+
+    fn full(&self, source: Arc<io::Error>, needed: u64, free: u64) -> Error {
+        let is_limited = self.device.is_memory() && control_group::free_bytes() < needed;
+        let doing = if is_limited {
+            "making all portions, within the limit on the memory of this job's control group, of"
+        } else {
+            "making all portions of"
+        };
+        let path = self.device.path();
+        Error::DiskFull { doing: doing.to_owned(), path, source, needed: Some(needed), available: Some(free) }
+    }
 }
 
 /// The `error` of making layouts on `levels`, which lie in one place, for shards like this rank's of this `size`: if that has too
@@ -53,15 +77,11 @@ pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, err
             Err(failed) => return failed,
         }
     }
-    let free = levels.first().and_then(|level| level.device.available_bytes());
-    let mine = match &error {
-        Error::DiskFull { source, .. } if free.is_some_and(|free| free < needed) => Err(Error::DiskFull {
-            doing: "making all portions of".to_owned(),
-            path: levels.first().map_or(String::new(), |level| level.device.path()),
-            source: source.clone(),
-            needed: Some(needed),
-            available: free,
-        }),
+    let nearest = levels.first().and_then(|level| Some((level, level.device.available_bytes()?)));
+    let mine = match (&error, nearest) {
+        (Error::DiskFull { source, .. }, Some((level, free))) if free < needed => {
+            Err(level.full(source.clone(), needed, free))
+        }
         _ => Ok(()),
     };
     agree(group, mine).err().unwrap_or(error)

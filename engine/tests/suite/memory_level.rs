@@ -7,16 +7,19 @@ use crate::support::{
     stuck::stuck,
 };
 use mainstay_engine::{
-    Capture, Config, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey,
+    Capture, Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Region, Session, SpaceSurvey,
     device::{Device, Disk},
     group::Group,
 };
 use nix::sys::signal::{Signal, raise};
 use std::{
-    env, fs,
-    os::unix::fs::MetadataExt,
+    env,
+    ffi::CString,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    ptr,
     sync::{Arc, Barrier},
 };
 use tempfile::TempDir;
@@ -211,4 +214,57 @@ fn job_that_is_killed() {
         together.wait();
     };
     bounded("a job that is killed", || run(RANKS, rank));
+}
+
+/// Has this thread, and those that it starts, see the control groups that `folder` tells of; whether it may.
+#[expect(unsafe_code, reason = "calls of the system")]
+fn sees_control_groups(folder: &Path) -> bool {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+    let (folder, groups, root) = (text(folder), text(Path::new("/sys/fs/cgroup")), text(Path::new("/")));
+    let mount = |from: &CString, at: &CString, flags| {
+        // SAFETY: texts that end with a zero byte.
+        unsafe { libc::mount(from.as_ptr(), at.as_ptr(), ptr::null(), flags, ptr::null()) == 0 }
+    };
+    // SAFETY: the call takes no memory.
+    let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
+    is_apart && mount(&root, &root, libc::MS_REC | libc::MS_PRIVATE) && mount(&folder, &groups, libc::MS_BIND)
+}
+
+/// Files in memory count for the control group, whose limit the system keeps by a kill: it came within the restore.
+#[test]
+fn a_control_group_without_room_is_told_by_the_restore() {
+    const LIMIT: &str = "9000000\n";
+    let (place, groups) = (Place::new(), TempDir::new().unwrap());
+    fs::create_dir(groups.path().join("memory")).unwrap();
+    for (name, text) in [
+        ("memory.max", LIMIT),
+        ("memory.current", "1000\n"),
+        ("memory/memory.limit_in_bytes", LIMIT),
+        ("memory/memory.usage_in_bytes", "1000\n"),
+    ] {
+        fs::write(groups.path().join(name), text).unwrap();
+    }
+    if !sees_control_groups(groups.path()) {
+        return;
+    }
+    let restored = |bytes: usize| {
+        place.job(RANKS, move |_, _, mut session| {
+            let mut state = vec![0_u8; bytes];
+            // SAFETY: it stays as long as the session.
+            #[expect(unsafe_code, reason = "a region is memory")]
+            let region = unsafe { Region::new("state", state.as_mut_ptr(), bytes as u64) }.unwrap();
+            session.protect(region).unwrap();
+            let restored = session.restore();
+            session.unprotect("state").unwrap();
+            restored
+        })
+    };
+    for told in restored(3_000_000) {
+        let error = told.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DiskFull);
+        let text = error.to_string();
+        let words = ["within the limit on the memory of this job's control group", "8999000 are free"];
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+    restored(100_000).into_iter().for_each(|told| assert_eq!(told.unwrap(), None));
 }
