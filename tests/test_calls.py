@@ -38,6 +38,13 @@ def told(said, status):
     return sorted((rank, call) for rank, call, was, _ in said if was == status)
 
 
+def test_an_intercommunicator(calls):
+    """MPI ended the job in its own words."""
+    said = calls("between", "open", "save:1", "close")
+    assert told(said, "INVALID_ARGUMENT") == [(rank, "open") for rank in range(3)], said
+    assert all("comm: an intercommunicator" in words for *_, was, words in said if was == "INVALID_ARGUMENT"), said
+
+
 @pytest.mark.parametrize("aggregators", [0, *rarely(1)])
 def test_ranks_that_make_different_calls(calls, aggregators):
     pairs = [("save:2", "checkpoint", "wait"), ("wait", "wait", "restore"), ("restore", "restore", "save:3")]

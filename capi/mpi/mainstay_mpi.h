@@ -403,8 +403,8 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
 
 #include "mainstay_mpi_recovery.h"
 
-/* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
- * and may be freed after the call. Collective. `options` may be NULL.
+/* Opens the space in the directory `path` for the ranks of `comm`, any communicator of one group: it is duplicated,
+ * and may be freed after the call. An intercommunicator is MAINSTAY_INVALID_ARGUMENT. Collective. `options` may be NULL.
  *
  * With the setting `recovery` the job goes on when ranks fail, where the MPI does (Open MPI from 5 on, started with
  * `mpiexec --with-ft ulfm`): the program calls mainstay_recover. The last `spares` ranks then wait inside this call, asleep,
@@ -418,10 +418,13 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   mainstay_mpi_job *job;
   mainstay_group group;
   mainstay_status status;
-  int attempt, code;
+  int attempt, code, joins_two = 0;
   if (session) *session = NULL;
   /* Refused there, with a message. */
   if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
+  if (MPI_Comm_test_inter(comm, &joins_two) == MPI_SUCCESS && joins_two)
+    return mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, "comm: an intercommunicator, of two groups; merge it "
+                                                             "(MPI_Intercomm_merge), or give each group a space");
   status = mainstay_mpi_enter(comm, options, &job, &group);
   if (status != MAINSTAY_OK) return status;
   status = mainstay_open(&group, path, options, session);

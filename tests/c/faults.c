@@ -262,6 +262,17 @@ static void none_of(size_t *got) {
   *got = 1;
 }
 
+/* On an intercommunicator, with rank 0 on one side. */
+static void open_between(void) {
+  MPI_Comm side, between;
+  MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &side);
+  MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, rank == 0, 0, &between);
+  said("open", mainstay_open_mpi(between, space, NULL, &session));
+  if (session) say("open", "WRONG", "a session");
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&side);
+}
+
 static void *whereabouts(void *context, uint64_t *count) {
   (void)context, (void)count;
   return step;
@@ -534,6 +545,7 @@ static void run(const char *command) {
   else if (IS("finalize")) MPI_Finalize();
   else if (IS("protect")) said("protect", mainstay_protect(session, value, step + 1, 8));
   else if (IS("overlap")) said("protect", mainstay_protect(session, value, (char *)step + 4, 8));
+  else if (IS("between")) open_between();
   else if (IS("globals")) said("protect_globals", mainstay_protect_globals(session));
   else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
   else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
