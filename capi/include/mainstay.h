@@ -260,7 +260,8 @@ typedef enum {
   MAINSTAY_ALLOC_FLAG_PLAIN = 0,
   // MPI, or system calls such as read(), write into it, too.
   MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1,
-  // It lies at the same address in every run, which its name decides: pointers into it stay valid.
+  // It lies at the same address in every run, which its name decides: pointers into it stay valid. Pointers to functions or
+  // constants do only in a program that is linked with -no-pie; elsewhere a restore of them is MAINSTAY_INVALID_ARGUMENT.
   MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2,
 } mainstay_alloc_flag;
 

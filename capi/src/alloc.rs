@@ -18,7 +18,8 @@ pub enum AllocFlag {
     Plain = 0,
     /// MPI, or system calls such as read(), write into it, too.
     WrittenBySystem = 1,
-    /// It lies at the same address in every run, which its name decides: pointers into it stay valid.
+    /// It lies at the same address in every run, which its name decides: pointers into it stay valid. Pointers to functions or
+    /// constants do only in a program that is linked with -no-pie; elsewhere a restore of them is MAINSTAY_INVALID_ARGUMENT.
     SameAddress = 2,
 }
 

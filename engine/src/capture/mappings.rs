@@ -122,6 +122,47 @@ impl Mappings {
     }
 }
 
+/// What is mapped at one instant, in order, and whether the program may write it.
+pub(super) struct Writable(Vec<(Range<usize>, bool)>);
+
+impl Writable {
+    pub(super) fn now() -> io::Result<Writable> {
+        Writable::read(maps()?)
+    }
+
+    fn read(maps: impl BufRead) -> io::Result<Writable> {
+        let mut all: Vec<(Range<usize>, bool)> = Vec::new();
+        for line in maps.split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            let Some(Mapping { mut pages, permissions, path, .. }) = Mapping::read(&line) else { continue };
+            if path == "[stack]" {
+                // The kernel lets it grow down as far as it is written.
+                pages.start = all.last().map_or(0, |(before, _)| before.end);
+            }
+            all.push((pages, permissions.as_bytes().get(1) == Some(&b'w')));
+        }
+        Ok(Writable(all))
+    }
+
+    /// The first part of `range` that the program may not write, and why.
+    pub(super) fn lacking(&self, range: &Range<usize>) -> Option<(Range<usize>, &'static str)> {
+        let mut at = range.start;
+        for (pages, is_writable) in &self.0[self.0.partition_point(|(pages, _)| pages.end <= at)..] {
+            if at >= range.end || pages.start > at {
+                break;
+            }
+            if !is_writable {
+                return Some((at..pages.end.min(range.end), "it is read-only"));
+            }
+            at = pages.end;
+        }
+        let next = self.0[self.0.partition_point(|(pages, _)| pages.start <= at)..].first();
+        let end = next.map_or(range.end, |(pages, _)| pages.start.min(range.end));
+        (at < range.end).then_some((at..end, "nothing is mapped there"))
+    }
+}
+
 /// A line of `maps`: `start-end perms offset device inode   path`.
 struct Mapping<'a> {
     pages: Range<usize>,
@@ -230,6 +271,24 @@ mod tests {
         is(0x7f0000003000..0x7f0000004000, Err("the memory of a device, /dev/nvidia0"));
         is(0x7f0000004000..0x7f0000204000, Err("hugetlbfs"));
         is(0x7ffffffde000..0x7ffffffdf000, Err("the kernel's, [vvar]"));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_written_is_found_with_its_addresses() {
+        let stack = "7ffffffd0000-7ffffffde000 rw-p 00000000 00:00 0    [stack]\n";
+        let maps = MAPS.replace("7ffffffde000-", &format!("{stack}7ffffffde000-"));
+        let writable = Writable::read(maps.as_bytes()).unwrap();
+        let lacking = |range: Range<usize>| writable.lacking(&range).map(|(pages, why)| (pages.start, pages.end, why));
+        let (nothing, read_only) = ("nothing is mapped there", "it is read-only");
+        assert_eq!(lacking(0x402000..0x40a000), None);
+        assert_eq!(lacking(0x401000..0x403000), Some((0x401000, 0x402000, read_only)));
+        assert_eq!(lacking(0x408fff..0x40b000), Some((0x40a000, 0x40b000, nothing)));
+        assert_eq!(lacking(0x300000..0x500000), Some((0x300000, 0x400000, nothing)));
+        assert_eq!(lacking(0x7f0000400ff0..0x7f0000401000), Some((0x7f0000400ff0, 0x7f0000401000, read_only)));
+        // It grows.
+        assert_eq!(lacking(0x7fffff000000..0x7ffffffde000), None);
+        assert_eq!(lacking(0x7fffffff0000..0x7fffffff1000), Some((0x7fffffff0000, 0x7fffffff1000, nothing)));
+        assert_eq!(lacking(0x300000..0x300000), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{
     apart::{Places, check_apart, check_apart_from},
     follow::Look,
+    mappings::Writable,
     region::{Description, Region},
 };
 use crate::{
@@ -167,6 +168,30 @@ impl Regions {
             return Ok(());
         }
         check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))
+    }
+
+    /// An error if a region lies in memory that a restore cannot fill. Where the system does not tell, none.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        let Some(writable) = Writable::now().ok().filter(|_| !self.list.is_empty()) else { return Ok(()) };
+        self.list.iter().try_for_each(|region| {
+            let (mut at, end) = (region.begins_at(), region.begins_at() + region.reach());
+            while let Some((pages, why)) = writable.lacking(&(at..end)) {
+                // It may be a gap of the region's.
+                match region.stretch_from(pages.start) {
+                    Some(stretch) if stretch.start < pages.end => {
+                        let why = format!(
+                            "{why} at {:#x}, and a restore could not fill it; let it be writable before the restore, or \
+                             unprotect the region",
+                            stretch.start
+                        );
+                        return Err(region.refused(why));
+                    }
+                    Some(stretch) => at = stretch.start,
+                    None => break,
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The name of a region other than `but` that has bytes of this memory, by where those lie now that are followed.

@@ -15,7 +15,7 @@ use super::{
     stepping::same_steps,
 };
 use crate::{
-    capture::{Size, size_elsewhere, size_to_lead},
+    capture::{Size, size_elsewhere, size_to_lead, tell_of_pointers},
     commit::RevisionKey,
     error::{Error, Result},
     feed::Source,
@@ -167,6 +167,7 @@ impl Inner {
         }
         let key = self.epoch.next();
         self.program.divided = self.program.regions.divided();
+        tell_of_pointers(self.epoch.group.rank(), &self.program.regions);
         self.program.due.to_all = false;
         let (_, farther) = self.levels.split();
         feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));

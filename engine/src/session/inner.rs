@@ -5,13 +5,13 @@ use super::{
     program::Program, ranks::Entered, report::Report,
 };
 use crate::{
-    capture::{Allocated, OwnMemory, Region, check_name},
+    capture::{Allocated, OwnMemory, Region, check_name, note_of_program},
     error::{Error, Result},
     ground::lock,
     group::agree,
     pool::Pool,
     remark::remark,
-    space::format::{PoolBound, Profile},
+    space::format::{Note, PoolBound, Profile},
     stage::PoolInMaking,
     status::Recovery,
 };
@@ -57,7 +57,7 @@ impl Inner {
             self.check_free(name)?;
             self.free(name)?;
         }
-        let Program { regions, allocated, .. } = self.program.not_begun("alloc")?;
+        let Program { regions, allocated, notes, .. } = self.program.not_begun("alloc")?;
         if allocated.contains_key(name) {
             let why = "it has memory already; free that first, or take another name";
             return Err(Error::argument(format!("region {name:?}"), why));
@@ -66,6 +66,10 @@ impl Inner {
             return Err(Error::DuplicateName { name: name.to_owned() });
         }
         let memory = OwnMemory::new(name, bytes, how)?;
+        if how.same_address {
+            let Note { name, value } = note_of_program();
+            notes.set(&name, &value)?;
+        }
         allocated.insert(name.to_owned(), memory.clone());
         Ok(memory)
     }

@@ -78,6 +78,7 @@ impl Program {
     /// The same before all are filled.
     pub(super) fn look_to_fill(&mut self) -> Result<()> {
         self.regions.look_to_fill()?;
+        self.regions.check_writable()?;
         self.globals.note_addresses(&mut self.regions)
     }
 

@@ -13,7 +13,7 @@ use super::{
     shards::Shards,
 };
 use crate::{
-    capture::is_note_of_globals,
+    capture::{check_pointers, is_own_note},
     commit::Complete,
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
@@ -143,12 +143,8 @@ impl Inner {
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
             recovery.parts.copies_ns = copying.elapsed().as_nanos() as u64;
         }
-        let notes = back
-            .notes
-            .into_iter()
-            .filter(|note| !is_note_of_globals(note))
-            .map(|note| (note.name, note.value))
-            .collect();
+        let notes =
+            back.notes.into_iter().filter(|note| !is_own_note(note)).map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
         if let Some(telling) = &mut self.outward.telling {
@@ -273,7 +269,10 @@ impl Level {
             return Ok(Err(flaws));
         }
         // The revision was read whole on every rank: only now is it sure which lengths the files go back to.
-        let cut = manifest.as_ref().map_or(Ok(()), |manifest| outputs.cut(&manifest.annex.outputs));
+        let cut = manifest.as_ref().map_or(Ok(()), |manifest| {
+            check_pointers(&program.regions, &manifest.annex.notes)?;
+            outputs.cut(&manifest.annex.outputs)
+        });
         agree(group, cut)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();

@@ -4,7 +4,7 @@
 
 use super::{chosen::Chosen, level::LevelKind, levels::Levels};
 use crate::{
-    capture::is_note_of_globals,
+    capture::is_own_note,
     commit::RevisionKey,
     error::{Error, Result, named},
     restore::{BlockReader, SavedShard, Stored},
@@ -56,7 +56,7 @@ struct OpenShard {
 
 impl ShardItems {
     pub(super) fn of(items: Vec<Item>, notes: Vec<Note>) -> ShardItems {
-        let notes = notes.into_iter().filter(|note| !is_note_of_globals(note));
+        let notes = notes.into_iter().filter(|note| !is_own_note(note));
         ShardItems { items, notes: notes.map(|note| (note.name, note.value)).collect() }
     }
 }

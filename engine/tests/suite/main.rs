@@ -47,6 +47,7 @@ mod out_of_reach;
 mod parts;
 mod pieces;
 mod probes;
+mod program_memory;
 mod reader;
 mod recover;
 mod recoveries_told;

@@ -121,6 +121,16 @@ fn main_program() -> (u64, Vec<u8>) {
     found
 }
 
+/// The memory that the running program takes, from its first byte to its last.
+pub(super) fn loaded() -> Range {
+    let (base, headers) = main_program();
+    let segments: &[Segment] = slice_from_all_bytes(&headers).unwrap_or_default();
+    let loads = || segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
+    let begins = loads().map(|load| load.p_vaddr(ENDIAN)).min().unwrap_or(0);
+    let ends = loads().map(|load| load.p_vaddr(ENDIAN) + load.p_memsz(ENDIAN)).max().unwrap_or(0);
+    base.wrapping_add(begins)..base.wrapping_add(ends)
+}
+
 /// Reads the file of the program, in the file's addresses. `here` is an address in Mainstay.
 fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, String> {
     let Some([copy, relative, absolute]) = relocation::KINDS else {

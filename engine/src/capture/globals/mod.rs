@@ -30,6 +30,8 @@ use std::{collections::HashMap, ops};
 const NAMES: &str = "globals/";
 /// The note that says whose variables they are.
 const NOTE: &str = "globals/program";
+/// The note that says where in memory the program lay.
+pub(super) const NOTE_OF_PLACE: &str = "globals/loaded";
 
 /// The program's variables, once they are protected; and what is no part of them.
 #[derive(Debug, Default)]
@@ -138,7 +140,7 @@ impl Globals {
     /// Whether this program protects its variables, and a shard with these `notes` holds some: what one rank had is no state of
     /// another.
     pub(crate) fn are_in(&self, notes: &[Note]) -> bool {
-        self.found.is_some() && notes.iter().any(is_note_of_globals)
+        self.found.is_some() && notes.iter().any(|note| note.name == NOTE)
     }
 
     /// Writes down where everything is now: before a checkpoint, and before a restore. An error if a region has left
@@ -185,8 +187,13 @@ fn belongs_to_globals(region: &Region) -> Error {
 }
 
 /// Whether a note is for Mainstay alone.
-pub(crate) fn is_note_of_globals(note: &Note) -> bool {
-    note.name == NOTE
+pub(crate) fn is_own_note(note: &Note) -> bool {
+    note.name == NOTE || note.name == NOTE_OF_PLACE
+}
+
+/// The memory that the running program takes.
+pub(super) fn loaded() -> Range {
+    image::loaded()
 }
 
 fn is_of_globals(description: &Description) -> bool {

@@ -77,6 +77,11 @@ pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
     lock(&PROTECTABLE).values().filter_map(Weak::upgrade).collect()
 }
 
+/// Whether memory at this address has it in every run.
+pub(crate) fn has_same_address(at: usize) -> bool {
+    (PLACES_AT..PLACES_AT + PLACES as usize * HUGE_PAGE).contains(&at)
+}
+
 fn place_of(name: &str) -> usize {
     PLACES_AT + (u128::from_le_bytes(hash(name.as_bytes())) % PLACES) as usize * HUGE_PAGE
 }

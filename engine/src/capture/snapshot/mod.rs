@@ -8,6 +8,7 @@ mod choice;
 mod clone;
 mod protect;
 
+pub(crate) use allocation::has_same_address;
 pub use allocation::{Allocated, OwnMemory};
 use allocation::{OwnMapping, protectable};
 pub(crate) use choice::SnapshotChoice;

@@ -1,0 +1,117 @@
+//! Pointers into the program, in memory that has the same address in every run.
+//!
+//! Pointers within such memory stay valid. A position-independent program itself lies elsewhere in each run: there a pointer to a
+//! function, a constant or a class's virtual functions points nowhere. What must hold: nothing is changed, and a program that lies
+//! where it lay is not asked.
+
+use super::{
+    globals::{NOTE_OF_PLACE, loaded},
+    region::Region,
+    regions::Regions,
+    snapshot::has_same_address,
+};
+use crate::{error::Result, remark::Remark, space::format::Note};
+use std::ops::Range;
+
+static TOLD: Remark = Remark::new();
+const WORD: usize = 8;
+
+/// Pointers in a region: how many, and the offset of the first.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    words: usize,
+    first: usize,
+}
+
+/// Where this program lies, as it is noted with memory that has the same address in every run.
+pub(crate) fn note_of_program() -> Note {
+    let Range { start, end } = loaded();
+    Note { name: NOTE_OF_PLACE.to_owned(), value: format!("{start:x}-{end:x}") }
+}
+
+/// An error if memory with the same address in every run has pointers into the program, as that lay in the run that saved it with
+/// these `notes`, and it lies elsewhere now.
+pub(crate) fn check_pointers(regions: &Regions, notes: &[Note]) -> Result<()> {
+    let saved = notes.iter().find(|note| note.name == NOTE_OF_PLACE).and_then(|note| range_of(&note.value));
+    let Some(saved) = saved.filter(|saved| *saved != loaded()) else { return Ok(()) };
+    match in_regions(regions, &saved) {
+        None => Ok(()),
+        Some((region, Found { words, first })) => Err(region.refused(format!(
+            "{words} of its words, the first at byte {first}, point to functions or constants of this program, as that lay in the \
+             run that saved them; it is position-independent, and lies elsewhere in each run: link it with -no-pie and begin \
+             anew, or keep no such pointers there"
+        ))),
+    }
+}
+
+/// Tells the user, at the first checkpoint, of pointers for which the next run of this program is going to refuse the restore.
+pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
+    if regions.all().iter().any(|region| has_same_address(region.begins_at())) {
+        TOLD.make(rank, || pointers_to_tell(regions, &loaded()));
+    }
+}
+
+fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
+    if program.start < MOVED_FROM {
+        return None;
+    }
+    let (region, Found { words, first }) = in_regions(regions, program)?;
+    Some(format!(
+        "{words} words of the region {:?}, the first at byte {first}, point to functions or constants of this program, which is \
+         position-independent and lies elsewhere in its next run: link it with -no-pie, or no restart can use them",
+        region.description.name
+    ))
+}
+
+/// The system loads position-independent programs from here on, and others far below.
+const MOVED_FROM: u64 = 1 << 40;
+
+fn range_of(told: &str) -> Option<Range<u64>> {
+    let (start, end) = told.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(number(start)?..number(end)?)
+}
+
+/// The first region with pointers into `program`, of those that have the same address in every run.
+fn in_regions<'a>(regions: &'a Regions, program: &Range<u64>) -> Option<(&'a Region, Found)> {
+    let stays = regions.all().iter().filter(|region| has_same_address(region.begins_at()));
+    stays.filter_map(|region| Some((region, pointers_in(region.row()?, program)?))).next()
+}
+
+/// The words of `memory` that are addresses in `program`.
+fn pointers_in(memory: &[u8], program: &Range<u64>) -> Option<Found> {
+    let before = memory.as_ptr().align_offset(WORD).min(memory.len());
+    let words = memory[before..].chunks_exact(WORD).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    let mut inside =
+        words.enumerate().filter(|(_, word)| program.contains(word)).map(|(index, _)| before + index * WORD);
+    let first = inside.next()?;
+    Some(Found { words: 1 + inside.count(), first })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_point_into_the_program_are_found() {
+        let program = 0x5555_0000_0000..0x5555_0001_0000;
+        let words = [0, program.start, 7, program.end - 1, program.end, program.start - 1];
+        let memory: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+        let before = memory.as_ptr().align_offset(WORD);
+        assert_eq!(before, 0, "an allocator gives words");
+        assert_eq!(pointers_in(&memory, &program), Some(Found { words: 2, first: 8 }));
+        // A region may begin and end within a word.
+        assert_eq!(pointers_in(&memory[9..], &program), Some(Found { words: 1, first: 15 }));
+        assert_eq!(pointers_in(&memory[..15], &program), None);
+        assert_eq!(pointers_in(&[], &program), None);
+    }
+
+    #[test]
+    fn a_note_tells_where_the_program_lay() {
+        let note = note_of_program();
+        assert_eq!(range_of(&note.value), Some(loaded()));
+        let here = words_that_point_into_the_program_are_found as *const () as usize as u64;
+        assert!(loaded().contains(&here), "{:?}", loaded());
+        assert_eq!(range_of("5-x"), None);
+    }
+}
