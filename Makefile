@@ -3,6 +3,8 @@
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Empty: what is installed keeps what a debugger needs.
+STRIP ?= strip
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.$(firstword $(subst ., ,$(VERSION)))
 # How cargo compiles. The tests take `dev`, which is compiled in a sixth of the time of `release`.
@@ -29,7 +31,7 @@ help:
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"
-	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
+	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps what a debugger needs"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
@@ -151,6 +153,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
 	install -m 644 $(BUILT)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
+	@sh tools/strip.sh '$(DESTDIR)$(PREFIX)' '$(STRIP)'
 	install -m 644 capi/cmake/mainstay-config.cmake '$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/'
 	sed 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in > '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
 	sed 's|@VERSION@|$(VERSION)|' capi/cmake/mainstay-config-version.cmake.in \

@@ -322,7 +322,7 @@ def test_a_job_with_levels_is_ended_once_its_last_checkpoint_is_in_the_space(nea
         status, output = running.end()
     assert "revision 3 of" in output and "not starting it again" in output, output
     (newest_there,) = [one for one in told_by("ls", space)["revisions"] if one["revision"] == 3]
-    assert {"level": "pfs", "copy": 0, "shards_found": 1, "whole": True} in newest_there["levels"], newest_there
+    assert {"level": "space", "copy": 0, "shards_found": 1, "whole": True} in newest_there["levels"], newest_there
 
 
 def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near):
@@ -341,12 +341,18 @@ def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near
 
 @pytest.mark.parametrize("language", ["c", *rarely("cxx", "fortran"), "python"])
 def test_the_smallest_programs_ask_whether_a_checkpoint_is_due(language, scratch, monkeypatch):
-    """A newcomer copies them. One that decided by itself took no request: not at SIGTERM, not before a time limit."""
+    """A newcomer copies them. One that decided by itself took no request: not at SIGTERM, not before a time limit.
+
+    Nor does a disk that is full for a while end them: they ended with the first checkpoint that failed.
+    """
+    monkeypatch.setenv("LD_PRELOAD", str(build_c(["inject.c"], "inject.so", "-shared", "-fPIC")))
+    monkeypatch.setenv("INJECT", "write:ENOSPC:0:1")
+    monkeypatch.setenv("INJECT_SPACE", str(scratch / "space"))
     monkeypatch.setenv("MAINSTAY_MTBF_SECONDS", str(NEVER))  # its first checkpoint is due at once, its next never
     monkeypatch.chdir(scratch)
     status, output = run(1, smallest(language), scratch)
-    assert status == 0, output
-    assert newest("space") == 11, "it saves itself at its own ten steps alone"
+    assert status == 0 and "No space left on device" in output, output
+    assert newest("space") == 10, "it saves itself at its own ten steps alone, and once before, which failed"
 
 
 def smallest(language):

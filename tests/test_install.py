@@ -67,6 +67,14 @@ def test_nothing_that_is_installed_knows_where_it_was_first(installed):
     assert not [path for path in files if b"/opt/first" in path.read_bytes()]
 
 
+def test_what_only_a_debugger_needs_is_not_installed(installed):
+    """290 MB were installed, and are under 30 by the profile of releases."""
+    for file in "lib/libmainstay.a", "lib/libmainstay.so", "bin/mainstay":
+        sections = subprocess.check_output(["readelf", "-SW", installed / file], text=True, timeout=LIMIT_S)
+        assert ".text" in sections and ".debug" not in sections, file
+        assert (installed / file).stat().st_size < (BUILT / Path(file).name).stat().st_size / 3, file
+
+
 @pytest.mark.campaign
 def test_a_program_in_fortran_builds_and_comes_back(installed, mpi, scratch):
     (module,) = flags(installed, "--variable=fortran")

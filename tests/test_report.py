@@ -83,7 +83,7 @@ def test_the_page_shows_what_happened(space, browser, tmp_path):
     page = tmp_path / "run.html"
     subprocess.run([MAINSTAY, "report", space, "-o", page], check=True, timeout=LIMIT_S)
     document = browser(page, "--dump-dom", f"--screenshot={tmp_path / 'page.png'}", "--window-size=1160,1800")
-    for level, count in ("memory", 12), ("pfs", 4):
+    for level, count in ("memory", 12), ("space", 4):
         assert len(re.findall(f'class="checkpoint" data-level="{level}"', document)) == count, document
     assert document.count('class="recovery"') == 1 and 'class="died failure"' in document
     # Revision 5 was saved at step 50, and the rank failed at 63.

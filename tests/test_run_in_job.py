@@ -252,7 +252,7 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
 def in_space(space):
     """The revisions that are whole there."""
     lying = [(one["revision"], lies) for one in mainstay("ls", space)["revisions"] for lies in one["levels"]]
-    return [revision for revision, lies in lying if lies["level"] == "pfs" and lies["whole"]]
+    return [revision for revision, lies in lying if lies["level"] == "space" and lies["whole"]]
 
 
 def test_what_is_whole_in_the_space_alone_is_gone_back_to(mpi, job, calm, tmp_path):

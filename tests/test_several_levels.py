@@ -33,7 +33,7 @@ def adopt(mpi, scratch, *arguments):
 def revisions(place):
     """Those that lie in the directory itself, of a level or of the space."""
     found = told_by("ls", place)["revisions"]
-    return sorted(one["revision"] for one in found if not one["levels"] or one["levels"][-1]["level"] == "pfs")
+    return sorted(one["revision"] for one in found if not one["levels"] or one["levels"][-1]["level"] == "space")
 
 
 def test_a_program_goes_back_to_any_revision_and_it_stays(scratch):

@@ -88,36 +88,36 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
         # The command sees the third before the job has said so.
         once(lambda _: says_itself(space) == [3, 2], space)
         document = status(space)
-        assert newest(document) == {"memory": 3, "pfs": 2}
+        assert newest(document) == {"memory": 3, "space": 2}
         assert document["in_use"] and not document["job"]["ended"] and document["alarms"] == []
         nodes = [[node["name"], [tuple(ranks.values()) for ranks in node["ranks"]]] for node in document["job"]["nodes"]]
         assert nodes == [["0", [(0, 1), (2, 3)]], ["1", [(1, 2), (3, 4)]]]
-        of_node = (2, "pfs")
+        of_node = (2, "space")
         assert losses(document) == {"processes": (3, "memory"), "0": of_node, "1": of_node, "all_nodes": of_node}
         page = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
         assert "the death of the job's processes: survived, revision 3 from memory\n" in page
-        assert "the loss of any one of the 2 nodes 0, 1: survived, revision 2 from pfs, not the newest\n" in page
+        assert "the loss of any one of the 2 nodes 0, 1: survived, revision 2 from space, not the newest\n" in page
         kill(running)
     document = once(lambda document: not document["in_use"], space)
     assert not document["clean"] and not document["job"]["ended"]
-    assert newest(document) == {"memory": 3, "pfs": 2} and document["lost"] == []
+    assert newest(document) == {"memory": 3, "space": 2} and document["lost"] == []
     # The memory of one node goes.
     shutil.rmtree(next(pools.glob("mainstay-level-*")))
     document = status(space)
-    assert newest(document) == {"memory": None, "pfs": 2}
+    assert newest(document) == {"memory": None, "space": 2}
     assert document["lost"] == ["revision 3 in memory: what lay on this node is gone"]
-    assert losses(document)["processes"] == (2, "pfs")
+    assert losses(document)["processes"] == (2, "space")
     with job(faults, scratch, "open", "restore", "pause", *saves(4), "pause", "close") as again:
         again.until_all("pause")
         document = once(lambda document: document["lost"] and document["job"]["lineage"] > 1, space)
         assert "revision 3 in memory" in document["lost"][0], document["lost"]
         again.go_on()
         again.until_all("pause")
-        once(lambda document: newest(document) == {"memory": 4, "pfs": 4}, space)
+        once(lambda document: newest(document) == {"memory": 4, "space": 4}, space)
         again.go_on()
         again.until_all("close")
     document = once(lambda document: document["job"]["ended"], space)
-    assert newest(document) == {"memory": None, "pfs": 4} and document["clean"] and not list(pools.iterdir())
+    assert newest(document) == {"memory": None, "space": 4} and document["clean"] and not list(pools.iterdir())
 
 
 def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, monkeypatch):
@@ -128,7 +128,7 @@ def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, mo
         once(lambda document: losses(document).get("0") == (3, "memory"), space)
         document = status(space)
         assert losses(document)["1"] == losses(document)["processes"] == (3, "memory")
-        assert losses(document)["all_nodes"] == (2, "pfs")
+        assert losses(document)["all_nodes"] == (2, "space")
         holders = document["levels"][0]["copies"][0]["holders"]
         # Ranks 0 and 2 are on the one node, 1 and 3 on the other.
         assert sorted(holders) == [0, 1, 2, 3] and all((holder + rank) % 2 for rank, holder in enumerate(holders))
@@ -155,17 +155,17 @@ def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, poo
     document = status(space)
     assert len(document["lost"]) == 2 and document["alarms"] == []
     # Alone neither memory nor the copies there are whole.
-    assert newest(document) == {"memory": None, "pfs": 2}
+    assert newest(document) == {"memory": None, "space": 2}
     survived = losses(document)
     assert survived["processes"] == (3, "memory")
     # One of the two nodes has nothing that could be lost.
-    assert sorted([survived["0"], survived["1"]]) == [(2, "pfs"), (3, "memory")]
+    assert sorted([survived["0"], survived["1"]]) == [(2, "space"), (3, "memory")]
     page = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert "the death of the job's processes: survived, revision 3 from memory\n" in page
-    assert page.count("survived, revision 2 from pfs, not the newest\n") == 2  # of the other node, and of all
+    assert page.count("survived, revision 2 from space, not the newest\n") == 2  # of the other node, and of all
     with job(faults, scratch, "open", "restore", "close") as again:
         again.until_all("close")
-    assert losses(once(lambda document: document["job"]["ended"], space))["processes"] == (3, "pfs")
+    assert losses(once(lambda document: document["job"]["ended"], space))["processes"] == (3, "space")
 
 
 @pytest.mark.parametrize("lies", ["in the space", *rarely("in memory")])
@@ -183,10 +183,10 @@ def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypat
         # The second failure in a row is an alarm, as is the fourth.
         wait_for_alarm(space)
         document = once(lambda document: document["levels"][1]["failures_in_a_row"] == 4, space, ALARM)
-        assert newest(document) == {"memory": 8, "pfs": None}
+        assert newest(document) == {"memory": 8, "space": None}
         assert losses(document)["0"] == (None, None) and losses(document)["processes"] == (8, "memory")
         (alarm,) = document["alarms"]
-        assert "the level pfs did not get 4 revisions in a row; none is there: " in alarm
+        assert "the level space did not get 4 revisions in a row; none is there: " in alarm
         words = [MAINSTAY, "status", space, "--prometheus", prometheus]
         assert subprocess.run(words, stdout=subprocess.DEVNULL, timeout=LIMIT_S).returncode == ALARM
         assert f'mainstay_alarm{{space="{space}"}} 1\n' in prometheus.read_text()
@@ -209,7 +209,7 @@ def test_a_job_with_one_level_writes_no_file(faults, scratch, pools, monkeypatch
     with job(faults, scratch, "open", *saves(1, 2), "pause", "close") as running:
         running.until_all("pause")
         document = status(scratch / "space")
-        assert document["in_use"] and document["job"] is None and newest(document) == {"pfs": 2}
+        assert document["in_use"] and document["job"] is None and newest(document) == {"space": 2}
         running.go_on()
         running.until_all("close")
     assert not (scratch / "space" / "status").exists()

@@ -199,10 +199,10 @@ def test_where_a_level_is_read_only_the_others_hold_and_release(faults, home):
         return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S)
 
     held = mainstay("hold", before=private)
-    assert held.returncode == 0 and held.stdout.endswith("on the level pfs\n"), held
+    assert held.returncode == 0 and held.stdout.endswith("on the level space\n"), held
     assert "the level disk does not hold it" in held.stderr and "Read-only file system" in held.stderr, held
     held = mainstay("hold")
-    assert held.returncode == 0 and held.stdout.endswith("on the levels disk; pfs\n"), held
+    assert held.returncode == 0 and held.stdout.endswith("on the levels disk; space\n"), held
 
     released = mainstay("release", "--all", before=private)
     assert released.returncode == 4 and released.stdout == "revision 1 is released\n", released

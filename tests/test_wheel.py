@@ -42,7 +42,7 @@ print(field[0])
 
 
 def only(folder, made_by):
-    wheels = list((ROOT / folder).glob("mainstay-*.whl"))
+    wheels = list((ROOT / folder).glob("mainstay_checkpoint-*.whl"))
     assert len(wheels) == 1, f"`{made_by}` makes one wheel in {folder}: {wheels}"
     return wheels[0]
 
@@ -153,9 +153,9 @@ def test_what_is_built_here_calls_nothing_that_older_systems_lack():
 def test_all_tell_one_version(wheel, home):
     (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
     major, minor, patch = version.split(".")
-    assert wheel.name.startswith(f"mainstay-{version}-")
+    assert wheel.name.startswith(f"mainstay_checkpoint-{version}-")
     assert said([home / "bin" / "mainstay", "--version"]) == f"mainstay {version}\n"
-    told = "import mainstay; from importlib.metadata import version; print(mainstay.__version__, version('mainstay'))"
+    told = "import mainstay; from importlib.metadata import version; print(mainstay.__version__, version('mainstay-checkpoint'))"
     assert said([home / "bin" / "python", "-I", "-c", told]) == f"{version} {version}\n"
     header = (home / "include" / "mainstay.h").read_text()
     assert f'#define MAINSTAY_VERSION "{version}"\n' in header
@@ -206,10 +206,10 @@ def test_pip_install_of_the_source_package(scratch):
     What cargo has built is shared; the rest is as it comes.
     """
     said([Path(sys.executable).parent / "maturin", "sdist", "--out", scratch], cwd=ROOT)
-    (package,) = scratch.glob("mainstay-*.tar.gz")
+    (package,) = scratch.glob("mainstay_checkpoint-*.tar.gz")
     with tarfile.open(package) as archive:
         archive.extractall(scratch, filter="tar")
-    (fresh,) = (path for path in scratch.glob("mainstay-*") if path.is_dir())
+    (fresh,) = (path for path in scratch.glob("mainstay_checkpoint-*") if path.is_dir())
     assert "\nName: mainstay\n" in (fresh / "PKG-INFO").read_text() and not (fresh / ".git").exists()
     (fresh / "target").mkdir()
     (fresh / "target" / "release").symlink_to(ROOT / "target" / "release")

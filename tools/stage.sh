@@ -13,6 +13,5 @@ cd target/wheel/data/lib
 cp -L "$soname" library
 rm -f libmainstay.so* libmainstay.a
 mv library "$soname"
-strip --strip-debug "$soname" ../../scripts/*
 # What the linker takes where a link would be.
 echo "INPUT($soname)" >libmainstay.so

@@ -1348,7 +1348,7 @@ contains
     call settle(c_wait(self%handle), stat)
   end subroutine
 
-  ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "pfs", the space that was
+  ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "space", the space that was
   ! opened. Levels behind it are not waited for. Collective.
   recursive subroutine wait_for(self, level, stat)
     class(mainstay_session), intent(in) :: self

@@ -629,7 +629,7 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
 // the revision that failed is not there.
 mainstay_status mainstay_wait(mainstay_session *session);
 
-// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "pfs", the
+// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "space", the
 // space that was opened. Levels behind it go on meanwhile, and are not waited for; the nearest is in any case, and told
 // of as mainstay_wait does. Collective. MAINSTAY_INVALID_ARGUMENT if the session has no such level, or ranks wait for
 // different ones; another error means that the level did not get the revision, and is told once. A revision that found

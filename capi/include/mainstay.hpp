@@ -485,7 +485,7 @@ public:
   }
 
   void wait() { detail::check(mainstay_wait(handle_)); }
-  /* "memory", "disk" or "pfs" */
+  /* "memory", "disk" or "space" */
   void wait_for(const std::string &level) { detail::check(mainstay_wait_for(handle_, detail::text(level))); }
   void progress() { detail::check(mainstay_progress(handle_)); }
   void tick() { detail::check(mainstay_tick(handle_)); }

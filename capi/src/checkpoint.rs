@@ -49,7 +49,7 @@ pub unsafe extern "C" fn mainstay_wait(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.wait())
 }
 
-/// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "pfs", the
+/// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "space", the
 /// space that was opened. Levels behind it go on meanwhile, and are not waited for; the nearest is in any case, and told
 /// of as mainstay_wait does. Collective. MAINSTAY_INVALID_ARGUMENT if the session has no such level, or ranks wait for
 /// different ones; another error means that the level did not get the revision, and is told once. A revision that found

@@ -1,6 +1,7 @@
 //! Numbers, times and tables as people read them.
 
 use comfy_table::{CellAlignment, Table, presets};
+pub use mainstay_engine::count;
 use mainstay_engine::printable;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -45,15 +46,6 @@ pub fn age(ns: u64) -> String {
     }
 }
 
-/// `1 start`, `3 starts`, `2 recoveries`.
-pub fn count(number: u64, what: &str) -> String {
-    match (number, what.strip_suffix('y')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(stem)) => format!("{number} {stem}ies"),
-        _ => format!("{number} {what}s"),
-    }
-}
-
 /// `rank 3`, `ranks 0 to 1, 4`: of stretches, each with the first rank and the one after the last.
 pub fn ranks(stretches: &[(u32, u32)]) -> String {
     const SHOWN_MAX: usize = 8;
@@ -69,7 +61,7 @@ pub fn ranks(stretches: &[(u32, u32)]) -> String {
     format!("{} {}", if is_one { "rank" } else { "ranks" }, words.join(", "))
 }
 
-/// Where something lies: "on the level disk", "on the levels memory; pfs".
+/// Where something lies: "on the level disk", "on the levels memory; space".
 pub fn on_levels(levels: &[String]) -> String {
     format!("on the {} {}", if levels.len() == 1 { "level" } else { "levels" }, levels.join("; "))
 }

@@ -8,7 +8,7 @@ mod kind;
 pub use failure::Failure;
 pub use kind::ErrorKind;
 
-use crate::printable::printable;
+use crate::{plural::count, printable::printable};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use std::{io, ops::Range, sync::Arc};
 
@@ -95,8 +95,8 @@ pub enum Error {
     RegionMissing { name: String, why: String },
 
     #[error(
-        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}: {why}; start it on {saved} ranks, \
-         or open another space"
+        "revision {revision} in {path} was saved by {} and the job has {now}: {why}; start it on {}, or open another space",
+        count((*.saved).into(), "rank"), count((*.saved).into(), "rank")
     )]
     RankCount { path: String, revision: u64, saved: u32, now: u32, why: String },
 

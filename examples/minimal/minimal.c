@@ -1,17 +1,22 @@
 #include <mainstay_mpi.h>                                                          /* + */
 #include <stdio.h>
+#include <stdlib.h>
 
 #define N 1000000
 
-static void check(mainstay_status status) {                                        /* + */
-  if (status == MAINSTAY_OK) return;
+static int failed(mainstay_status status) {                                        /* + */
+  if (status == MAINSTAY_OK) return 0;
   fprintf(stderr, "%s: %s\n", mainstay_status_name(status), mainstay_error_message());
-  MPI_Abort(MPI_COMM_WORLD, 1);
+  return 1;
+}
+
+static void check(mainstay_status status) {                                        /* + */
+  if (failed(status)) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 int main(int argc, char **argv) {
   static double field[N];
-  int step = 0, due;
+  int step = 0, steps = argc > 1 ? atoi(argv[1]) : 1000, due;
   mainstay_session *session;                                                       /* + */
   mainstay_restored restored;                                                      /* + */
   mainstay_options options = MAINSTAY_OPTIONS_INIT;                                /* + */
@@ -26,11 +31,11 @@ int main(int argc, char **argv) {
   if (restored.revision)                                                           /* + */
     printf("restored revision %llu at step %d\n", (unsigned long long)restored.revision, step);
 
-  while (step < 1000) {
+  while (step < steps) {
     for (int i = 0; i < N; i++) field[i] += 1.0 / (1 + i + step);
     step++;
     check(mainstay_due(session, step, &due));                                      /* + the same on all ranks */
-    if (due) check(mainstay_checkpoint(session, NULL));                            /* + returns after a copy */
+    if (due) failed(mainstay_checkpoint(session, NULL));                           /* + returns after a copy */
   }
   printf("step %d, field[1] = %.17g\n", step, field[1]);
 

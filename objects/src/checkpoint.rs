@@ -8,7 +8,7 @@ use crate::{
     objects::Objects,
     tree::{agree, gather},
 };
-use mainstay_engine::{Error, Handed, Result, Session};
+use mainstay_engine::{Error, Handed, Result, Session, count};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -83,9 +83,10 @@ impl Objects {
                 let names = names.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
                 Err(format!("no rank of the job is on node {node}; the job's nodes are: {names}"))
             }
-            all if all == self.ranks() => {
-                Err(format!("all {all} ranks are on node {node}: there is no other for the objects to go to"))
-            }
+            all if all == self.ranks() => Err(format!(
+                "node {node} has all {}: there is no other for the objects to go to",
+                count(all as u64, "rank")
+            )),
             _ if ranks.len() == self.ranks() => {
                 Err(format!("all other nodes than {node} were left before: there is none for the objects to go to"))
             }

@@ -9,7 +9,7 @@ use crate::{
     world::{Places, World, ranks_of},
 };
 use mainstay_engine::{
-    Config, Error, Recovery,
+    Config, Error, Recovery, count,
     group::{Group, Process, Solo, agree},
 };
 use pyo3::{exceptions::PyRuntimeError, intern, prelude::*};
@@ -205,7 +205,8 @@ fn check_recovery(group: &dyn Group, config: &Config) -> Result<(), Error> {
         return Ok(());
     }
     if config.spares as usize >= group.size() {
-        let why = format!("{} of {} ranks would wait, and none is left to work", config.spares, group.size());
+        let why =
+            format!("{} of {} would wait, and none is left to work", config.spares, count(group.size() as u64, "rank"));
         return Err(Error::argument("spares", why));
     }
     Ok(())

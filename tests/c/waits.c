@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
   if (access(argv[2], F_OK) != 0) MPI_Abort(MPI_COMM_WORLD, 4);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) remove(argv[2]);
-  check(mainstay_wait_for(session, "pfs"), "wait for pfs");
+  check(mainstay_wait_for(session, "space"), "wait for pfs");
   MPI_Abort(MPI_COMM_WORLD, mainstay_wait_for(session, "disk") == MAINSTAY_INVALID_ARGUMENT ? 5 : 6);
   return 0;
 }

@@ -26,7 +26,7 @@ static void run(const char *space, const char *held) {
   if (!std::filesystem::exists(held)) MPI_Abort(MPI_COMM_WORLD, 4);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) std::filesystem::remove(held);
-  session.wait_for("pfs");
+  session.wait_for("space");
   try {
     session.wait_for("disk");
   } catch (const mainstay::error &error) {

@@ -39,7 +39,7 @@ program waits
     open (newunit=unit, file=held)
     close (unit, status="delete")
   end if
-  call session%wait_for("pfs")
+  call session%wait_for("space")
   call session%wait_for("disk", stat)
   if (stat /= MAINSTAY_INVALID_ARGUMENT) stop 6
   stop 5

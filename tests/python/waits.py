@@ -26,7 +26,7 @@ if not held.exists():
 comm.Barrier()
 if comm.rank == 0:
     held.unlink()
-session.wait("pfs")
+session.wait("space")
 try:
     session.wait("disk")
 except mainstay.InvalidArgument:

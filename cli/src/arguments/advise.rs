@@ -2,7 +2,7 @@
 
 use super::{EXIT_CODES, size};
 use clap::{ArgGroup, Args};
-use mainstay_engine::group::RANKS_MAX;
+use mainstay_engine::{LevelKind, group::RANKS_MAX};
 use std::{path::PathBuf, time::Duration};
 
 /// Says how large a pool is worth having, and how often to save to which level
@@ -21,7 +21,7 @@ use std::{path::PathBuf, time::Duration};
 Examples:
   mainstay advise /scratch/me/space
   mainstay advise /scratch/me/space --json | jq -r .setting
-  mainstay advise --mtbf 6h --level memory:cost=300ms,restart=5s,survives=90% --level pfs:cost=40s,restart=3min
+  mainstay advise --mtbf 6h --level memory:cost=300ms,restart=5s,survives=90% --level space:cost=40s,restart=3min
   mainstay advise --nodes 5000 --node-mtbf 175200h --run 400h --run-with 1200h --interval 6min
   mainstay advise --shard 256MiB --copies 3 --keep 2
 
@@ -49,7 +49,7 @@ pub struct Failures {
     /// Nodes of the job
     #[arg(long, value_name = "N", requires = "node_mtbf", value_parser = clap::value_parser!(u64).range(1..=RANKS_MAX as u64))]
     pub nodes: Option<u64>,
-    /// A level, for each: memory, disk or pfs; how long the program waits for a checkpoint there (left out: as long as
+    /// A level, for each: memory, disk or space; how long the program waits for a checkpoint there (left out: as long as
     /// measured in SPACE), how long a restart takes (0s), and the share of failures that it survives (100%)
     #[arg(long, value_name = "NAME:cost=TIME,restart=TIME,survives=N%", requires = "rate", value_parser = level)]
     pub level: Vec<Level>,
@@ -85,14 +85,13 @@ pub struct Level {
 
 impl Level {
     /// From the nearest on.
-    pub const NAMES: [&str; 3] = ["memory", "disk", "pfs"];
+    pub const NAMES: [&str; 3] = ["memory", "disk", "space"];
 }
 
 /// As in `memory:cost=300ms,restart=5s,survives=90%`.
 fn level(text: &str) -> Result<Level, String> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let name = Level::NAMES.into_iter().find(|known| *known == name);
-    let name = name.ok_or_else(|| format!("a level is one of {}", Level::NAMES.join(", ")))?;
+    let name = LevelKind::named(name).map_err(|_| format!("a level is one of {}", Level::NAMES.join(", ")))?.name();
     let (mut cost, mut restart, mut survives) = (None, None, None);
     for part in rest.split(',').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is no key=value"))?;
@@ -124,10 +123,10 @@ mod tests {
         let ms = Duration::from_millis;
         let of = |name, cost, restart, survives| Level { name, cost, restart, survives };
         assert_eq!(level("memory:cost=300ms,restart=5s,survives=90%"), Ok(of("memory", Some(ms(300)), ms(5000), 0.9)));
-        assert_eq!(level("pfs"), Ok(of("pfs", None, ms(0), 1.0)));
+        assert_eq!(level("pfs"), Ok(of("space", None, ms(0), 1.0)));
         assert_eq!(level("disk:survives=99.5%"), Ok(of("disk", None, ms(0), 0.995)));
         for (text, words) in [
-            ("tape:cost=1s", "one of memory, disk, pfs"),
+            ("tape:cost=1s", "one of memory, disk, space"),
             ("disk:cost", "key=value"),
             ("disk:price=1s", "none of"),
             ("disk:cost=1s,cost=2s", "twice"),

@@ -132,6 +132,9 @@ pub struct Prune {
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
     #[arg(long)]
     pub give_up_staged: bool,
+    /// Does not ask first. Only a terminal is asked: a script goes on without
+    #[arg(short = 'y', long)]
+    pub yes: bool,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -159,6 +162,9 @@ pub struct Rollback {
     /// Goes on where a killed job may have staged a revision in the memory of other nodes: that goes, too
     #[arg(long)]
     pub give_up_staged: bool,
+    /// Does not ask first. Only a terminal is asked: a script goes on without
+    #[arg(short = 'y', long)]
+    pub yes: bool,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -141,10 +141,10 @@ pub fn levels_page(advised: &AdvisedLevels) -> String {
 
 pub fn reliability_page(told: &Reliability) -> String {
     format!(
-        "{} nodes, each with a failure every {}:\n\
+        "{}, each with a failure every {}:\n\
          without checkpoints, in {}, the job fails with a probability of {}\n\
          with the copies of two nodes, in {}, saved every {}: {}\n",
-        told.nodes,
+        text::count(told.nodes, "node"),
         time(told.node_mtbf_ns),
         time(told.run_ns),
         percent(told.fails_without_checkpoints),
@@ -158,9 +158,9 @@ pub fn memory_page(memory: &Memory) -> String {
     let feeding =
         memory.feeding_bytes.map(|bytes| format!("; {} while slower levels are fed from there", text::bytes(bytes)));
     format!(
-        "memory of a rank: {}, {} copies of {} + 1 revisions of {}{}\n",
+        "memory of a rank: {}, {} of {} + 1 revisions of {}{}\n",
         text::bytes(memory.bytes),
-        memory.copies,
+        text::count(memory.copies.into(), "copy"),
         memory.keep,
         text::bytes(memory.shard_bytes),
         feeding.unwrap_or_default(),

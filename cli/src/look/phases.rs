@@ -20,7 +20,7 @@ pub fn page(shown: &ShownRevision) -> String {
     page += &pools(nodes);
     let profiled = nodes.iter().map(|node| node.ranks.len()).sum::<usize>();
     if profiled < shown.list.len() {
-        page += &format!("\nprofiles of {profiled} of {} shards were kept\n", shown.list.len());
+        page += &format!("\nprofiles kept: {profiled} of {}\n", text::count(shown.list.len() as u64, "shard"));
     }
     page += &format!(
         "\nof a process (average of {profiled}) and of a node (average of {}); {PIECES}; {WRITES}\n",

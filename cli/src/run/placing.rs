@@ -11,6 +11,7 @@ use super::{
 use crate::{
     arguments,
     exit::{Failure, say},
+    text::count,
 };
 use std::{collections::BTreeSet, env, fs, time::Duration};
 
@@ -64,7 +65,10 @@ impl Nodes {
         };
         let enough = wanted.ranks_at_least.unwrap_or(ranks);
         if enough > ranks {
-            return Err(Failure::usage(format!("--ranks-at-least {enough}, and a start has {ranks} ranks at most")));
+            return Err(Failure::usage(format!(
+                "--ranks-at-least {enough}, and a start has {} at most",
+                count(ranks.into(), "rank")
+            )));
         }
         let [ranks, enough] = [ranks, enough].map(|ranks| launcher.with_spares(ranks));
         let in_slurm = matches!(source, Source::Slurm);
@@ -104,12 +108,14 @@ impl Nodes {
         }
         if ranks < self.ranks {
             say(&format!(
-                "{ranks} ranks start in place of {}, as the nodes that answer have {slots} slots",
-                self.ranks
+                "{} start in place of {}, as the nodes that answer have {}",
+                count(ranks.into(), "rank"),
+                self.ranks,
+                count(slots.into(), "slot")
             ));
         }
         if choice.slots() < ranks {
-            say(&format!("{ranks} ranks share {} slots: several to a core", choice.slots()));
+            say(&format!("{ranks} ranks share {}: several to a core", count(choice.slots().into(), "slot")));
         }
         let lost = self.used.iter().any(|name| !answers(name));
         self.used = choice.shares.iter().map(|share| share.name.clone()).collect();

@@ -3,6 +3,7 @@
 use crate::{
     arguments::Revision,
     exit::{Failure, say},
+    text::count,
 };
 use mainstay_engine::{Place, RevisionSurvey, SpaceSurvey};
 use std::{
@@ -84,7 +85,10 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, 
     };
     if !revision.complete {
         let (number, found, of) = (revision.key.number, revision.shards.len(), revision.shard_count);
-        return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
+        return Err(Failure::lost(format!(
+            "revision {number} is incomplete: {found} of {} found",
+            count(of.into(), "shard")
+        )));
     }
     Ok(revision)
 }

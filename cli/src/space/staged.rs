@@ -2,6 +2,7 @@
 
 use super::completing::pool_directory;
 use crate::document::{Key, Staged};
+use crate::text::count;
 use mainstay_engine::{SpaceSurvey, tend};
 use std::path::Path;
 
@@ -18,12 +19,12 @@ pub fn of(survey: &SpaceSurvey, space: &Path) -> Vec<Staged> {
 pub fn lines(staged: &[Staged]) -> String {
     let line = |revision: &Staged| {
         format!(
-            "revision {} of lineage {}: {} of {} shards are staged in memory here, not saved; the next start \
-             completes them, or mainstay salvage\n",
+            "revision {} of lineage {}: {} of {} staged in memory here, not saved; the next start completes it, or mainstay \
+             salvage\n",
             revision.key.revision,
             revision.key.lineage,
             revision.shards_staged.len(),
-            revision.shards
+            count(revision.shards.into(), "shard")
         )
     };
     staged.iter().map(line).collect()

@@ -6,6 +6,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     space::asking::Asking,
+    text::count,
 };
 use mainstay_engine::{printable, printable_path, space::format::Emptied};
 
@@ -34,12 +35,11 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
             revision,
         })?;
     } else {
-        let mut said =
-            format!("{moved} objects and {copies} copies have left node {node}; revision {revision} is complete\n");
+        let (moved, copies) = (count(moved, "object"), count(copies, "copy"));
+        let mut said = format!("left node {node}: {moved} and {copies}; revision {revision} is complete\n");
         if copies_stay > 0 {
-            said += &format!(
-                "{copies_stay} copies stay on nodes that were left: the others are fewer than a shard has copies\n"
-            );
+            let stay = count(copies_stay, "copy");
+            said += &format!("still on nodes that were left: {stay}, as the other nodes are too few for all copies\n");
         }
         output::text(&said)?;
     }

@@ -1,7 +1,7 @@
 //! `mainstay prune`: lets go of revisions that nobody wants.
 
 use crate::{
-    arguments,
+    arguments, consent,
     document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
     output, progress,
@@ -36,22 +36,33 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     surveys.iter().flat_map(|survey| &survey.damage).for_each(|what| say(what));
     let numbers = numbers(&wanted.space.path, &wanted.revisions)?;
     refuse_missing(wanted, &numbers, &surveys)?;
-    let pruned = match wanted.dry_run {
-        true => would_go(wanted, &numbers, &surveys, &unseen)?,
-        false => carry_out(wanted, &numbers, &places, &surveys, &unseen)?,
-    };
-    let staged = |(survey, place): (&SpaceSurvey, &Place)| match wanted.dry_run {
-        true => staged::of(survey, &place.directory),
-        false => Vec::new(),
-    };
-    let staged: Vec<_> = surveys.iter().zip(&places).map(staged).collect();
-    let done = surveys.into_iter().zip(staged).zip(pruned);
-    let done = done.map(|((survey, staged), pruned)| Done { path: survey.path, staged, pruned });
-    // The nearest first, as everywhere.
-    let mut done: Vec<(Place, Done)> = places.into_iter().zip(done).collect();
-    done.reverse();
-    tell(wanted, &done)?;
+    if wanted.dry_run || consent::is_asked(wanted.yes) {
+        let would = would_go(wanted, &numbers, &surveys, &unseen)?;
+        let goes = would.iter().any(|pruned| pruned.fates.iter().any(Fate::goes));
+        if wanted.dry_run || goes {
+            tell(wanted, true, &in_order(&places, &surveys, would, true))?;
+        }
+        if wanted.dry_run {
+            return Ok(Exit::Good);
+        }
+        if goes {
+            consent::ask("Let them go for good?")?;
+        }
+    }
+    let pruned = carry_out(wanted, &numbers, &places, &surveys, &unseen)?;
+    tell(wanted, false, &in_order(&places, &surveys, pruned, false))?;
     Ok(Exit::Good)
+}
+
+/// The nearest place first, as everywhere.
+fn in_order(places: &[Place], surveys: &[SpaceSurvey], pruned: Vec<Pruned>, dry_run: bool) -> Vec<(Place, Done)> {
+    let done = places.iter().zip(surveys).zip(pruned).map(|((place, survey), pruned)| {
+        let staged = if dry_run { staged::of(survey, &place.directory) } else { Vec::new() };
+        (place.clone(), Done { path: survey.path.clone(), staged, pruned })
+    });
+    let mut done: Vec<_> = done.collect();
+    done.reverse();
+    done
 }
 
 /// Where revisions of the space lie, as far as that is in sight; the space itself first.
@@ -150,7 +161,7 @@ fn has_to_stay(fate: &Fate) -> Failure {
     Failure::refused(format!("revision {number} has to stay: {why}; nothing was changed"))
 }
 
-fn tell(wanted: &arguments::Prune, done: &[(Place, Done)]) -> Result<(), Failure> {
+fn tell(wanted: &arguments::Prune, dry_run: bool, done: &[(Place, Done)]) -> Result<(), Failure> {
     let Some((_, of_space)) = done.last() else { return Ok(()) };
     let several = done.len() > 1;
     if wanted.space.json {
@@ -158,7 +169,7 @@ fn tell(wanted: &arguments::Prune, done: &[(Place, Done)]) -> Result<(), Failure
         let layouts_removed = done.iter().flat_map(|(_, done)| done.pruned.layouts_removed.iter().cloned());
         output::json(&document::Prune {
             space: &of_space.path,
-            dry_run: wanted.dry_run,
+            dry_run,
             revisions: done.iter().flat_map(of_place).collect(),
             layouts_removed: layouts_removed.collect(),
         })?;
@@ -169,8 +180,8 @@ fn tell(wanted: &arguments::Prune, done: &[(Place, Done)]) -> Result<(), Failure
         if several {
             told += &format!("{}{place}: {}\n", if told.is_empty() { "" } else { "\n" }, printable(path));
         }
-        let page = page(wanted.dry_run, fates);
-        let is = if wanted.dry_run { "would be empty and" } else { "was empty and is" };
+        let page = page(dry_run, fates);
+        let is = if dry_run { "would be empty and" } else { "was empty and is" };
         let removed = layouts_removed.iter().map(|file| format!("{} {is} removed\n", printable(file)));
         told += &(staged::lines(staged) + &removed.collect::<String>() + &page);
     }

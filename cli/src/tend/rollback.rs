@@ -2,7 +2,7 @@
 
 use super::prune::{page, refused_because, revisions};
 use crate::{
-    arguments, document,
+    arguments, consent, document,
     exit::{Exit, Failure, say},
     output, progress,
     space::{completing, revision::complete},
@@ -38,8 +38,22 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
         true => vec![Unseen::GivenUp; places.len()],
         false => gone_over.iter().map(Unseen::Waits).collect(),
     };
-    let done = if wanted.dry_run { would_go(&places, &unseen, to)? } else { carry_out(&places, &unseen, to)? };
-    tell(wanted, to, &survey.path, &places, &done)?;
+    let told = |dry_run, done: &[Pruned]| tell(wanted, dry_run, to, &survey.path, &places, done);
+    if wanted.dry_run || consent::is_asked(wanted.yes) {
+        let would = would_go(&places, &unseen, to)?;
+        let goes = would.iter().any(|pruned| pruned.fates.iter().any(Fate::goes));
+        if wanted.dry_run || goes {
+            told(true, &would)?;
+        }
+        if wanted.dry_run {
+            return Ok(Exit::Good);
+        }
+        if goes {
+            consent::ask("Let the newer ones go for good?")?;
+        }
+    }
+    let done = carry_out(&places, &unseen, to)?;
+    told(false, &done)?;
     Ok(Exit::Good)
 }
 
@@ -98,6 +112,7 @@ fn is_held(held: &[Hold]) -> Failure {
 
 fn tell(
     wanted: &arguments::Rollback,
+    dry_run: bool,
     to: RevisionKey,
     path: &str,
     places: &[Place],
@@ -110,7 +125,7 @@ fn tell(
         let of_place = |(place, done): (&Place, &Pruned)| revisions(&done.fates, several.then_some(place));
         output::json(&document::Prune {
             space: path,
-            dry_run: wanted.dry_run,
+            dry_run,
             revisions: all().flat_map(of_place).collect(),
             layouts_removed: all().flat_map(|(_, done)| done.layouts_removed.iter().cloned()).collect(),
         })?;
@@ -122,9 +137,9 @@ fn tell(
             let line = if told.is_empty() { "" } else { "\n" };
             told += &format!("{line}{place}: {}\n", printable(&place.directory.to_string_lossy()));
         }
-        told += &page(wanted.dry_run, &done.fates);
+        told += &page(dry_run, &done.fates);
     }
-    let is = if wanted.dry_run { "would be" } else { "is" };
+    let is = if dry_run { "would be" } else { "is" };
     let gone = done.iter().any(|done| done.fates.iter().any(Fate::goes));
     let what = if gone { "" } else { ", as before" };
     Ok(output::text(&format!("{told}\nrevision {} {is} the newest{what}\n", to.number))?)

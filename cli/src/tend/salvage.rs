@@ -6,6 +6,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     space::completing::pool_directory,
+    text::count,
     text::{self, Align},
 };
 use mainstay_engine::{
@@ -88,18 +89,18 @@ fn lack(revision: &tend::Incomplete) -> String {
         })
         .collect();
     format!(
-        "revision {} of lineage {} in {} is incomplete still: of {} shards these are missing: {}; \
+        "revision {} of lineage {} in {} is incomplete still: of {} these are missing: {}; \
          if another node staged them, salvage there\n",
         revision.key.number,
         revision.key.lineage.number,
         printable_path(&revision.space),
-        revision.shard_count,
+        count(revision.shard_count.into(), "shard"),
         missing.join(", ")
     )
 }
 
-fn pools(count: usize) -> String {
-    if count == 1 { "1 pool".to_owned() } else { format!("{count} pools") }
+fn pools(number: usize) -> String {
+    count(number as u64, "pool")
 }
 
 fn words(fate: &SalvageFate, dry_run: bool) -> String {

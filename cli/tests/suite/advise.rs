@@ -53,13 +53,13 @@ fn levels_have_intervals_of_their_own_and_one_pattern() {
         "--mtbf",
         "6h",
         "--level",
-        "pfs:cost=40s,restart=3min",
+        "space:cost=40s,restart=3min",
         "--level",
         "memory:cost=300ms,restart=5s,survives=90%",
     ];
     let told = advise(&[&arguments[..], &["--json"]].concat()).json();
     let [memory, pfs] = [&told["levels"][0], &told["levels"][1]];
-    assert_eq!((&memory["level"], &pfs["level"]), (&"memory".into(), &"pfs".into()));
+    assert_eq!((&memory["level"], &pfs["level"]), (&"memory".into(), &"space".into()));
     near(&memory["left_share"], 0.9);
     near(&pfs["left_share"], 0.1);
     // sqrt(2 · 0.3 s · 24,000 s) and sqrt(2 · 40 s · 216,000 s).
@@ -92,7 +92,7 @@ fn a_job_fails_as_often_as_any_of_its_nodes() {
     let page = advise(&["--mtbf", "6h", "--level", "disk:cost=1s,survives=80%"]).out;
     assert!(page.contains("no level survives 20 % of the failures"), "{page}");
     let page = advise(&["--mtbf", "6h", "--level", "disk:cost=10s", "--level", "pfs:cost=20s"]).out;
-    assert!(page.lines().any(|line| line.contains("pfs") && line.contains("less is lost without")), "{page}");
+    assert!(page.lines().any(|line| line.contains("space") && line.contains("less is lost without")), "{page}");
 }
 
 /// The run's length and the interval come from the levels where they are not stated.
@@ -125,8 +125,8 @@ fn what_is_not_said_is_asked_for() {
     for (arguments, words) in [
         (&[][..], &["SPACE"][..]),
         (&["--level", "pfs:cost=1s"], &["--mtbf"]),
-        (&["--mtbf", "1h", "--level", "pfs"], &["pfs:cost=TIME"]),
-        (&["--mtbf", "1h", "--level", "tape:cost=1s"], &["memory, disk, pfs"]),
+        (&["--mtbf", "1h", "--level", "pfs"], &["space:cost=TIME"]),
+        (&["--mtbf", "1h", "--level", "tape:cost=1s"], &["memory, disk, space"]),
         (&["--mtbf", "1h", "--level", "pfs:cost=1s", "--level", "pfs:cost=2s"], &["twice"]),
         (&["--mtbf", "1h", "--level", "pfs:cost=0s"], &["more than none"]),
         (&["--mtbf", "0s", "--level", "pfs:cost=1s"], &["more than none"]),

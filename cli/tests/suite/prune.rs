@@ -112,7 +112,7 @@ fn on_all_levels_or_nowhere() {
     assert_eq!(complete(&space), before);
     drop(lock);
     let ran = space.mainstay(&["prune", "--revision", "4"]);
-    assert!(ran.code == 0 && ran.out.contains("memory:") && ran.out.contains("pfs:"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("memory:") && ran.out.contains("space:"), "{ran:?}");
     assert_eq!(complete(&space), before.iter().copied().filter(|number| *number != 4).collect::<Vec<_>>());
     assert_eq!(space.mainstay(&["verify"]).code, 0);
 }

@@ -70,9 +70,9 @@ fn a_job_with_levels_writes_down_what_happens() {
         "opened 3",
         "1 on memory at 10",
         "2 on memory at 20",
-        "2 on pfs at 20",
+        "2 on space at 20",
         "3 on memory at 30",
-        "3 on pfs at 30",
+        "3 on space at 30",
         "closed",
     ];
     let told = told(&space);
@@ -81,7 +81,7 @@ fn a_job_with_levels_writes_down_what_happens() {
     sorted.sort();
     all.sort();
     // What the close takes to the space is the last that happens.
-    all.retain(|what| what != "3 on pfs at 30" || told.contains(what));
+    all.retain(|what| what != "3 on space at 30" || told.contains(what));
     assert_eq!(sorted, all, "{told:?}");
     assert_eq!((told.first().unwrap().as_str(), told.last().unwrap().as_str()), ("opened 3", "closed"));
     let phases = journal(&space).entries.into_iter().filter_map(|entry| match entry.event {
@@ -91,7 +91,7 @@ fn a_job_with_levels_writes_down_what_happens() {
     assert!(phases.into_iter().all(|phases| phases.t1_unix_ns > 0 && phases.durable_ns > 0));
     let page = report(&space);
     assert_eq!(count(&page, "data-level=\"memory\""), 3, "{page}");
-    assert!(count(&page, "data-level=\"pfs\"") >= 2 && page.contains("The last job ended in order"), "{page}");
+    assert!(count(&page, "data-level=\"space\"") >= 2 && page.contains("The last job ended in order"), "{page}");
     assert_eq!(fs::read_dir(space.path()).unwrap().filter(|e| e.as_ref().unwrap().file_name() == "journal").count(), 1);
 }
 
@@ -103,7 +103,7 @@ fn a_space_alone_has_its_journal_once_the_job_ends_or_fails() {
         session.wait().unwrap();
         assert_eq!(Journal::read(&space.path()).unwrap(), None, "a checkpoint costs no file");
     });
-    assert_eq!(told(&space), ["opened 3", "1 on pfs at 0", "closed"]);
+    assert_eq!(told(&space), ["opened 3", "1 on space at 0", "closed"]);
     // A job that only came and went leaves nothing.
     let other = Space::new(1);
     other.run(|_, _, _| {});
@@ -148,7 +148,7 @@ fn without_a_journal_what_lies_there_is_shown() {
     let space = Space::with(3, 3);
     fs::remove_file(space.path().join("journal")).unwrap();
     let page = report(&space);
-    assert_eq!(count(&page, "data-level=\"pfs\""), 3, "{page}");
+    assert_eq!(count(&page, "data-level=\"space\""), 3, "{page}");
     assert!(page.contains("No journal"), "{page}");
 }
 

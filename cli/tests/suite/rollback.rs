@@ -74,7 +74,7 @@ fn newer_revisions_go_on_all_levels() {
     assert_eq!(complete(&space), before);
     assert_eq!(space.mainstay(&["release", "--revision", "7"]).code, 0);
     let ran = space.mainstay(&["rollback", "--revision", "4"]);
-    assert!(ran.code == 0 && ran.out.contains("memory:") && ran.out.contains("pfs:"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("memory:") && ran.out.contains("space:"), "{ran:?}");
     assert!(complete(&space).iter().all(|revision| *revision <= 4), "{:?}", complete(&space));
     goes_on_from(&space, 4);
 }

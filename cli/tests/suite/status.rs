@@ -72,7 +72,7 @@ fn a_job_with_levels_is_told_while_it_runs_and_after_it() {
             assert_eq!(document["levels"][0]["directories"], json!([memory(&space)]));
             let left = |loss: &Value| [&loss["of"], &loss["revision"], &loss["level"]].map(Value::clone);
             let losses: Vec<_> = document["losses"].as_array().unwrap().iter().map(left).collect();
-            let wanted = [["processes", "3", "memory"], ["node", "2", "pfs"], ["all_nodes", "2", "pfs"]];
+            let wanted = [["processes", "3", "memory"], ["node", "2", "space"], ["all_nodes", "2", "space"]];
             assert_eq!(
                 losses,
                 wanted.map(|[of, revision, level]| {
@@ -84,8 +84,8 @@ fn a_job_with_levels_is_told_while_it_runs_and_after_it() {
             for line in [
                 "job     at work: 3 ranks on 1 node",
                 "the death of the job's processes: survived, revision 3 from memory\n",
-                "(ranks 0 to 2): survived, revision 2 from pfs, not the newest\n",
-                "the loss of all nodes: survived, revision 2 from pfs, not the newest\n",
+                "(ranks 0 to 2): survived, revision 2 from space, not the newest\n",
+                "the loss of all nodes: survived, revision 2 from space, not the newest\n",
             ] {
                 assert!(page.out.contains(line), "no {line:?} in {page:?}");
             }
@@ -162,7 +162,7 @@ fn with_one_level_the_space_itself_tells() {
     assert!(!space.path().join("status").exists());
     let document = space.mainstay(&["status", "--json"]).json();
     assert_eq!((&document["job"], newest(&document)), (&Value::Null, vec![json!(3)]));
-    assert_eq!((&document["levels"][0]["level"], &document["losses"]), (&json!("pfs"), &json!([])));
+    assert_eq!((&document["levels"][0]["level"], &document["losses"]), (&json!("space"), &json!([])));
     let page = space.mainstay(&["status"]);
     assert!(page.code == 0 && page.out.contains("job     ended in order"), "{page:?}");
 }
@@ -202,14 +202,15 @@ fn saving_that_keeps_failing_is_an_alarm() {
             let arguments = ["status".into(), "--prometheus".into(), file.clone(), space.path()];
             let told = Command::new(MAINSTAY).args(arguments).output().map(Ran::of).unwrap();
             assert_eq!(told.code, code, "{told:?}");
-            let alarm =
-                format!("ALARM   saving fails: the level pfs did not get {times} revisions in a row; none is there: ");
+            let alarm = format!(
+                "ALARM   saving fails: the level space did not get {times} revisions in a row; none is there: "
+            );
             assert_eq!(told.out.starts_with(&alarm), code == 5, "{told:?}");
             let measured = fs::read_to_string(&file).unwrap();
             let of_space = format!("space=\"{}\"", space.path().display());
             for line in [
                 format!("mainstay_alarm{{{of_space}}} {}", u8::from(code == 5)),
-                format!("mainstay_failures_in_a_row{{{of_space},level=\"pfs\"}} {times}"),
+                format!("mainstay_failures_in_a_row{{{of_space},level=\"space\"}} {times}"),
                 format!("mainstay_newest_revision{{{of_space},level=\"memory\"}} {}", 2 * times),
                 format!("mainstay_survives{{{of_space},loss=\"all_nodes\"}} 0"),
             ] {

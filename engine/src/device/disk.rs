@@ -1,7 +1,7 @@
 //! A directory of the file system.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available,
+    Access, Device, File, FileSystem, LockFile, NewFile, Stripes, allocate, available, dangling,
     disk_file::DiskFile,
     hand_over,
     lock::ByteLocks,
@@ -45,7 +45,8 @@ impl Disk {
         let found = made.and_then(|()| directory.canonicalize());
         let found = found.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                Error::NotASpace { path: printable_path(directory), why: "it is not a directory".to_owned() }
+                let why = dangling(directory).unwrap_or_else(|| "it is not a directory".to_owned());
+                Error::NotASpace { path: printable_path(directory), why }
             }
             _ if directory.as_os_str().is_empty() => {
                 Error::argument("path", "it is empty; give the directory of the space")

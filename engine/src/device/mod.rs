@@ -6,6 +6,7 @@
 
 mod allocate;
 mod anonymous;
+mod dangling;
 mod disk;
 mod disk_file;
 mod file_system;
@@ -22,6 +23,7 @@ mod stripes;
 
 pub(crate) use allocate::{allocate_at, available, within_limit};
 pub(crate) use anonymous::Anonymous;
+pub(crate) use dangling::dangling;
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use huge::HugePages;

@@ -6,6 +6,7 @@ use crate::{
     config::PoolHeld,
     device::{HUGE_PAGE, OfAtomics, RANK_BYTES},
     error::{Error, Result},
+    plural::count,
     space::format::{BLOCK_BYTES, Hash, hash},
 };
 use std::{
@@ -118,7 +119,10 @@ unsafe impl OfAtomics for MemberEntry {}
 impl Constants {
     pub(super) fn new(id: [u8; 16], shape: &Shape) -> Result<Constants> {
         if shape.members == 0 || shape.members > MEMBERS_MAX {
-            let why = format!("there are {} ranks on a node; a pool is for 1 to {MEMBERS_MAX}", shape.members);
+            let why = format!(
+                "{} of a node share a pool, which is for 1 to {MEMBERS_MAX}",
+                count(shape.members.into(), "rank")
+            );
             return Err(Error::argument("pool_bytes", why));
         }
         // One chunk for each rank and one more: a rank that fills its own keeps nobody waiting for ever.
@@ -127,8 +131,9 @@ impl Constants {
         if chunk_bytes == 0 {
             let needed = least * BLOCK_BYTES;
             let why = format!(
-                "{} bytes are too few for {} ranks on a node; give it {needed} or more",
-                shape.bytes, shape.members
+                "{} bytes are too few for {} on a node; give it {needed} or more",
+                shape.bytes,
+                count(shape.members.into(), "rank")
             );
             return Err(Error::argument("pool_bytes", why));
         }

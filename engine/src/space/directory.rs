@@ -7,7 +7,7 @@ use super::{
     space_of_level, stretches,
 };
 use crate::{
-    device::{self, Access, Allocate, Device, File, NewFile, Stripes},
+    device::{self, Access, Allocate, Device, File, NewFile, Stripes, dangling},
     error::{Error, Result},
     printable::printable,
 };
@@ -117,7 +117,9 @@ fn path_of(device: &dyn Device, name: &str) -> String {
 pub(crate) fn list(device: &dyn Device) -> Result<Vec<String>> {
     let not_a_space = |why: &str| Error::NotASpace { path: device.path(), why: why.to_owned() };
     device.list().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => not_a_space("there is no such directory"),
+        io::ErrorKind::NotFound => {
+            not_a_space(dangling(&device.directory()).as_deref().unwrap_or("there is no such directory"))
+        }
         io::ErrorKind::NotADirectory => not_a_space("it is not a directory"),
         _ => Error::io("listing", device.path(), e),
     })

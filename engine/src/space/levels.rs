@@ -18,7 +18,7 @@ pub(crate) const NOTE_BYTES_MAX: u64 = 256 << 10;
 const ID: &str = "id = \"";
 const LINEAGE: &str = "lineage = ";
 /// What the directory of a level is called in the one that is given for it.
-const OF_A_SPACE: &str = "mainstay-level-";
+pub(crate) const OF_A_SPACE: &str = "mainstay-level-";
 const COPY: &str = "copy";
 /// Hexadecimal digits of an id, and of a node's label.
 const ID_DIGITS: usize = 32;
@@ -41,7 +41,7 @@ pub enum LevelKind {
     Memory,
     /// The disks of the nodes.
     Disk,
-    /// The file system that all nodes share, or the only level that there is.
+    /// The space that was opened: on the file system that all nodes share, or the only level. People read `space`.
     #[default]
     Pfs,
 }
@@ -50,13 +50,22 @@ impl LevelKind {
     /// All kinds, the nearest first.
     pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
 
-    /// The kind that is called `name`: memory, disk or pfs. `InvalidArgument` if none is.
+    /// The kind called `name`: memory, disk or space, or pfs as an older name of the last. Else `InvalidArgument`.
     pub fn named(name: &str) -> Result<LevelKind> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or pfs")))
+        let found = Self::ALL.into_iter().find(|kind| [kind.name(), kind.key()].contains(&name));
+        found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or space")))
     }
 
+    /// As people read it.
     pub fn name(self) -> &'static str {
+        match self {
+            LevelKind::Pfs => "space",
+            _ => self.key(),
+        }
+    }
+
+    /// As files and keys of settings have it.
+    fn key(self) -> &'static str {
         match self {
             LevelKind::Memory => "memory",
             LevelKind::Disk => "disk",
@@ -124,7 +133,7 @@ impl LevelsNote {
                 let _ = write!(line, "{}{quoted}", if line.is_empty() { "" } else { ", " });
             }
             if text.len() + line.len() < NOTE_BYTES_MAX as usize / 2 {
-                let _ = writeln!(text, "{} = [{line}]", level.name());
+                let _ = writeln!(text, "{} = [{line}]", level.key());
             }
         }
         if !self.back.is_empty() {

@@ -44,7 +44,9 @@ pub(crate) use id::draw_id;
 pub(crate) use in_parts::portion_in_parts;
 pub(crate) use layout_file::LayoutFile;
 pub use levels::LevelKind;
-pub(crate) use levels::{GoneBack, LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory, space_of_level, without_copy};
+pub(crate) use levels::{
+    GoneBack, LevelsNote, NOTE_BYTES_MAX, OF_A_SPACE, copy_in, level_directory, space_of_level, without_copy,
+};
 pub(crate) use levels_file::sync_directory;
 pub(crate) use lock_blocks::LockBlocks;
 pub(crate) use locks::Locks;

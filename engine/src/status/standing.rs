@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::Result,
     group::host_name,
+    plural::count,
     space::LevelKind,
     survey::{Places, SpaceSurvey},
 };
@@ -265,9 +266,9 @@ impl Failures {
         let newest = newest.map_or("none is there".to_owned(), |number| format!("the newest there is {number}"));
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
         format!(
-            "saving fails: the level {} did not get {} revisions in a row; {newest}{why}",
+            "saving fails: the level {} did not get {} in a row; {newest}{why}",
             level.name(),
-            self.in_a_row
+            count(self.in_a_row.into(), "revision")
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     HoldState, HoldSurvey, LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    below::why_none,
     shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
@@ -46,7 +47,7 @@ impl SpaceSurvey {
 fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
     if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
-        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
+        return Err(Error::NotASpace { path: device.path(), why: why_none(&device.directory()) });
     }
     let in_use = in_use(device, &names)?;
     let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);

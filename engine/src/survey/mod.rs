@@ -6,6 +6,7 @@
 //! What must hold: nothing is called damaged that was only let go. A block is used again only when neither slot refers
 //! to it, so damage found between two equal readings of the slots is damage, and everything else is looked at again.
 
+mod below;
 mod hold_survey;
 mod levels;
 mod look;

@@ -374,7 +374,7 @@ fn a_wait_for_a_level_that_is_not_there_is_refused() {
             save(&mut program, &mut session, 1, 1, false)?;
             let told = session.wait_for(LevelKind::Pfs).unwrap_err();
             assert_eq!(told.kind(), ErrorKind::InvalidArgument);
-            assert!(told.to_string().contains("no level pfs; it has memory and disk"), "{told}");
+            assert!(told.to_string().contains("no level space; it has memory and disk"), "{told}");
             let told = session.wait_for(LevelKind::ALL[rank]).unwrap_err();
             assert_eq!(told.kind(), ErrorKind::InvalidArgument);
             assert!(told.to_string().contains("some ranks wait for memory and some for disk"), "{told}");

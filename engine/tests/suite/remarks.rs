@@ -182,6 +182,6 @@ fn job_with_a_level_that_is_busy() {
 
 #[test]
 fn that_a_level_is_passed_over_is_told_the_first_time() {
-    let told = "mainstay: the level pfs is busy: revision 3 passes it over, as may others after it";
+    let told = "mainstay: the level space is busy: revision 3 passes it over, as may others after it";
     assert_eq!(told_by("remarks::job_with_a_level_that_is_busy", &[]), [told]);
 }

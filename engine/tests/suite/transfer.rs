@@ -305,7 +305,7 @@ fn damage_is_named_and_read_elsewhere_where_that_can_be() {
     damage(&layout(&level), 0, 1);
     let copied = copy(from.path(), to.path(), &[]).unwrap();
     assert_eq!(became(&copied), [(1, Became::Copied)]);
-    assert!(copied[0].elsewhere[0].contains("read from pfs instead"), "{copied:?}");
+    assert!(copied[0].elsewhere[0].contains("read from space instead"), "{copied:?}");
     are_alike(from.path(), to.path(), &[1]);
 }
 

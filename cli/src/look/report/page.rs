@@ -5,7 +5,7 @@ use super::{
     history::{Checkpoint, End, History, Key, Row, Start},
     timeline::timeline,
 };
-use crate::{text, time};
+use crate::{text, text::count, time};
 use mainstay_engine::space::format::{BLOCK_BYTES, SavedEarly};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeMap;
@@ -56,13 +56,13 @@ fn subtitle(history: &History) -> String {
         End::Died => "The last job did not end in order",
         End::AtWork => "A job is at work",
     };
+    let ranks = count(last.opening.ranks.into(), "rank");
     let nodes = match last.opening.nodes {
         0 => String::new(),
-        1 => " on 1 node".to_owned(),
-        nodes => format!(" on {nodes} nodes"),
+        nodes => format!(" on {}", count(nodes.into(), "node")),
     };
     let begin = time::when_and_where(history.begin_ns);
-    format!("{how}: {} ranks{nodes}, rank 0 on {}. First opened {begin}.", last.opening.ranks, last.opening.host)
+    format!("{how}: {ranks}{nodes}, rank 0 on {}. First opened {begin}.", last.opening.host)
 }
 
 fn facts(history: &History) -> Markup {
@@ -137,8 +137,8 @@ fn checkpoints_section(history: &History) -> Markup {
     let has_phases = |row: &&&Row| row.checkpoints.iter().any(|checkpoint| checkpoint.phases.is_some());
     let counted = |row: &&Row| {
         let passed_over = history.passed_over.get(&row.level).copied().unwrap_or(0);
-        let busy =
-            if passed_over > 0 { format!(" (passed over {passed_over} times, as it was busy)") } else { String::new() };
+        let times = count(passed_over, "time");
+        let busy = if passed_over > 0 { format!(" (passed over {times}, as it was busy)") } else { String::new() };
         format!("{} on {}{busy}", row.checkpoints.len(), row.name())
     };
     html! {

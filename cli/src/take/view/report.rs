@@ -8,6 +8,7 @@ use crate::{
     output,
     space::holds,
     text,
+    text::count,
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable_path, space::format::Hold};
 use std::path::Path;
@@ -86,11 +87,10 @@ fn sum(contents: &Contents<'_>) -> (usize, u64) {
 }
 
 fn shown(items: usize, arrays: usize) -> String {
-    let items = if items == 1 { "1 item".to_owned() } else { format!("{items} items") };
+    let items = count(items as u64, "item");
     match arrays {
         0 => items,
-        1 => format!("{items} and 1 array over the shards"),
-        _ => format!("{items} and {arrays} arrays over the shards"),
+        _ => format!("{items} and {} over the shards", count(arrays as u64, "array")),
     }
 }
 

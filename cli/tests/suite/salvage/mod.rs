@@ -253,8 +253,8 @@ fn tells_what_is_staged(per: Per) {
     let mut space = killed_per(&pools, per);
     let path = space.path();
     let path = path.to_str().unwrap();
-    let line = "revision 2 of lineage 1: 3 of 3 shards are staged in memory here, not saved; the next start completes \
-        them, or mainstay salvage";
+    let line = "revision 2 of lineage 1: 3 of 3 shards staged in memory here, not saved; the next start completes \
+        it, or mainstay salvage";
     for command in ["ls", "show"] {
         let ran = beside(&pools, &[command, path]);
         assert!(ran.code == 0 && ran.out.lines().any(|told| told == line), "{ran:?}");

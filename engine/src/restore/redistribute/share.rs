@@ -5,6 +5,7 @@ use crate::{
     boxes::{Cells, Rows, Uncovered, cover},
     capture::{Region, is_single},
     error::{Error, Result},
+    plural::count,
     printable::printable_path,
     restore::regions::{is_same, saved_as},
     space::format::{Hash, Item, ItemKind, OutputLength},
@@ -178,15 +179,15 @@ impl<'s> Sharing<'s> {
     }
 
     fn uncovered(&self, name: &str, wanted: &Cells, uncovered: &Uncovered) -> Error {
-        let (revision, ranks) = (self.revision, self.shards.len());
+        let (revision, ranks) = (self.revision, count(self.shards.len() as u64, "rank"));
         let why = match uncovered {
             Uncovered::Missing(cells) => format!(
                 "is protected as the box {wanted} of its global array, of which no shard of revision {revision}, saved by \
-                 {ranks} ranks, has the cells {cells}; ask for cells that were saved"
+                 {ranks}, has the cells {cells}; ask for cells that were saved"
             ),
             Uncovered::TooManyPieces => format!(
                 "is protected as the box {wanted} of its global array, which the boxes of revision {revision}, saved by \
-                 {ranks} ranks, cut into too many pieces; ask for smaller boxes"
+                 {ranks}, cut into too many pieces; ask for smaller boxes"
             ),
         };
         Error::RegionMissing { name: name.to_owned(), why }
@@ -244,7 +245,7 @@ impl<'s> Sharing<'s> {
             }
             [(shard, _)] => refused(format!("was saved by rank {shard} alone, and rank {rank} protects it"), DIVIDE),
             _ if all_had_it => refused("each rank saved its own".to_owned(), SAY_SAME),
-            _ => refused(format!("was saved by {} of {} ranks", items.len(), self.shards.len()), DIVIDE),
+            _ => refused(format!("was saved by {} of {}", items.len(), count(self.shards.len() as u64, "rank")), DIVIDE),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::{
     ground::pause,
     group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
     mutant::{self, Mutant},
+    plural::count,
     remark::Remark,
     session::domain::Domain,
     space::LevelKind,
@@ -49,8 +50,9 @@ pub(in crate::session) fn holders(
     if buddies.apart() == Apart::Ranks {
         let nodes = told.iter().map(|(node, ..)| node).collect::<BTreeSet<_>>().len();
         let level = kind.name();
-        let (s, them) = if nodes == 1 { ("", "they share its fate") } else { ("s", "some share the fate of one") };
-        let told = format!("{copies} copies on the level {level}, and {nodes} node{s}: {them}");
+        let them = if nodes == 1 { "they share its fate" } else { "some share the fate of one" };
+        let nodes = count(nodes as u64, "node");
+        let told = format!("{} on the level {level}, and {nodes}: {them}", count(copies as u64, "copy"));
         SHARED.make(group.rank(), || Some(told));
     }
     let holder = |copy: usize| {

@@ -1,0 +1,34 @@
+//! Links that lead nowhere: "no such directory" is no help where the directory was moved away behind a link.
+
+use crate::printable::printable_path;
+use std::{fs, path::Path};
+
+/// `path`, or the nearest directory above it, is a link to something that is not there: says so.
+pub(crate) fn dangling(path: &Path) -> Option<String> {
+    let is_there = |path: &&Path| fs::symlink_metadata(path).is_ok();
+    let nearest = path.ancestors().find(is_there)?;
+    let target = fs::read_link(nearest).ok().filter(|_| fs::metadata(nearest).is_err())?;
+    let link = if nearest == path { "it".to_owned() } else { printable_path(nearest) };
+    Some(format!("{link} is a link to {}, which is not there", printable_path(&target)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dangling;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn only_a_link_to_nothing_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("there")).unwrap();
+        symlink("gone", at("broken")).unwrap();
+        symlink("there", at("whole")).unwrap();
+        assert_eq!(dangling(&at("broken")).as_deref(), Some("it is a link to gone, which is not there"));
+        let above = format!("{} is a link to gone, which is not there", at("broken").display());
+        assert_eq!(dangling(&at("broken/space")), Some(above));
+        for name in ["there", "whole", "whole/none", "none"] {
+            assert_eq!(dangling(&at(name)), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Why a directory is no space, with the spaces that lie below it: often the directory above was given.
+
+use crate::{
+    plural::count,
+    printable::printable_path,
+    space::{LEVELS_FILE, LOCK_FILE, OF_A_SPACE, is_layout},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// How deep spaces are looked for, and at how many files and directories in all.
+const DEPTH: usize = 3;
+const ENTRIES_MAX: usize = 2000;
+/// How many spaces are named.
+const NAMED_MAX: usize = 5;
+
+/// Of a directory that can be listed and has no file of a space in it.
+pub(super) fn why_none(directory: &Path) -> String {
+    let (mut spaces, mut left) = (Vec::new(), ENTRIES_MAX);
+    let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+    look_below(directory, DEPTH, &mut left, &mut spaces);
+    spaces.sort();
+    let why = if is_empty { "it is empty" } else { "there is no layout in it" };
+    match (&spaces[..], left) {
+        ([], 0) => format!("{why}; not all below it was looked at"),
+        ([], _) => why.to_owned(),
+        (all, _) => {
+            let name = |space: &PathBuf| printable_path(space.strip_prefix(directory).unwrap_or(space));
+            let names = all.iter().take(NAMED_MAX).map(name).collect::<Vec<_>>().join(", ");
+            let more = all.len().saturating_sub(NAMED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{why}, but {} below it: {names}{more}", count(all.len() as u64, "space"))
+        }
+    }
+}
+
+/// Adds the spaces below `directory` to `spaces`. Links are not followed.
+fn look_below(directory: &Path, depth: usize, left: &mut usize, spaces: &mut Vec<PathBuf>) {
+    let mut within = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            within.push(entry.path());
+        }
+    }
+    for path in within {
+        if is_space(&path) {
+            spaces.push(path);
+        } else if depth > 1 {
+            look_below(&path, depth - 1, left, spaces);
+        }
+    }
+}
+
+/// A layout lies in it, or on nearer levels alone. The directory of a nearer level is no space of its own.
+fn is_space(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let has = |file: &str| fs::symlink_metadata(directory.join(file)).is_ok_and(|found| found.is_file());
+    let mut entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    let mut has_layout = || entries.any(|entry| entry.file_name().to_str().is_some_and(is_layout));
+    !name.starts_with(OF_A_SPACE) && (has(LOCK_FILE) && has(LEVELS_FILE) || has_layout())
+}
