@@ -5,6 +5,7 @@
 //! what `--json` prints, `text` what people read, and `space` what the commands on a space share.
 
 mod arguments;
+mod consent;
 mod document;
 mod exit;
 mod look;
@@ -51,7 +52,8 @@ fn hint_call(error: &mut clap::Error) {
     }
     let command = env::args().nth(1).unwrap_or_default();
     let hint = match &*command {
-        "run" | "trace" if !word.starts_with('-') => {
+        "run" | "trace" | "rehearse" if !word.starts_with('-') => {
+            let command = if command == "rehearse" { "rehearse KILLS" } else { &command };
             format!("the job comes after --: mainstay {command} -- {word} ...")
         }
         "diff" if word == "--revision" => {
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::Reserve(wanted) => room::reserve(&wanted),
         Command::Grow(wanted) => room::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
+        Command::Rehearse(wanted) => return run::rehearse(&wanted),
         Command::Salvage(wanted) => tend::salvage(&wanted),
         Command::View(wanted) => take::view(&wanted),
     };

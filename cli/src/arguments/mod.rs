@@ -3,6 +3,7 @@
 mod advise;
 mod look;
 mod oracle;
+mod rehearse;
 mod room;
 mod run;
 mod setup;
@@ -13,6 +14,7 @@ mod trace;
 pub use advise::*;
 pub use look::*;
 pub use oracle::*;
+pub use rehearse::*;
 pub use room::*;
 pub use run::*;
 pub use setup::*;
@@ -52,7 +54,8 @@ Examples:
   mainstay prune /scratch/me/space --keep-last 3
   mainstay rollback /scratch/me/space --revision 12   goes back there for good
   mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB
-  mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
+  mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml
+  mainstay rehearse 3 -- mpiexec -n 4 ./simulation input.toml   whether it comes back as it was";
 
 /// Looks into spaces and after them, and starts a job again that failed.
 ///
@@ -93,6 +96,7 @@ pub enum Command {
     Grow(Grow),
     Salvage(Salvage),
     Run(Run),
+    Rehearse(Rehearse),
     Config(Config),
     Completions(Completions),
     Man(Man),

@@ -34,6 +34,9 @@ pub struct ItemDiff {
     pub largest_at: Option<Vec<u64>>,
     /// Changed elements whose difference is infinite or no number.
     pub not_finite: u64,
+    /// The first element that has changed: where, as above, and as both revisions have it.
+    pub first_at: Option<Vec<u64>>,
+    pub first_values: Option<[String; 2]>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -3,6 +3,7 @@
 mod advise;
 mod diff;
 mod failures;
+mod items;
 mod ls;
 mod oracle;
 mod phases;
@@ -13,7 +14,7 @@ mod trace;
 mod verify;
 
 pub use advise::advise;
-pub use diff::diff;
+pub use diff::{compare, diff};
 pub use ls::ls;
 pub use oracle::oracle;
 pub use report::report;

@@ -4,6 +4,7 @@ use super::{
     killed::Killed,
     last::LastCheckpoint,
     launcher::Words,
+    rehearse::Killing,
     report::{Recoveries, Report},
     signals::{Signals, asks_to_end},
     starting::Starting,
@@ -32,6 +33,8 @@ use std::{
 const POLL: Duration = Duration::from_millis(50);
 /// How often it is asked whether the job went on after a failure, and whether a node was lost.
 const LOOK: Duration = Duration::from_millis(200);
+/// How often it is asked whether a rehearsal kills the job now.
+const KILL_LOOK: Duration = Duration::from_millis(2);
 /// How long a launcher may take to end its job where a node is lost, or a rank has called MPI_Abort, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long a job may take to end that is asked to for a second time, before it is killed.
@@ -66,6 +69,10 @@ pub struct Limits<'a> {
     pub recoveries: Recoveries<'a>,
     /// Of a job that goes on when ranks fail.
     pub killed: Option<&'a mut Killed>,
+    /// Where the job works, if not here.
+    pub directory: Option<&'a Path>,
+    /// When a rehearsal kills the job.
+    pub killing: Option<&'a mut Killing>,
 }
 
 /// Runs the command of `words`; `fresh`: it may push out what is saved already.
@@ -86,16 +93,19 @@ pub fn run(
     if let Some(killed) = &limits.killed {
         killed.told_by(&mut command);
     }
+    if let Some(directory) = limits.directory {
+        command.current_dir(directory);
+    }
     end_with_us(&mut command);
     let mut child = command.spawn().map_err(|e| NotRun {
         code: if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
         message: format!("{} cannot be started: {e}; check the name and PATH", printable_path(Path::new(program))),
     })?;
-    follow(&mut child, signals, limits)
+    follow(&mut child, report, signals, limits)
         .map_err(|e| NotRun { code: 4, message: format!("waiting for the job failed: {e}") })
 }
 
-fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::Result<Ended> {
+fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Limits<'_>) -> io::Result<Ended> {
     let job = Pid::from_raw(child.id() as i32);
     // Its number is its own until `try_wait` has seen its end; ended is ended.
     let pass_on = |signal| {
@@ -116,11 +126,13 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut killed = limits.killed;
     let mut starting = killed.is_some().then(Starting::default);
     let mut first_was_here = false;
+    let mut killing = limits.killing;
+    let look = if killing.is_some() { KILL_LOOK } else { LOOK };
     loop {
         let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
         let patience = match &last {
             Some(_) => Some(POLL),
-            None => Some(until_end.map_or(LOOK, |left| left.min(LOOK))),
+            None => Some(until_end.map_or(look, |left| left.min(look))),
         };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
@@ -182,6 +194,9 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         if let Some(status) = ended {
             last.into_iter().for_each(|(_, checkpoint)| checkpoint.end());
             return Ok(Ended { status, asked, lost, first_was_here });
+        }
+        if killing.as_mut().is_some_and(|killing| killing.is_due(report)) {
+            tree::end(job);
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {
             say(&format!("{node} does not answer any more ({why}): the job is ended"));

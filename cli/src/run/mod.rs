@@ -1,4 +1,4 @@
-//! `mainstay run`: starts a job, and again after a failure, for as long as it makes progress.
+//! `mainstay run`: starts a job, and again after a failure, for as long as it makes progress. `rehearse` kills it itself.
 //!
 //! What to go on from is the job's own choice, by its restore. Here is only decided whether it is
 //! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
@@ -14,6 +14,7 @@ mod nodes;
 mod outcome;
 mod outside;
 mod placing;
+mod rehearse;
 mod report;
 mod signals;
 mod spaces;
@@ -61,7 +62,15 @@ const RUN_AGAIN: u8 = 75;
 const GAVE_UP: u8 = 76;
 
 pub fn run(wanted: &arguments::Run) -> ExitCode {
-    supervise(wanted).map_or_else(
+    exit_code(supervise(wanted))
+}
+
+pub fn rehearse(wanted: &arguments::Rehearse) -> ExitCode {
+    exit_code(rehearse::rehearse(wanted))
+}
+
+fn exit_code(done: Result<u8, Failure>) -> ExitCode {
+    done.map_or_else(
         |failure| {
             say(&failure.message);
             failure.exit.into()
@@ -153,7 +162,16 @@ fn start_until_done(
         let watch = nodes.as_ref().and_then(Nodes::watch);
         let recoveries = Recoveries::since(report, outcome.mark());
         let mut killed = in_job.then(Killed::new).transpose().map_err(system("making what the launcher tells to"))?;
-        let limits = Limits { spaces: known, end, grace: margin, watch, recoveries, killed: killed.as_mut() };
+        let limits = Limits {
+            spaces: known,
+            end,
+            grace: margin,
+            watch,
+            recoveries,
+            killed: killed.as_mut(),
+            directory: None,
+            killing: None,
+        };
         summary.starts();
         let ended = job::run(&words, wanted.fresh && start == 1, report, &mut signals, limits);
         let told = report.told_since(outcome.mark());

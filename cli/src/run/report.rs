@@ -37,6 +37,8 @@ pub struct Reported {
     pub checkpoints: BTreeMap<PathBuf, BTreeMap<Key, u64>>,
     /// Of each space: what was restored, and how long that took.
     pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
+    /// Of each space: the revision in which a job that is rehearsed has saved its end.
+    pub ends: BTreeMap<PathBuf, u64>,
     /// The spaces that the job uses, whether or not it has got to opening them.
     pub spaces: Vec<PathBuf>,
 }
@@ -62,7 +64,7 @@ impl Report {
         self.told_between(mark, self.mark())
     }
 
-    fn told_between(&self, mark: u64, end: u64) -> Reported {
+    pub fn told_between(&self, mark: u64, end: u64) -> Reported {
         let mut bytes = vec![0; end.saturating_sub(mark) as usize];
         if self.file.read_exact_at(&mut bytes, mark).is_err() {
             return Reported::default();
@@ -119,6 +121,11 @@ impl Reported {
                     told.untold.insert(path);
                 }
                 ["opened"] => {}
+                ["end", number] => {
+                    if let Ok(number) = number.parse() {
+                        told.ends.insert(path, number);
+                    }
+                }
                 ["closed"] => drop(told.open.insert(path, false)),
                 ["left"] => {
                     told.open.insert(path, false);

@@ -5,7 +5,9 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     ground::Instant,
+    plural::count,
     printable::printable,
+    rehearsal,
     remark::Remark,
     restore::SavedShard,
     space::format::Manifest,
@@ -25,6 +27,7 @@ impl Reader {
     /// a line says so, once a process: a newer one may have been there. `note` says who reads, in the hold that keeps a job
     /// at work from letting it go.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
+        let directory = &if rehearsal::is_one() { rehearsal::place(directory) } else { directory.to_owned() };
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
     }
 
@@ -96,7 +99,7 @@ pub(crate) fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize>
     };
     if !found.complete {
         let (number, here, of) = (found.key.number, found.shards.len(), found.shard_count);
-        return Err(missing(format!("revision {number} is incomplete: {here} of {of} shards were found")));
+        return Err(missing(format!("revision {number} is incomplete: {here} of {} found", count(of.into(), "shard"))));
     }
     // A second revision of the same key, with another number of shards, can only be forged.
     let of = |revision: &RevisionSurvey| (revision.key, revision.layout, revision.shard_count);

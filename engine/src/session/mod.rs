@@ -92,6 +92,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::Group,
+    rehearsal,
     remark::remark,
     space::format::Emptied,
 };
@@ -115,14 +116,16 @@ pub struct Session {
     pid: u32,
     /// Of who alone begins revisions, if anybody.
     saver: Weak<()>,
+    /// The program has begun revisions that have more than the regions.
+    has_more: bool,
 }
 
 impl Session {
     /// Opens the space in the directory `path`, which is made if it is missing. Refused while data that a killed job
     /// had staged cannot be completed now, but could be another time. Collective.
     pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
-        // Where the program goes to meanwhile does not matter.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // Absolute, so that the program may change its directory.
+        let path = rehearsal::place(path);
         Self::open_from(group, Whence::Path(path), &config)
     }
 
@@ -368,6 +371,7 @@ impl Session {
     /// rank left the checkpoint before without `checkpoint` or `abandon`, that one is given up, and `begin` fails on
     /// all ranks: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
+        self.has_more = true;
         self.refuse_without_saver();
         self.ours()?.answering(|inner| {
             let ready = inner.program.ready();
@@ -508,6 +512,7 @@ impl Session {
     /// it is complete: durable on all ranks. Returns its number. A restore leaves it for `get`, unless a region has its name. Collective; each rank can give another number of bytes
     /// at each call. An error on any rank is told on all, and earlier revisions are as they were.
     pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
+        self.has_more = true;
         self.refuse_without_saver();
         self.ours()?.answering(|inner| inner.put(name, bytes))
     }
@@ -607,7 +612,29 @@ impl Session {
     /// (`CallMismatch`), the session is over there too, and all that is left to them is to close it.
     pub fn close(mut self) -> Result<()> {
         self.ours()?;
-        self.inner.take().map_or(Ok(()), Inner::close)
+        let saved = if rehearsal::is_one() { self.save_the_end() } else { Ok(()) };
+        let closed = self.inner.take().map_or(Ok(()), Inner::close);
+        saved.and(closed)
+    }
+
+    /// Saves the state at the end of a rehearsal: two runs end at the same step, but may have saved at different ones. Not
+    /// where the program's own revisions have more than its regions: this one would lack it. Collective.
+    fn save_the_end(&mut self) -> Result<()> {
+        if self.has_more {
+            return Ok(());
+        }
+        let saved = self.ours()?.answering(|inner| {
+            // One rank may have restored streams, and another none: all are told.
+            let lacks = Error::argument("close", "the end of a rehearsal has no streams");
+            let ready = if inner.program.reading.has_streams() { Err(lacks) } else { inner.program.ready() };
+            inner.checkpoint(ready)
+        });
+        match saved {
+            Ok(number) => self.ours()?.report.iter().for_each(|report| report.end_saved(number)),
+            Err(Error::InvalidArgument { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
@@ -620,7 +647,7 @@ impl Session {
 
     fn open_from(group: Box<dyn Group>, whence: Whence, config: &Config) -> Result<Session> {
         let inner = Inner::open(group, &whence, config, Remains::default())?;
-        Ok(Session { inner: Some(inner), pid: process::id(), saver: Weak::new() })
+        Ok(Session { inner: Some(inner), pid: process::id(), saver: Weak::new(), has_more: false })
     }
 
     fn ours(&mut self) -> Result<&mut Inner> {

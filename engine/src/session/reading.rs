@@ -4,6 +4,7 @@
 
 use crate::{
     error::{Error, Result, named},
+    plural::count,
     restore::{BlockReader, Stored},
     space::{
         Portion,
@@ -45,6 +46,15 @@ impl Reading {
         Reading::Restored(Box::new(Streams { revision, list, blocks }))
     }
 
+    /// Whether a revision with streams was restored, and none was saved since.
+    pub(super) fn has_streams(&self) -> bool {
+        match self {
+            Reading::Restored(streams) => !streams.list.is_empty(),
+            Reading::OfOtherRanks(_) => true,
+            Reading::NotRestored | Reading::Nothing | Reading::Over => false,
+        }
+    }
+
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         let (stream, blocks) = self.stream("read", name)?;
         stream.stored.read(offset, into, blocks)
@@ -77,8 +87,9 @@ impl Reading {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(
-                "the revision was saved by {saved} ranks, and nobody can say which streams are whose; read them from the \
-                 shards (mainstay_bring_shards and mainstay_read_shard, in Python bring_shards and read_shard)"
+                "the revision was saved by {}, and nobody can say which streams are whose; read them from the shards \
+                 (mainstay_bring_shards and mainstay_read_shard, in Python bring_shards and read_shard)",
+                count(*saved as u64, "rank")
             ),
             Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
             Reading::Over => {

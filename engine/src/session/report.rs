@@ -9,6 +9,7 @@
 //! | `checkpoint` LINEAGE NUMBER NS PATH | one was taken, for which the program waited so long; whether it is complete is told later |
 //! | `restored` LINEAGE NUMBER NS PATH | a revision came back, which took so long |
 //! | `recovered` RECOVERY PATH | it went on after a failure: RECOVERY is what the journal says of that, without spaces and slashes; rank 0 says nothing of it then |
+//! | `end` NUMBER PATH | a session that is closed in a rehearsal has saved its end as this revision |
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
 //! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
 
@@ -67,6 +68,10 @@ impl Report {
     /// Returns whether it could be told, so that `mainstay run` says it to the user.
     pub(super) fn recovered(&self, recovery: &Recovery) -> bool {
         self.tell(&format!("recovered {} ", recovery.clone().shortened(shortened).word()))
+    }
+
+    pub(super) fn end_saved(&self, number: u64) {
+        self.tell(&format!("end {number} "));
     }
 
     pub(super) fn closed(&self) {

@@ -20,6 +20,7 @@ impl Session {
         }
         let saver = Saver(Arc::new(()));
         self.saver = Arc::downgrade(&saver.0);
+        self.has_more = true;
         Ok(saver)
     }
 

@@ -3,13 +3,22 @@
 use mainstay_engine::space::format::ElementType;
 
 /// Of the elements that were compared so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
     pub changed: u64,
     /// The largest that is a finite number, and the index of its element.
     pub largest: Option<(f64, u64)>,
     /// Changed ones whose difference is infinite or no number.
     pub not_finite: u64,
+    pub first: Option<First>,
+}
+
+/// The first element that has changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct First {
+    pub index: u64,
+    /// As both have it.
+    pub values: [String; 2],
 }
 
 impl Difference {
@@ -22,6 +31,9 @@ impl Difference {
                 continue;
             }
             self.changed += 1;
+            if self.first.as_ref().is_none_or(|first| index < first.index) {
+                self.first = Some(First { index, values: [a, b].map(|bytes| value(element, bytes)) });
+            }
             let Some(by) = between(element, a, b) else { continue };
             if !by.is_finite() {
                 self.not_finite += 1;
@@ -30,6 +42,39 @@ impl Difference {
             }
         }
     }
+}
+
+/// An element as people read it; bytes, and what is left of an element at the end, in hexadecimal digits.
+fn value(element: ElementType, bytes: &[u8]) -> String {
+    macro_rules! integer {
+        ($type:ty) => {
+            bytes.try_into().ok().map(|bytes| <$type>::from_le_bytes(bytes).to_string())
+        };
+    }
+    let real = |real: fn(&[u8]) -> Option<f64>| real(bytes).map(|value| value.to_string());
+    let complex = |real: fn(&[u8]) -> Option<f64>| {
+        let (a, b) = bytes.split_at_checked(element.size() as usize / 2)?;
+        Some(format!("{} + {}i", real(a)?, real(b)?))
+    };
+    let text = match element {
+        ElementType::Bytes => None,
+        ElementType::Bool => Some(if bytes == [0] { "false" } else { "true" }.to_owned()),
+        ElementType::I8 => integer!(i8),
+        ElementType::U8 => integer!(u8),
+        ElementType::I16 => integer!(i16),
+        ElementType::U16 => integer!(u16),
+        ElementType::I32 => integer!(i32),
+        ElementType::U32 => integer!(u32),
+        ElementType::I64 => integer!(i64),
+        ElementType::U64 => integer!(u64),
+        ElementType::F16 => real(f16),
+        ElementType::BF16 => real(bf16),
+        ElementType::F32 => bytes.try_into().ok().map(|bytes| f32::from_le_bytes(bytes).to_string()),
+        ElementType::F64 => real(f64),
+        ElementType::C64 => complex(f32),
+        ElementType::C128 => complex(f64),
+    };
+    text.unwrap_or_else(|| format!("0x{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
 /// `None` of what is no number.
@@ -97,12 +142,13 @@ mod tests {
     fn of<const N: usize>(element: ElementType, a: [u8; N], b: [u8; N]) -> Difference {
         let mut difference = Difference::default();
         difference.add(element, 10, &a, &b);
+        assert!(difference.first.take().is_some_and(|first| first.index == 10));
         difference
     }
 
     #[test]
     fn differences_are_those_of_the_element_type() {
-        let by = |by: f64| Difference { changed: 1, largest: Some((by, 10)), not_finite: 0 };
+        let by = |by: f64| Difference { changed: 1, largest: Some((by, 10)), not_finite: 0, first: None };
         assert_eq!(of(ElementType::I8, [128], [127]), by(255.0));
         assert_eq!(of(ElementType::U8, [128], [127]), by(1.0));
         assert_eq!(of(ElementType::I16, (-3i16).to_le_bytes(), 4i16.to_le_bytes()), by(7.0));
@@ -131,6 +177,22 @@ mod tests {
             &row([1.0, 1.0, f64::INFINITY, 3.5]),
         );
         difference.add(ElementType::F64, 4, &row([0.0, 1.0, 2.0, f64::INFINITY]), &row([-0.0, 1.25, 2.0, 0.0]));
-        assert_eq!(difference, Difference { changed: 5, largest: Some((0.5, 3)), not_finite: 2 });
+        let first = Some(First { index: 0, values: ["NaN".to_owned(), "1".to_owned()] });
+        assert_eq!(difference, Difference { changed: 5, largest: Some((0.5, 3)), not_finite: 2, first });
+    }
+
+    #[test]
+    fn elements_read_well() {
+        let complex = [1.5f32.to_le_bytes(), (-2f32).to_le_bytes()].concat();
+        let all = [
+            value(ElementType::I16, &(-3i16).to_le_bytes()),
+            value(ElementType::F32, &0.1f32.to_le_bytes()),
+            value(ElementType::F64, &0.1f64.to_le_bytes()),
+            value(ElementType::C64, &complex),
+            value(ElementType::Bool, &[1]),
+            value(ElementType::Bytes, &[0x0a]),
+            value(ElementType::F64, &[1, 2]),
+        ];
+        assert_eq!(all, ["-3", "0.1", "0.1", "1.5 + -2i", "true", "0x0a", "0x0102"]);
     }
 }

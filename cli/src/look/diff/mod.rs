@@ -18,15 +18,7 @@ use std::collections::BTreeMap;
 pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
     let open = |one: Revision| Reader::open(&wanted.space.path, one.number(), "mainstay diff");
     let (mut a, mut b) = (open(wanted.first)?, open(wanted.second)?);
-    let pairs = pairs(&a, &b)?;
-    let bar = progress::of_bytes(pairs.iter().map(Pair::bytes).sum());
-    bar.set_message(format!("revisions {} and {}", a.key().number, b.key().number));
-    let mut items = Vec::new();
-    for pair in &pairs {
-        items.push(pair.compare(&mut a, &mut b)?);
-        bar.inc(pair.bytes());
-    }
-    bar.finish_and_clear();
+    let items = compare(&mut a, &mut b)?;
     a.elsewhere().iter().chain(b.elsewhere()).for_each(|what| say(what));
     if wanted.space.json {
         let same = items.iter().all(|item| item.state == DiffState::Same);
@@ -36,6 +28,20 @@ pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
         output::text(&table::page([a.key(), b.key()], &items, wanted.shards))?;
     }
     Ok(Exit::Good)
+}
+
+/// All items of two revisions, which may be of different spaces.
+pub fn compare(a: &mut Reader, b: &mut Reader) -> Result<Vec<ItemDiff>, Failure> {
+    let pairs = pairs(a, b)?;
+    let bar = progress::of_bytes(pairs.iter().map(Pair::bytes).sum());
+    bar.set_message(format!("revisions {} and {}", a.key().number, b.key().number));
+    let mut items = Vec::new();
+    for pair in &pairs {
+        items.push(pair.compare(a, b)?);
+        bar.inc(pair.bytes());
+    }
+    bar.finish_and_clear();
+    Ok(items)
 }
 
 /// What is compared with what.
@@ -172,6 +178,8 @@ impl Pair {
             largest_difference: difference.largest.map(|(by, _)| by),
             largest_at: difference.largest.map(|(_, index)| indices(item, index)),
             not_finite: difference.not_finite,
+            first_at: difference.first.as_ref().map(|first| indices(item, first.index)),
+            first_values: difference.first.map(|first| first.values),
         }
     }
 }

@@ -1,0 +1,302 @@
+//! `mainstay rehearse`: an undisturbed run of a job beside one that is killed and started again, and their ends compared.
+//!
+//! What must hold: no process of the job is left, and nothing of the user's is changed but files that the job itself names by
+//! an absolute path.
+
+mod files;
+mod kills;
+mod page;
+mod random;
+mod scratch;
+
+use super::{
+    Free, as_given, job,
+    job::{Ended, Limits},
+    report::{Recoveries, Report},
+    shown,
+    signals::Signals,
+    tree, wait_until_free,
+};
+use crate::{
+    arguments,
+    document::ItemDiff,
+    exit::{Exit, Failure, say},
+    look, output,
+    text::count,
+};
+pub use kills::Killing;
+use kills::{Calm, Killed, Moment};
+use mainstay_engine::{Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
+use nix::{
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
+    unistd::{Pid, getpid},
+};
+use page::Compared;
+use random::Random;
+use scratch::{Scratch, check_within};
+use std::{
+    path::Path,
+    process::ExitStatus,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a last checkpoint may take that a signal asks for.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to disappear.
+const GONE_LIMIT: Duration = Duration::from_secs(10);
+/// A start after a kill may take so many times as long as the undisturbed run, and this in any case.
+const TIMES_LONGER: u32 = 10;
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+pub fn rehearse(wanted: &arguments::Rehearse) -> Result<u8, Failure> {
+    Surroundings::here().check()?;
+    wanted.compare.iter().try_for_each(|file| check_within(file, "--compare"))?;
+    // Processes whose parent is killed become ours, so that none is missed.
+    prctl::set_child_subreaper(true).map_err(|e| system("looking after the job's processes", e.into()))?;
+    let scratch = Scratch::make(&wanted.with)?;
+    let done = Rehearsal::new(wanted, &scratch).and_then(|mut rehearsal| rehearsal.go());
+    end_all();
+    match &done {
+        Ok(code) if *code != Exit::Lost as u8 && !wanted.keep => scratch.remove(),
+        Err(failure) if failure.exit != Exit::Lost && !wanted.keep => scratch.remove(),
+        _ => {
+            scratch.remove_memory();
+            say(&format!("both runs are kept in {}", scratch.root()));
+        }
+    }
+    done
+}
+
+fn system(what: &str, error: std::io::Error) -> Failure {
+    Failure::refused(format!("{what} failed: {error}"))
+}
+
+struct Rehearsal<'a> {
+    wanted: &'a arguments::Rehearse,
+    scratch: &'a Scratch,
+    signals: Signals,
+    seed: u64,
+}
+
+/// How a start of the job has ended.
+struct Start {
+    status: ExitStatus,
+    asked: Option<Signal>,
+    killed: Option<Killed>,
+    took: Duration,
+    checkpoints: u64,
+}
+
+impl<'a> Rehearsal<'a> {
+    fn new(wanted: &'a arguments::Rehearse, scratch: &'a Scratch) -> Result<Rehearsal<'a>, Failure> {
+        let signals = Signals::catch().map_err(|e| system("catching signals", e))?;
+        let seed = wanted.seed.unwrap_or_else(|| unix_ns() % 1_000_000);
+        Ok(Rehearsal { wanted, scratch, signals, seed })
+    }
+
+    /// The exit status.
+    fn go(&mut self) -> Result<u8, Failure> {
+        let Self { scratch, .. } = *self;
+        let reports = [Report::new(), Report::new()].map(|report| report.map_err(|e| system("making a report", e)));
+        let [calm, killed] = reports;
+        let (calm, killed) = (calm?, killed?);
+        say(&format!("the undisturbed run: {}", shown(&as_given(&self.wanted.command).words)));
+        let start = self.start(&scratch.calm, &calm, None, self.wanted.limit)?;
+        if let Some(signal) = start.asked {
+            return Ok(128 + signal as u8);
+        }
+        if start.killed.is_some() {
+            let limit = humantime::format_duration(self.wanted.limit);
+            return Err(Failure::usage(format!("the undisturbed run took longer than {limit}; raise --limit")));
+        }
+        if !start.status.success() {
+            let how = super::outside::describe(start.status);
+            return Err(Failure::usage(format!(
+                "the undisturbed run failed ({how}): there is nothing to compare with"
+            )));
+        }
+        if calm.spaces().is_empty() && self.wanted.compare.is_empty() {
+            return Err(Failure::usage(
+                "the job opened no space, so that there is nothing to compare; name files that it writes (--compare FILE)",
+            ));
+        }
+        // Without those that a rehearsal adds at the close.
+        let own = start.checkpoints.saturating_sub(calm.told_since(0).ends.len() as u64);
+        let calm_run = Calm { took: start.took, checkpoints: own };
+        if calm_run.checkpoints == 0 {
+            say("the job saved nothing by itself: after each kill it begins anew (is a checkpoint due while it runs?)");
+        }
+        let kills = match self.disturb(&calm_run, &killed)? {
+            Disturbed::Done(kills) => kills,
+            Disturbed::Asked(signal) => return Ok(128 + signal as u8),
+        };
+        let compared = self.compare(&calm, &killed)?;
+        output::text(&page::page(&compared, kills, self.seed))?;
+        Ok(if compared.is_same() { Exit::Good as u8 } else { Exit::Lost as u8 })
+    }
+
+    /// Kills the job again and again, and has it end then.
+    fn disturb(&mut self, calm: &Calm, report: &Report) -> Result<Disturbed, Failure> {
+        let Self { wanted, scratch, .. } = *self;
+        let mut random = Random::new(self.seed);
+        let limit = wanted.limit.min(START_LIMIT.max(calm.took * TIMES_LONGER));
+        let (mut kills, mut done) = (0, 0);
+        loop {
+            let moment = (kills < wanted.kills).then(|| calm.draw(&mut random, wanted.kills, done));
+            let start = self.start(&scratch.killed, report, moment, limit)?;
+            if let Some(signal) = start.asked {
+                return Ok(Disturbed::Asked(signal));
+            }
+            done += start.checkpoints;
+            match start.killed {
+                Some(Killed::AsDrawn) => {
+                    kills += 1;
+                    let taken = count(start.checkpoints, "checkpoint");
+                    let after = crate::text::duration(u64::try_from(start.took.as_nanos()).unwrap_or(u64::MAX));
+                    say(&format!("kill {kills} of {}: after {taken}, {after} after its start", wanted.kills));
+                }
+                Some(Killed::TookTooLong) => {
+                    let limit = humantime::format_duration(limit);
+                    return Err(Failure::lost(format!(
+                        "started again after {}, the job did not end within {limit}; with --seed {} it can be repeated",
+                        count(kills.into(), "kill"),
+                        self.seed
+                    )));
+                }
+                None if start.status.success() => {
+                    if kills < wanted.kills {
+                        let kills = count(kills.into(), "kill");
+                        say(&format!("the job ended after {kills} of {}: it is too short for more", wanted.kills));
+                    }
+                    return Ok(Disturbed::Done(kills));
+                }
+                None => {
+                    let how = super::outside::describe(start.status);
+                    return Err(Failure::lost(format!(
+                        "started again after {}, the job failed ({how}); with --seed {} it can be repeated",
+                        count(kills.into(), "kill"),
+                        self.seed
+                    )));
+                }
+            }
+            if let Free::Asked(signal) = self.wait_until_gone(report)? {
+                return Ok(Disturbed::Asked(signal));
+            }
+        }
+    }
+
+    /// Runs the job in `directory` until it ends or is killed.
+    fn start(
+        &mut self,
+        directory: &Path,
+        report: &Report,
+        moment: Option<Moment>,
+        limit: Duration,
+    ) -> Result<Start, Failure> {
+        let mut words = as_given(&self.wanted.command).words;
+        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| no_text(path));
+        words.variables.push(("MAINSTAY_RUN_REHEARSAL", text(directory)?));
+        words.variables.push(("MAINSTAY_POOL_DIRECTORY", text(&self.scratch.memory)?));
+        // As `fresh` of an earlier job would have each start begin anew.
+        words.variables.push(("MAINSTAY_START", String::new()));
+        let begun = Instant::now();
+        let mut killing = Killing::begin(report, moment, limit);
+        let spaces = || report.spaces();
+        let recoveries = Recoveries::since(report, report.mark());
+        let limits = Limits {
+            spaces: &spaces,
+            end: None,
+            grace: GRACE,
+            watch: None,
+            recoveries,
+            killed: None,
+            directory: Some(directory),
+            killing: Some(&mut killing),
+        };
+        let ended = job::run(&words, false, report, &mut self.signals, limits);
+        killing.look(report);
+        let (killed, checkpoints, took) = (killing.killed, killing.checkpoints, begun.elapsed());
+        end_all();
+        match ended {
+            Ok(Ended { status, asked, .. }) => Ok(Start { status, asked, killed, took, checkpoints }),
+            Err(not_run) => Err(Failure::usage(not_run.message)),
+        }
+    }
+
+    fn wait_until_gone(&mut self, report: &Report) -> Result<Free, Failure> {
+        match wait_until_free(&report.spaces(), &mut self.signals) {
+            Free::No(space) => Err(Failure::refused(format!(
+                "{} is still in use after the job was killed; end the ranks that are left",
+                printable_path(&space)
+            ))),
+            free => Ok(free),
+        }
+    }
+
+    fn compare(&self, calm: &Report, killed: &Report) -> Result<Compared, Failure> {
+        let Self { wanted, scratch, .. } = *self;
+        let mut compared = Compared::default();
+        let (one, other) = (calm.told_since(0), killed.told_since(0));
+        for space in &one.spaces {
+            let name = space.strip_prefix(&scratch.calm).unwrap_or(space);
+            let again = scratch.killed.join(name);
+            let ends = one.ends.get(space).copied().zip(other.ends.get(&again).copied());
+            // As the job calls it.
+            let shown = name.strip_prefix("elsewhere").map_or(name.to_owned(), |name| Path::new("/").join(name));
+            compared.add_space(&shown, compare_spaces(space, &again, ends)?);
+        }
+        for file in &wanted.compare {
+            let [calm, killed] = [&scratch.calm, &scratch.killed].map(|run| run.join(file));
+            compared.add_file(file, files::difference(&calm, &killed, file)?);
+        }
+        if compared.is_empty() {
+            return Err(Failure::usage(
+                "the job saved nothing, so that there is nothing to compare; name files that it writes (--compare FILE)",
+            ));
+        }
+        Ok(compared)
+    }
+}
+
+enum Disturbed {
+    Done(u32),
+    Asked(Signal),
+}
+
+fn no_text(path: &Path) -> Failure {
+    Failure::usage(format!("{} is no text; call it in another directory", printable_path(path)))
+}
+
+/// What both spaces have: their ends where both jobs have saved theirs, and else the newest of each.
+fn compare_spaces(calm: &Path, killed: &Path, ends: Option<(u64, u64)>) -> Result<Option<page::Pair>, Failure> {
+    let is_empty = |space: &Path| SpaceSurvey::open_all(space).is_ok_and(|survey| survey.newest().is_none());
+    if ends.is_none() && is_empty(calm) {
+        return Ok(None);
+    }
+    let (first, second) = ends.map_or((None, None), |(first, second)| (Some(first), Some(second)));
+    let mut calm = Reader::open(calm, first, "mainstay rehearse")?;
+    let mut killed = Reader::open(killed, second, "mainstay rehearse")?;
+    let items: Vec<ItemDiff> = look::compare(&mut calm, &mut killed)?;
+    Ok(Some(page::Pair { items, are_ends: ends.is_some(), ranks: calm.shard_count() }))
+}
+
+/// Ends all that is left of the job: processes of ours that are not waited for.
+fn end_all() {
+    let since = Instant::now();
+    loop {
+        let left: Vec<Pid> = tree::below(getpid());
+        for pid in &left {
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        while waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)).is_ok_and(|status| status.pid().is_some()) {}
+        if left.is_empty() || since.elapsed() > GONE_LIMIT {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}

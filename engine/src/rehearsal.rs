@@ -1,0 +1,55 @@
+//! A job that `mainstay rehearse` runs. It is told by an environment variable, which names the directory of the rehearsal.
+//!
+//! What must hold: nothing that the job saves goes to a space outside of that directory.
+
+use std::{
+    env,
+    path::{Component, Path, PathBuf, absolute},
+};
+
+const VARIABLE: &str = "MAINSTAY_RUN_REHEARSAL";
+/// Within that directory: the spaces that the job names elsewhere.
+const ELSEWHERE: &str = "elsewhere";
+
+pub(crate) fn is_one() -> bool {
+    directory().is_some()
+}
+
+fn directory() -> Option<PathBuf> {
+    env::var_os(VARIABLE).filter(|directory| !directory.is_empty()).map(PathBuf::from)
+}
+
+/// The directory of the space that the job calls `path`, absolute.
+pub(crate) fn place(path: &Path) -> PathBuf {
+    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    directory().map_or_else(|| path.clone(), |rehearsal| within(&rehearsal, &path))
+}
+
+fn within(rehearsal: &Path, path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    if plain.starts_with(rehearsal) {
+        return plain;
+    }
+    rehearsal.join(ELSEWHERE).join(plain.strip_prefix("/").unwrap_or(&plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+    use std::path::Path;
+
+    #[test]
+    fn no_space_lies_outside_of_the_rehearsal() {
+        let all = ["/home/r/space", "/home/r/a/../space", "/home/r/../other", "/scratch/me/space", "/home/rest"];
+        let all = all.map(|path| within(Path::new("/home/r"), Path::new(path)));
+        let wanted = ["space", "space", "elsewhere/home/other", "elsewhere/scratch/me/space", "elsewhere/home/rest"];
+        assert_eq!(all, wanted.map(|path| Path::new("/home/r").join(path)));
+    }
+}

@@ -1,0 +1,121 @@
+"""`mainstay rehearse`: real programs that come back as they were, and some that do not, are told apart.
+
+Nothing of the user's is changed, and nothing is left: conftest looks for processes and shared memory.
+"""
+
+import re
+import subprocess
+import sys
+import textwrap
+
+import mainstay
+import pytest
+from command import MAINSTAY
+from limits import LIMIT_S
+from mpi import OPENMPI, ROOT
+from programs import build_c
+
+SEED = 7
+
+# The state is a field and a step; a log has a line for each step. WRONG leaves out a part of what is to be said.
+PROGRAM = """
+import sys, time
+import mainstay, numpy as np
+
+field, seen, step = np.zeros(300), np.zeros(1), np.zeros((), int)
+with mainstay.open(sys.argv[1], every_steps=int(sys.argv[2])) as session, open("log.txt", "a") as log:
+    session.protect("step", step)
+    session.protect("field", field)
+    if "wrong" not in sys.argv:
+        session.protect_output("log.txt")
+    session.restore()
+    while step < 60:
+        seen += 1  # not protected: where it flows into the state, the state is wrong
+        if "wrong" in sys.argv:
+            field[200] = seen[0]
+        field[:100] += 1 / (1 + step)
+        step += 1
+        print(step, seen[0] if "wrong" in sys.argv else "", file=log, flush=True)
+        time.sleep(0.004)
+        if session.due(step):
+            session.checkpoint()
+"""
+
+
+def rehearse(scratch, *words):
+    command = [MAINSTAY, "rehearse", *map(str, words)]
+    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=LIMIT_S, env=OPENMPI.environment(scratch))
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def python(scratch):
+    """The words of a job that saves to a space elsewhere, in which something lies already."""
+    (scratch / "work").mkdir()
+    (scratch / "work" / "program.py").write_text(textwrap.dedent(PROGRAM))
+    with mainstay.open(scratch / "space") as session:
+        session.protect("other", bytearray(8))
+        session.checkpoint()
+    return ["--", sys.executable, "program.py", scratch / "space"]
+
+
+def test_a_program_that_comes_back_is_the_same(python, scratch):
+    work = scratch / "work"
+    (work / "log.txt").write_text("of before\n")
+    status, said = rehearse(work, 3, "--seed", SEED, "--compare", "log.txt", *python, 10)
+    assert status == 0, said
+    assert "the same after 3 kills: 2 items of 1 rank in " in said and ", 1 file" in said and f"--seed {SEED}" in said
+    assert len(re.findall(r"kill \d of 3: after [1-9]\d* checkpoint", said)) == 3, said
+    # What was there is as it was, and nothing else is.
+    assert sorted(path.name for path in work.iterdir()) == ["log.txt", "program.py"]
+    assert (work / "log.txt").read_text() == "of before\n"
+    assert [item.name for item in mainstay.read(scratch / "space").shards[0].items] == ["other"]
+
+
+def test_a_program_that_forgets_is_told_where(python, scratch):
+    work = scratch / "work"
+    status, said = rehearse(work, 2, "--seed", SEED, "--compare", "log.txt", *python, 10, "wrong")
+    assert status == 1 and "different after 2 kills" in said, said
+    # Item, rank, element, and what both runs have there.
+    (row,) = re.findall(r"^ *field +0 +200 +(\d+) +(\d+) +1$", said, re.MULTILINE)
+    assert row[0] == "60" and int(row[1]) < 60
+    assert re.search(r"log.txt differs from line \d+ on", said) and "not protected" in said
+    (kept,) = re.findall(r"both runs are kept in (.*)", said)
+    assert {"undisturbed", "killed"} == {path.name for path in (work / kept).iterdir()}
+
+
+def test_a_program_that_never_saves_begins_anew(python, scratch):
+    status, said = rehearse(scratch / "work", 1, *python, 1000)
+    assert status == 0 and "saved nothing by itself" in said and "the same after 1 kill: 2 items" in said, said
+
+
+@pytest.mark.parametrize("words, told", [
+    ((1, "--compare", "/etc/passwd", "--", "true"), "relative to the working directory"),
+    ((1, "--", "false"), "the undisturbed run failed (exit status 1)"),
+    ((1, "--", "true"), "nothing to compare"),
+    ((1, "true"), "after --"),
+    ((0, "--", "true"), "1..=1000"),
+])  # fmt: skip
+def test_what_cannot_be_rehearsed_is_refused(words, told, scratch):
+    status, said = rehearse(scratch, *words)
+    assert status == 2 and told in said, said
+    assert not list(scratch.glob("mainstay-rehearsal-*"))
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_jobs_of_mpi(right, scratch):
+    """README's program, and the same without the step in what is protected: the newest revision has it, and the field is wrong."""
+    source = (ROOT / "examples" / "minimal" / "minimal.c").read_text()
+    if not right:
+        source, cut = re.subn(r'^.*mainstay_protect\(session, "step".*\n', "", source, flags=re.MULTILINE)
+        assert cut == 1
+    (scratch / "source").mkdir()
+    (scratch / "source" / "minimal.c").write_text(source)
+    program = build_c([scratch / "source" / "minimal.c"], "rehearsed" if right else "rehearsed-wrong")
+    (scratch / "work").mkdir()
+    mpiexec = OPENMPI.mpiexec(2, [program, 400])
+    status, said = rehearse(scratch / "work", 2 if right else 1, "--seed", SEED, "--", *mpiexec)
+    if right:
+        assert status == 0 and "the same after 2 kills: 2 items of 2 ranks in space" in said, said
+    else:
+        assert status == 1 and re.search(r"^ *field +1 +0", said, re.MULTILINE), said
