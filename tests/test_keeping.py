@@ -53,7 +53,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     again = mainstay("export", space, scratch / "again", "--revision", revision)
 
     # The same step of a job that nobody disturbed.
-    step = int(numpy.load(scratch / "after" / "shard-0" / "step.npy"))
+    step = int(numpy.load(scratch / "after" / "shard" / "0000" / "step.npy"))
     assert step == revision * EVERY
     status, output = run(RANKS, jacobi3d(scratch / "calm", step, EVERY), scratch)
     assert status == 0, output

@@ -20,6 +20,34 @@ def test_a_box_of_elements_that_are_bytes_is_refused_with_what_to_do(scratch):
     assert (row == cells[1:2]).all()
 
 
+def test_an_item_is_an_array_as_it_was_saved(scratch):
+    """A reader gave bytes, of which every program made an array by itself."""
+    saved = {
+        "step": np.array(7),
+        "field": np.arange(12, dtype="f4").reshape(3, 4),
+        "flags": np.array([True, False]),
+        "none": np.zeros((0, 3)),
+        "raw": bytearray(b"abc"),
+    }
+    box = np.arange(6.0).reshape(2, 3)
+    with mainstay.open(scratch / "space") as session:
+        for name, array in saved.items():
+            session.protect(name, array)
+        session.protect("box", box, global_shape=(2, 3), offset=(0, 0))
+        session.checkpoint()
+    with mainstay.read(scratch / "space") as reader:
+        for name, array in saved.items():
+            array = np.frombuffer(array, "u1") if name == "raw" else array
+            for read in reader.array(name), reader.array(name, shard=0):
+                assert (read.dtype, read.shape) == (array.dtype, array.shape) and np.array_equal(read, array), name
+                assert read.flags.writeable
+        assert np.array_equal(reader.array("box"), box) and reader.array("box").dtype == box.dtype
+        with pytest.raises(mainstay.Error, match="nothing"):
+            reader.array("nothing")
+    with pytest.raises(mainstay.InvalidArgument, match="closed"):
+        reader.array("step")
+
+
 def test_boxes_and_readers(scratch):
     whole = np.arange(6 * 8, dtype="f4").reshape(6, 8)
     part, step = whole[1:4, 2:7].copy(), np.array(7, "i8")

@@ -50,7 +50,7 @@ def test_patches_come_back_and_go_on_as_if_nothing_had_been(language, mpi, scrat
     page = subprocess.check_output([mainstay, "show", space], text=True, timeout=LIMIT_S)
     assert len(re.findall(r"^ *[01]  patches +stream", page, re.M)) == RANKS, page
     subprocess.run([mainstay, "export", space, out], check=True, capture_output=True, timeout=LIMIT_S)
-    with (out / "shard-1" / "patches.bin").open("rb") as file:
+    with (out / "shard" / "0001" / "patches.bin").open("rb") as file:
         if language == "python":
             patches = [np.load(file) for _ in range(4)]
         else:

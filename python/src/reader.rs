@@ -7,8 +7,8 @@ use crate::{
     settings::path as path_of,
 };
 use mainstay_engine::{
-    Error, Reader as Engine,
-    space::format::{self, ItemKind},
+    Error, Reader as Engine, count,
+    space::format::{self, ElementType, ItemKind},
 };
 use pyo3::{
     exceptions::PyBaseException,
@@ -110,10 +110,57 @@ impl Item {
     }
 }
 
+/// An item as an array.
+struct Found {
+    /// `None`: a global array, of all shards together.
+    shard: Option<u32>,
+    dtype: &'static str,
+    shape: Vec<u64>,
+    bytes: u64,
+}
+
+impl Found {
+    fn of(engine: &Engine, name: &str, shard: Option<u32>) -> Result<Found, Error> {
+        if let Some(shard) = shard {
+            return Ok(Found::part(shard, engine.item(shard, name)?));
+        }
+        let mut all = Vec::new();
+        for shard in 0..engine.shard_count() {
+            all.extend(engine.shard(shard)?.items.iter().find(|item| item.name == name).map(|item| (shard, item)));
+        }
+        match &all[..] {
+            // What the error says where there is none.
+            [] => engine.item(0, name).map(|item| Found::part(0, item)),
+            [(_, item), ..] if item.place.is_some() => {
+                let shape = item.place.as_ref().map_or_else(Vec::new, |place| place.global_shape.clone());
+                let bytes = shape.iter().try_fold(item.element.size(), |all, length| all.checked_mul(*length));
+                let bytes = bytes.ok_or_else(|| Error::argument("array", "no memory has room for it"))?;
+                Ok(Found { shard: None, dtype: item.element.numpy(), shape, bytes })
+            }
+            [(shard, item)] => Ok(Found::part(*shard, item)),
+            several => {
+                let shards = count(several.len() as u64, "shard");
+                let why = format!("{shards} have an item {name:?} of their own; say which: array({name:?}, shard=0)");
+                Err(Error::argument("shard", why))
+            }
+        }
+    }
+
+    fn part(shard: u32, item: &format::Item) -> Found {
+        let product = item.shape.iter().try_fold(item.element.size(), |all, length| all.checked_mul(*length));
+        let is_sound = product == Some(item.bytes) && (item.element != ElementType::Bytes || !item.shape.is_empty());
+        let (dtype, shape) = match is_sound {
+            true => (item.element.numpy(), item.shape.clone()),
+            false => (ElementType::Bytes.numpy(), vec![item.bytes]),
+        };
+        Found { shard: Some(shard), dtype, shape, bytes: item.bytes }
+    }
+}
+
 #[pymethods]
 impl Shard {
     fn __repr__(&self) -> String {
-        format!("<mainstay.Shard: {}, {} items>", self.number, self.items.len())
+        format!("<mainstay.Shard: {}, {}>", self.number, count(self.items.len() as u64, "item"))
     }
 }
 
@@ -204,6 +251,26 @@ impl Reader {
         self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
     }
 
+    /// The item `name` as a numpy array of the type and shape that it was saved with: what `shard` has of it, or without
+    /// one the whole global array, or the item that one shard alone has. A stream is its bytes, and so is an item whose
+    /// elements numpy does not know.
+    #[pyo3(signature = (name, shard=None))]
+    fn array<'py>(&self, py: Python<'py>, name: Text<'_>, shard: Option<Whole<u32>>) -> PyResult<Bound<'py, PyAny>> {
+        let name = name.to_string_lossy();
+        let shard = shard.map(|Whole(shard)| shard);
+        let Found { shard, dtype, shape, bytes } = self.call(py, |engine| Found::of(engine, &name, shard))?;
+        let array = py.import("numpy")?.call_method1("empty", (bytes, "u1"))?;
+        {
+            let mut buffer = Flat::to_fill(&format!("item {name:?}"), &array).map_err(|error| raise(py, &error))?;
+            let into = buffer.bytes_mut();
+            self.call(py, |engine| match shard {
+                Some(shard) => engine.read(shard, &name, 0, into).map(drop),
+                None => engine.read_box(&name, &vec![0; shape.len()], &shape, into),
+            })?;
+        }
+        array.call_method1("view", (dtype,))?.call_method1("reshape", (PyTuple::new(py, &shape)?,))
+    }
+
     /// Lets go of the revision; again does nothing.
     fn close(&self, py: Python<'_>) {
         // A call that is under way in another thread ends before.
@@ -225,6 +292,11 @@ impl Reader {
     }
 
     fn __repr__(&self) -> String {
-        format!("<mainstay.Reader: revision {} of {}, {} shards>", self.revision, self.path, self.shards.len())
+        format!(
+            "<mainstay.Reader: revision {} of {}, {}>",
+            self.revision,
+            self.path,
+            count(self.shards.len() as u64, "shard")
+        )
     }
 }

@@ -34,11 +34,14 @@ pub struct Show {
     /// The revision of this number; newest, as without: the newest complete one
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<Revision>,
+    /// Each item of each shard, also where there are so many shards that items are summed up over them (more than 8)
+    #[arg(long)]
+    pub shards: bool,
     /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
     pub phases: bool,
     /// In place of the revision: where each rank's portion lies, and where its next checkpoint goes
-    #[arg(long, conflicts_with_all = ["revision", "phases"])]
+    #[arg(long, conflicts_with_all = ["revision", "phases", "shards"])]
     pub table: bool,
 }
 

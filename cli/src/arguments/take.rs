@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 /// Copies the items of a revision into files that other tools read
 ///
-/// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard-R/NAME.npy,
+/// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard/0003/NAME.npy,
 /// or .raw, and a stream .bin. Every block is verified, and no file appears before all are. Beside a job at
 /// work the revision is held meanwhile, where that is allowed.
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ Examples:
   mainstay export /scratch/me/space out
   mainstay export /scratch/me/space out --whole
   mainstay export /scratch/me/space out --revision 12 --shard 0 --item temperature
-  python3 -c 'import numpy; print(numpy.load(\"out/shard-0/temperature.npy\").shape)'
+  python3 -c 'import numpy; print(numpy.load(\"out/shard/0000/temperature.npy\").shape)'
 
 {EXIT_CODES}"))]
 pub struct Export {

@@ -2,7 +2,7 @@
 
 use super::{Hold, Key, Node, Phases, Profile, SavedEarly, Staged, hex};
 use mainstay_engine::{
-    LayoutSurvey, LevelKind, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    LayoutSurvey, LevelKind, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, count,
     space::format::{Item, ItemKind, Manifest},
     status::was_closed,
 };
@@ -331,8 +331,7 @@ impl Lies {
     /// `memory`, or `memory, copy 1 (2 shards)`.
     pub fn words(&self) -> String {
         let copy = if self.copy == 0 { String::new() } else { format!(", copy {}", self.copy) };
-        let shards =
-            if self.shards_found == 1 { "1 shard".to_owned() } else { format!("{} shards", self.shards_found) };
+        let shards = count(self.shards_found as u64, "shard");
         let part = if self.whole { String::new() } else { format!(" ({shards})") };
         format!("{}{copy}{part}", self.level)
     }

@@ -1,6 +1,6 @@
 //! `mainstay show`: what a space is, and what one revision consists of.
 
-use super::phases;
+use super::{items::items, phases};
 use crate::{
     arguments,
     document::{
@@ -39,7 +39,7 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     } else {
         let mut page = space(&survey) + &holds::table(&survey.holds) + &staged::lines(&staged);
         match &revision {
-            Some(shown) => page += &revision_page(shown, wanted.phases),
+            Some(shown) => page += &revision_page(shown, wanted),
             None => page += "\nno complete revision\n",
         }
         output::text(&page)?;
@@ -162,16 +162,16 @@ fn table(survey: &SpaceSurvey) -> String {
     text::table(&columns[..shown], rows)
 }
 
-fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
+fn revision_page(shown: &ShownRevision, wanted: &arguments::Show) -> String {
     let r = &shown.revision;
     let mut page = format!(
-        "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {}\n\n",
+        "\nrevision {} of lineage {} (id {}), {}: {} of {}, {}, saved {}\n\n",
         r.key.revision,
         r.key.lineage,
         &r.key.lineage_id[..8],
         r.state_name(),
         r.shards_found,
-        r.shards,
+        text::count(r.shards.into(), "shard"),
         text::bytes(r.bytes),
         time::when_and_where(r.t1_unix_ns),
     );
@@ -182,7 +182,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
     page += &changed(shown);
     page += &saved_early(shown);
     page += &copied(shown);
-    page += &items(&shown.list);
+    page += &items(&shown.list, wanted.shards);
     if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
         page += "\n";
         page += &notes(&shown.list);
@@ -191,7 +191,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         page += "\n";
         page += &outputs(&shown.list);
     }
-    if with_phases {
+    if wanted.phases {
         page += "\n";
         page += &phases::page(shown);
     }
@@ -242,8 +242,9 @@ fn saved_early(shown: &ShownRevision) -> String {
         sum(|one| one.in_vain_bytes),
     );
     let mut off = BTreeMap::<&str, usize>::new();
+    let all = text::count(told.len() as u64, "rank");
     told.iter().filter(|(_, one)| !one.off.is_empty()).for_each(|(_, one)| *off.entry(one.off).or_default() += 1);
-    off.iter().for_each(|(why, ranks)| line += &format!("; off on {ranks} of {} ranks: {why}", told.len()));
+    off.iter().for_each(|(why, ranks)| line += &format!("; off on {ranks} of {all}: {why}"));
     line + "\n\n"
 }
 
@@ -263,35 +264,6 @@ fn copied(shown: &ShownRevision) -> String {
         format!("{shards} {} copied {how}", if shards == 1 { "shard" } else { "shards" })
     };
     if ways.is_empty() { String::new() } else { ways.into_iter().map(told).collect::<Vec<_>>().join(", ") + "\n\n" }
-}
-
-fn items(shards: &[ShownShard]) -> String {
-    let columns = [
-        ("shard", Align::Right),
-        ("item", Align::Left),
-        ("kind", Align::Left),
-        ("type", Align::Left),
-        ("shape", Align::Left),
-        ("size", Align::Right),
-    ];
-    let rows = shards.iter().flat_map(|shard| {
-        shard.items.iter().map(|item| {
-            let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
-            let mut shape = joined(&item.shape, " × ");
-            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
-                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
-            }
-            vec![
-                shard.shard.to_string(),
-                item.name.clone(),
-                item.kind.to_owned(),
-                item.element_type.to_owned(),
-                shape,
-                text::bytes(item.bytes),
-            ]
-        })
-    });
-    text::table(&columns, rows)
 }
 
 /// What all ranks noted alike is said once.

@@ -72,7 +72,7 @@ fn is_exported(space: &Space, revision: u64) -> Ran {
     let ran = run(&["export", "--format=raw", &format!("--revision={revision}")], &[&space.path(), &out]);
     assert_eq!(ran.code, 0, "{ran:?}");
     for rank in 0..RANKS {
-        let bytes = fs::read(out.join(format!("shard-{rank}/field.raw"))).unwrap();
+        let bytes = fs::read(out.join(format!("shard/000{rank}/field.raw"))).unwrap();
         let saved: Vec<f64> = bytes.chunks(8).map(|cell| f64::from_le_bytes(cell.try_into().unwrap())).collect();
         assert!(saved == field(rank, revision), "rank {rank}: {ran:?}");
     }
@@ -180,7 +180,7 @@ fn what_lies_in_parts_is_not_held_and_told_with_what_to_do() {
     }
     // One that the space has whole is held there.
     let held = space.mainstay(&["hold", "--revision", "2", "--json"]);
-    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["pfs"])), "{held:?}");
+    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["space"])), "{held:?}");
 }
 
 fn revisions_in(directory: &Path) -> Vec<u64> {
@@ -260,12 +260,13 @@ fn status_tells_how_old_the_newest_is_and_who_holds_what() {
     }
     let page = space.mainstay(&["status"]).out;
     let words = |of: &str| -> Vec<String> {
-        let line =
-            page.lines().find(|line| line.trim_start().starts_with(of)).unwrap_or_else(|| panic!("no {of}: {page}"));
+        // Of the table: its lines are indented.
+        let is_row = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with(of);
+        let line = page.lines().find(is_row).unwrap_or_else(|| panic!("no {of}: {page}"));
         line.trim_start()[of.len()..].split_whitespace().map(str::to_owned).collect()
     };
     assert_eq!(words("level")[..3], ["newest", "age", "complete"]);
-    for (row, revision) in [("memory ", "3"), ("copy 1 ", "3"), ("pfs ", "2")] {
+    for (row, revision) in [("memory ", "3"), ("copy 1 ", "3"), ("space ", "2")] {
         let words = words(row);
         assert!(words[0] == revision && words[1].parse::<f64>().is_ok() && words[2] == "s", "{row}: {page}");
     }

@@ -64,7 +64,7 @@ fn copies_are_told_and_are_a_space_like_any_other() {
     let ran = Command::new(MAINSTAY).arg("export").arg(&path).arg(&out).args(["--format", "raw"]).output().unwrap();
     assert!(ran.status.success());
     let bytes: Vec<u8> = field(1, 4).iter().flat_map(|cell| cell.to_le_bytes()).collect();
-    assert!(fs::read(out.join("shard-1/field.raw")).unwrap() == bytes);
+    assert!(fs::read(out.join("shard/0001/field.raw")).unwrap() == bytes);
     goes_on_from(&made, 4);
     // The space goes on by itself.
     goes_on_from(&space, 4);

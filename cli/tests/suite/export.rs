@@ -69,7 +69,7 @@ fn an_array_that_the_shards_share_becomes_one_file() {
     });
     let ran = export(&space, &out(&space), &["--whole", "--json"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
-    let there = ["grid.npy", "shard-0/field.npy", "shard-1/field.npy", "shard-2/field.npy"];
+    let there = ["grid.npy", "shard/0000/field.npy", "shard/0001/field.npy", "shard/0002/field.npy"];
     assert_eq!(files(&out(&space)), there);
     let document = ran.json();
     let grid = document["files"].as_array().unwrap().iter().find(|file| file["item"] == "grid").unwrap();
@@ -92,7 +92,7 @@ fn each_item_becomes_a_file_of_its_bytes() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     let document = ran.json();
     assert_eq!((&document["revision"], &document["lineage"]), (&5.into(), &1.into()));
-    assert_eq!(files(&out(&space)), ["shard-0/field.npy", "shard-1/field.npy", "shard-2/field.npy"]);
+    assert_eq!(files(&out(&space)), ["shard/0000/field.npy", "shard/0001/field.npy", "shard/0002/field.npy"]);
     for rank in 0..RANKS {
         let file = &document["files"][rank];
         assert_eq!((&file["dtype"], &file["shape"]), (&"<f8".into(), &vec![4, CELLS / 4].into()));
@@ -104,18 +104,18 @@ fn each_item_becomes_a_file_of_its_bytes() {
     }
     let raw = ["--format", "raw", "--shard", "1", "--item", "field", "--revision", "4"];
     assert!(export(&space, &out(&space), &raw).out.contains("1 file"));
-    assert!(fs::read(out(&space).join("shard-1/field.raw")).unwrap() == saved(1, 4));
+    assert!(fs::read(out(&space).join("shard/0001/field.raw")).unwrap() == saved(1, 4));
     assert_eq!(files(&out(&space)).len(), 4);
 }
 
 #[test]
 fn files_that_are_there_stay_unless_they_may_be_replaced() {
     let space = Space::with(2, 5);
-    let there = out(&space).join("shard-1/field.npy");
+    let there = out(&space).join("shard/0001/field.npy");
     fs::create_dir_all(there.parent().unwrap()).unwrap();
     symlink("/nowhere", &there).unwrap();
-    export(&space, &out(&space), &[]).refused(4, &["shard-1/field.npy", "--force"]);
-    assert_eq!(files(&out(&space)), ["shard-1/field.npy"]);
+    export(&space, &out(&space), &[]).refused(4, &["shard/0001/field.npy", "--force"]);
+    assert_eq!(files(&out(&space)), ["shard/0001/field.npy"]);
     assert_eq!(export(&space, &out(&space), &["--force"]).code, 0);
     assert!(!there.is_symlink() && fs::read(&there).unwrap().ends_with(&saved(1, 5)));
 }
@@ -167,12 +167,12 @@ fn names_that_get_in_each_others_way_are_told() {
     });
     for arguments in [&[][..], &["--dry-run"]] {
         let ran = export(&space, &out(&space), arguments);
-        let words = "items \"field\" and \"field.npy/inside\" would both be shard-0/field.npy";
+        let words = "items \"field\" and \"field.npy/inside\" would both be shard/0000/field.npy";
         assert_eq!((ran.code, ran.err.contains(words)), (1, true), "{ran:?}");
         assert!(!out(&space).exists());
     }
     assert_eq!(export(&space, &out(&space), &["--item", "field.npy/inside"]).code, 0);
-    assert_eq!(files(&out(&space)).first().unwrap(), "shard-0/field.npy/inside.npy");
+    assert_eq!(files(&out(&space)).first().unwrap(), "shard/0000/field.npy/inside.npy");
 }
 
 /// The array lay where an item of the shard did, one was written over the other, and both were said to be verified.
@@ -185,17 +185,20 @@ fn a_whole_array_with_the_name_of_another_file_is_told() {
         let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
         // SAFETY: it lives until it is unprotected.
         let region =
-            unsafe { Region::placed("shard-0/field", mine.as_mut_ptr(), ElementType::F64, &[1], place).unwrap() };
+            unsafe { Region::placed("shard/0000/field", mine.as_mut_ptr(), ElementType::F64, &[1], place).unwrap() };
         session.protect(region).unwrap();
         session.checkpoint().unwrap();
         session.wait().unwrap();
-        session.unprotect("shard-0/field").unwrap();
+        session.unprotect("shard/0000/field").unwrap();
     });
     let ran = export(&space, &out(&space), &["--whole"]);
-    assert_eq!((ran.code, ran.err.contains("would both be shard-0/field.npy")), (1, true), "{ran:?}");
+    assert_eq!((ran.code, ran.err.contains("would both be shard/0000/field.npy")), (1, true), "{ran:?}");
     assert!(!out(&space).exists());
     assert_eq!(export(&space, &out(&space), &[]).code, 0);
-    assert_eq!(export(&space, &space.directory.path().join("alone"), &["--whole", "--item", "shard-0/field"]).code, 0);
+    assert_eq!(
+        export(&space, &space.directory.path().join("alone"), &["--whole", "--item", "shard/0000/field"]).code,
+        0
+    );
 }
 
 /// A shape that does not fit the bytes is told by neither numpy nor us.
@@ -223,10 +226,10 @@ fn a_stream_becomes_a_file_of_its_bytes() {
     for format in ["npy", "raw"] {
         let document = export(&space, &out(&space), &["--json", "--format", format, "--force"]).json();
         let file = &document["files"][1];
-        assert_eq!((&file["file"], &file["dtype"]), (&"shard-1/field.bin".into(), &serde_json::Value::Null));
-        assert!(fs::read(out(&space).join("shard-1/field.bin")).unwrap() == saved(1, 2), "{format}");
+        assert_eq!((&file["file"], &file["dtype"]), (&"shard/0001/field.bin".into(), &serde_json::Value::Null));
+        assert!(fs::read(out(&space).join("shard/0001/field.bin")).unwrap() == saved(1, 2), "{format}");
     }
-    assert_eq!(files(&out(&space)).iter().filter(|name| name.starts_with("shard-1")).count(), 1);
+    assert_eq!(files(&out(&space)).iter().filter(|name| name.starts_with("shard/0001")).count(), 1);
 
     let show = space.mainstay(&["show", "--json"]).json();
     let kinds = [0, 1].map(|rank| show["revision"]["shard_list"][rank]["items"][0]["kind"].clone());
@@ -268,7 +271,7 @@ fn beside_a_running_job_all_files_are_of_one_revision() {
             }
             assert_eq!(ran.code, 0, "round {round}: {ran:?}");
             for rank in 0..RANKS {
-                let bytes = fs::read(out(&space).join(format!("shard-{rank}/field.raw"))).unwrap();
+                let bytes = fs::read(out(&space).join(format!("shard/000{rank}/field.raw"))).unwrap();
                 let step = ran.json()["revision"].as_u64().unwrap();
                 assert!(bytes == saved(rank, step), "round {round}: rank {rank} is not of revision {step}");
             }

@@ -72,7 +72,7 @@ fn exported(space: &Space, arguments: &[&str]) -> (Ran, PathBuf) {
 }
 
 fn saved(out: &Path, rank: usize) -> Vec<f64> {
-    let bytes = fs::read(out.join(format!("shard-{rank}/field.raw"))).unwrap();
+    let bytes = fs::read(out.join(format!("shard/000{rank}/field.raw"))).unwrap();
     bytes.chunks(8).map(|cell| f64::from_le_bytes(cell.try_into().unwrap())).collect()
 }
 
@@ -80,16 +80,16 @@ fn saved(out: &Path, rank: usize) -> Vec<f64> {
 fn a_revision_is_listed_once_with_the_levels_that_have_it() {
     let space = space_of(5);
     let document = space.mainstay(&["ls", "--json"]).json();
-    let both = || vec!["memory".to_owned(), "pfs".to_owned()];
+    let both = || vec!["memory".to_owned(), "space".to_owned()];
     let found = levels(&document);
     assert_eq!(found[..2], [(5, vec!["memory".to_owned()]), (4, both())], "{document}");
-    assert!(found.contains(&(2, vec!["pfs".to_owned()])), "{document}");
+    assert!(found.contains(&(2, vec!["space".to_owned()])), "{document}");
     assert_eq!(
         (&document["revisions"][0]["state"], &document["revisions"][1]["state"]),
         (&json!("newest"), &json!("complete"))
     );
     let page = space.mainstay(&["ls"]);
-    assert!(page.code == 0 && page.out.contains("memory; pfs\n"), "{page:?}");
+    assert!(page.code == 0 && page.out.contains("memory; space\n"), "{page:?}");
     let shown = space.mainstay(&["show"]);
     assert!(shown.code == 0 && shown.out.contains("\nrevision 5 of lineage 1"), "{shown:?}");
     assert!(shown.out.contains("\non the level memory\n"), "{shown:?}");
@@ -118,11 +118,11 @@ fn what_is_damaged_in_one_place_is_read_from_another_and_told() {
         .map(|one| (one["revision"].as_u64().unwrap(), one["level"].clone(), one["verdict"].clone()))
         .collect();
     assert!(verdicts.contains(&(4, json!("memory"), json!("damaged"))), "{verdicts:?}");
-    assert!(verdicts.contains(&(4, json!("pfs"), json!("good"))), "{verdicts:?}");
+    assert!(verdicts.contains(&(4, json!("space"), json!("good"))), "{verdicts:?}");
     assert!(space.mainstay(&["verify"]).err.contains("memory: shard 1: "), "{verified:?}");
     let (ran, out) = exported(&space, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("shard 1: ") && ran.err.contains("read from pfs instead"), "{ran:?}");
+    assert!(ran.err.contains("shard 1: ") && ran.err.contains("read from space instead"), "{ran:?}");
     (0..RANKS).for_each(|rank| assert_eq!(saved(&out, rank), field(rank, 4), "rank {rank}"));
     // So does whoever reads a part.
     let mut reader = Reader::open(&space.path(), Some(4), "test").unwrap();
@@ -135,7 +135,7 @@ fn what_is_damaged_in_one_place_is_read_from_another_and_told() {
     // Damaged in all places, it is an error, and nothing is exported.
     assert_eq!(damage(&space.path(), 1, 4), 1);
     let (ran, out) = exported(&space, &["--revision=4"]);
-    assert!(ran.code == 1 && ran.err.contains("nothing was exported") && !out.join("shard-1").exists(), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("nothing was exported") && !out.join("shard/0001").exists(), "{ran:?}");
 }
 
 /// Ranks of two nodes have memory of their own: no directory alone has all shards.
@@ -171,9 +171,9 @@ fn shards_of_several_directories_are_taken_together() {
 fn what_is_held_and_released_is_so_on_all_levels() {
     let space = space_of(4);
     let would = space.mainstay(&["hold", "--dry-run"]);
-    assert!(would.out.contains("would be held until it is released, on the levels memory; pfs"), "{would:?}");
+    assert!(would.out.contains("would be held until it is released, on the levels memory; space"), "{would:?}");
     let held = space.mainstay(&["hold", "--json", "--note=kept"]);
-    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["memory", "pfs"])), "{held:?}");
+    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["memory", "space"])), "{held:?}");
     for directory in [memory(&space), space.path()] {
         let document = mainstay(&["ls", "--json"], &directory).json();
         assert_eq!(document["holds"].as_array().unwrap().len(), 1);
@@ -226,7 +226,7 @@ fn a_level_without_room_for_a_hold_is_told_and_how_it_gets_room() {
         let lines: Vec<&str> = refused.err.lines().collect();
         let of = |level| lines.iter().find(|line| line.contains(&format!("the level {level} "))).unwrap();
         assert_eq!(lines.len(), 2, "{refused:?}");
-        for (level, directory, keep) in [("disk", &disk, "disk_keep"), ("pfs", &space.path(), "keep")] {
+        for (level, directory, keep) in [("disk", &disk, "disk_keep"), ("space", &space.path(), "keep")] {
             let directory = directory.display();
             let grow =
                 format!("`mainstay grow {directory} --like {directory} --keep K` with a K above the job's `{keep}`");
@@ -238,7 +238,7 @@ fn a_level_without_room_for_a_hold_is_told_and_how_it_gets_room() {
     save(5..=6);
     let held = space.mainstay(&["hold"]);
     assert!(held.code == 0 && held.out.ends_with(", on the level disk\n"), "{held:?}");
-    assert!(held.err.starts_with("mainstay: the level pfs does not hold it: "), "{held:?}");
+    assert!(held.err.starts_with("mainstay: the level space does not hold it: "), "{held:?}");
     save(7..=10);
     let document = space.mainstay(&["ls", "--json"]).json();
     let six = levels(&document).into_iter().find(|(number, _)| *number == 6);
@@ -251,15 +251,15 @@ fn what_nobody_wants_goes_on_all_levels() {
     let before = levels(&space.mainstay(&["ls", "--json"]).json());
     assert!(before.len() > 1, "{before:?}");
     let would = space.mainstay(&["prune", "--keep-last=1", "--dry-run"]);
-    assert!(would.out.starts_with("memory: ") && would.out.contains("\n\npfs: "), "{would:?}");
+    assert!(would.out.starts_with("memory: ") && would.out.contains("\n\nspace: "), "{would:?}");
     assert_eq!(levels(&space.mainstay(&["ls", "--json"]).json()), before);
     let pruned = space.mainstay(&["prune", "--keep-last=1", "--json"]);
     let goes = |one: &&Value| one["goes"] == true;
     let gone: Vec<_> =
         pruned.json()["revisions"].as_array().unwrap().iter().filter(goes).map(|one| one["level"].clone()).collect();
-    assert!(gone.contains(&json!("memory")) && gone.contains(&json!("pfs")), "{pruned:?}");
+    assert!(gone.contains(&json!("memory")) && gone.contains(&json!("space")), "{pruned:?}");
     let left = levels(&space.mainstay(&["ls", "--json"]).json());
-    assert_eq!(left, [(4, vec!["memory".to_owned(), "pfs".to_owned()])]);
+    assert_eq!(left, [(4, vec!["memory".to_owned(), "space".to_owned()])]);
     assert_eq!(space.mainstay(&["verify"]).code, 0);
 }
 

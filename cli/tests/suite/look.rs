@@ -175,6 +175,53 @@ fn what_is_no_space_is_left_alone() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "looking made a file");
 }
 
+/// Of 64 ranks it printed a line for each item of each.
+#[test]
+fn items_of_many_ranks_are_summed_up() {
+    let space = Space::new(1);
+    space.run_on(9, |rank, session, state| {
+        if rank == 4 {
+            session.unprotect("field").unwrap();
+            session.protect(crate::support::region(&mut state[..CELLS / 2])).unwrap();
+        }
+        session.checkpoint().unwrap();
+    });
+    let page = space.mainstay(&["show"]).out;
+    let line = page.lines().find(|line| line.contains("field")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words, ["field", "9", "of", "9", "region", "f64", "various", "2.6", "MiB"], "{page}");
+    assert!(page.contains("the sums of 9 shards; --shards lists each"), "{page}");
+    let each = space.mainstay(&["show", "--shards"]).out;
+    assert_eq!(each.lines().filter(|line| line.contains("field")).count(), 9, "{each}");
+    // One shard of one rank is no plural.
+    let alone = Space::new(1);
+    alone.run_on(1, |_, session, _| {
+        session.checkpoint().unwrap();
+    });
+    let page = alone.mainstay(&["show"]).out;
+    assert!(page.contains("1 portion of 1 rank,") && page.contains("1 of 1 shard,"), "{page}");
+}
+
+/// `ls` of the directory above said "no layout", and of a broken link "no such directory".
+#[test]
+fn a_directory_that_is_no_space_says_what_is_below_and_a_link_to_nothing_what_it_is() {
+    let mut space = Space::new(1);
+    space.name = "runs/a/space".into();
+    space.run(|_, session, _| {
+        session.checkpoint().unwrap();
+    });
+    let above = space.directory.path();
+    for command in ["ls", "show", "status"] {
+        mainstay(&[command], above).refused(3, &["no layout in it, but 1 space below it: runs/a/space; give"]);
+    }
+    let at = |name: &str| above.join(name);
+    fs::create_dir(at("empty")).unwrap();
+    mainstay(&["ls"], &at("empty")).refused(3, &["it is empty"]);
+    std::os::unix::fs::symlink("gone", at("link")).unwrap();
+    mainstay(&["ls"], &at("link")).refused(3, &["it is a link to gone, which is not there"]);
+    mainstay(&["ls"], &at("link/space")).refused(3, &["link is a link to gone, which is not there"]);
+}
+
 #[test]
 fn other_files_and_newer_versions_are_told_apart() {
     let space = Space::with(1, 1);

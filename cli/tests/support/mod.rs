@@ -71,8 +71,13 @@ impl Space {
 
     /// Runs one job: every rank opens the space, protects its field, does `work` and closes.
     pub fn run(&self, work: impl Fn(usize, &mut Session, &mut [f64]) + Sync) {
+        self.run_on(RANKS, work);
+    }
+
+    /// As `run`, on so many ranks.
+    pub fn run_on(&self, ranks: usize, work: impl Fn(usize, &mut Session, &mut [f64]) + Sync) {
         thread::scope(|scope| {
-            for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
+            for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
                 let work = &work;
                 scope.spawn(move || {
                     let mut session = Session::open(Box::new(group), &self.path(), self.config_of(rank)).unwrap();

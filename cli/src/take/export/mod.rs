@@ -7,7 +7,7 @@ mod npy;
 mod whole;
 
 use super::{
-    array,
+    array, shard_path,
     unfinished::{Unfinished, refuse_existing},
 };
 use crate::{
@@ -118,7 +118,10 @@ fn parts(
     for shard in (0..shards).filter(|shard| wanted.shards.is_empty() || wanted.shards.contains(shard)) {
         let mut items = items_of(shard)?;
         items.retain(|item| wanted.items.is_empty() || wanted.items.contains(&item.name));
-        let files = items.iter().map(|item| target(wanted.format, shard, item)).collect::<Result<_, _>>()?;
+        let files = items
+            .iter()
+            .map(|item| target(wanted.format, &shard_path(shard, shards), item))
+            .collect::<Result<_, _>>()?;
         parts.push(Part { shard, items, files });
     }
     if wanted.whole {
@@ -188,16 +191,16 @@ fn head(format: Format, element: ElementType, shape: &[u64]) -> (Vec<u8>, &'stat
     }
 }
 
-fn target(format: Format, shard: u32, item: &Item) -> Result<OutputFile, Failure> {
+fn target(format: Format, shard: &str, item: &Item) -> Result<OutputFile, Failure> {
     // It comes from the space, and is about to become a path.
-    check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
+    check_name(&item.name).map_err(|error| Failure::lost(format!("{shard}: {error}; it is not exported")))?;
     let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
         (ItemKind::Stream, _) => (Vec::new(), "bin"),
         (_, format) => head(format, element, &shape),
     };
-    let name = PathBuf::from(format!("shard-{shard}/{}.{suffix}", item.name));
+    let name = PathBuf::from(format!("{shard}/{}.{suffix}", item.name));
     Ok(OutputFile { name, head, bytes: item.bytes, element, shape, spread: None })
 }
 

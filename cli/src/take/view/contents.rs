@@ -7,7 +7,10 @@ use super::{
     pieces::{PIECES_MAX, pieces},
     shard::{Dataset, LeftOut, Shard},
 };
-use crate::{exit::Failure, take::array};
+use crate::{
+    exit::Failure,
+    take::{array, shard_path},
+};
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, check_name, space::format::Item};
 use std::{
     collections::HashSet,
@@ -36,13 +39,12 @@ pub fn contents<'a>(
     in_place: bool,
 ) -> Result<Option<Contents<'a>>, Failure> {
     let space = fs::canonicalize(path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
-    let digits = (revision.shard_count - 1).to_string().len().max(4);
     let (mut shards, mut left_out) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
         let Some(manifest) = shard.manifest()? else { return Ok(None) };
         let is_compressed = |item: &Item| item.extents.iter().any(|extent| manifest.is_compressed(extent));
         let (file, portion_at) = home(survey, revision, shard.shard, &space)?;
-        let path = format!("{SHARDS}/{:0digits$}", shard.shard);
+        let path = shard_path(shard.shard, revision.shard_count);
         let (mut datasets, mut names) = (Vec::new(), Names::default());
         for item in &manifest.items {
             let path = format!("{path}/{}", item.name);

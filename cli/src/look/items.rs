@@ -1,0 +1,95 @@
+//! What a revision consists of: each item of each shard, or the sum of each item over many shards.
+
+use crate::{
+    document::{ShownItem, ShownShard},
+    text::{self, Align, count},
+};
+use std::collections::HashMap;
+
+/// With more shards than this the items are summed up.
+const LISTED_MAX: usize = 8;
+
+pub fn items(shards: &[ShownShard], each: bool) -> String {
+    if each || shards.len() <= LISTED_MAX { by_shard(shards) } else { by_item(shards) }
+}
+
+fn by_shard(shards: &[ShownShard]) -> String {
+    let columns = [
+        ("shard", Align::Right),
+        ("item", Align::Left),
+        ("kind", Align::Left),
+        ("type", Align::Left),
+        ("shape", Align::Left),
+        ("size", Align::Right),
+    ];
+    let rows = shards.iter().flat_map(|shard| {
+        shard.items.iter().map(|item| {
+            let mut shape = joined(&item.shape, " × ");
+            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
+                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
+            }
+            vec![
+                shard.shard.to_string(),
+                item.name.clone(),
+                item.kind.to_owned(),
+                item.element_type.to_owned(),
+                shape,
+                text::bytes(item.bytes),
+            ]
+        })
+    });
+    text::table(&columns, rows)
+}
+
+/// In the order in which the shards have them.
+fn by_item(shards: &[ShownShard]) -> String {
+    let columns = [
+        ("item", Align::Left),
+        ("shards", Align::Right),
+        ("kind", Align::Left),
+        ("type", Align::Left),
+        ("shape", Align::Left),
+        ("size", Align::Right),
+    ];
+    let mut names: Vec<&str> = Vec::new();
+    let mut all: Vec<Vec<&ShownItem>> = Vec::new();
+    let mut places = HashMap::new();
+    for item in shards.iter().flat_map(|shard| &shard.items) {
+        let at = *places.entry(item.name.as_str()).or_insert_with(|| {
+            names.push(&item.name);
+            all.push(Vec::new());
+            names.len() - 1
+        });
+        all[at].push(item);
+    }
+    let rows = names.iter().zip(&all).map(|(name, items)| {
+        vec![
+            (*name).to_owned(),
+            format!("{} of {}", items.len(), shards.len()),
+            alike(items, |item| item.kind.to_owned()),
+            alike(items, |item| item.element_type.to_owned()),
+            alike(items, shape),
+            text::bytes(items.iter().map(|item| item.bytes).sum()),
+        ]
+    });
+    let of = count(shards.len() as u64, "shard");
+    format!("{}\nthe sums of {of}; --shards lists each\n", text::table(&columns, rows))
+}
+
+/// The word that all items have.
+fn alike(items: &[&ShownItem], word: impl Fn(&ShownItem) -> String) -> String {
+    let first = word(items[0]);
+    if items.iter().all(|item| word(item) == first) { first } else { "various".to_owned() }
+}
+
+/// Of boxes of a global array its shape, as the boxes may differ by a row.
+fn shape(item: &ShownItem) -> String {
+    match &item.global_shape {
+        Some(global) => format!("boxes of {}", joined(global, " × ")),
+        None => joined(&item.shape, " × "),
+    }
+}
+
+fn joined(numbers: &[u64], by: &str) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by)
+}
