@@ -6,9 +6,8 @@ import subprocess
 
 import mainstay
 import pytest
-from limits import LIMIT_S
 from command import MAINSTAY
-
+from limits import LIMIT_S
 
 
 def save(space):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from jobs import RANKS, STEPS, comes_back, run
 from limits import LIMIT_S
-from mpi import OPENMPI, PROFILE, ROOT
+from mpi import BUILT, OPENMPI, PROFILE, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_fortran
 from ways import rarely
 
