@@ -245,7 +245,9 @@ impl<'s> Sharing<'s> {
             }
             [(shard, _)] => refused(format!("was saved by rank {shard} alone, and rank {rank} protects it"), DIVIDE),
             _ if all_had_it => refused("each rank saved its own".to_owned(), SAY_SAME),
-            _ => refused(format!("was saved by {} of {}", items.len(), count(self.shards.len() as u64, "rank")), DIVIDE),
+            _ => {
+                refused(format!("was saved by {} of {}", items.len(), count(self.shards.len() as u64, "rank")), DIVIDE)
+            }
         }
     }
 
