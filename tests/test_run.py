@@ -87,7 +87,6 @@ def jacobi3d(tmp_path_factory, mpi):
     mpi.clear()
 
 
-@pytest.mark.each_mpi
 def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
     # Far more than are done while this process gets no processor.
     steps, killed, restored = 8000, 0, []

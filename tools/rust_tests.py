@@ -58,7 +58,7 @@ def run_file(program, folder, file, tests, campaign):
     """Runs the tests of a file. Their output is printed in one piece at the end."""
     # Without capture: a test that crashes the process would take the reports of the others with it.
     words = [program, "--exact", "--nocapture", f"--test-threads={THREADS}", *(["--include-ignored"] if campaign else []), *tests]
-    environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder)}
+    environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder)} | ({"CAMPAIGN": "1"} if campaign else {})
     with tempfile.TemporaryFile(mode="w+", errors="replace") as output:
         process = subprocess.Popen(words, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
         limit = threading.Timer(LIMIT_S * (30 if campaign else 1), process.kill)

@@ -4,7 +4,7 @@ use crate::support::{
     State,
     between::{Between, Full, Watched},
     faulty::{Faulty, Medium},
-    filled, in_sessions_on,
+    filled, in_sessions_on, often,
 };
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
@@ -671,7 +671,7 @@ fn constants(seeds: std::ops::Range<u64>) {
 /// checkpoint failed then, until the hold was released.
 #[test]
 fn no_hold_that_was_granted_stops_a_job_of_constant_size() {
-    constants(0..60);
+    constants(0..often(12, 60));
 }
 
 #[test]
@@ -730,7 +730,7 @@ fn beside(checkpoints: u64) {
 
 #[test]
 fn no_checkpoint_fails_beside_holders_and_readers() {
-    beside(100);
+    beside(often(20, 100));
 }
 
 #[test]

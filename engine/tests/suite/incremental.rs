@@ -4,7 +4,7 @@
 
 use crate::support::{
     between::{Between, Watched},
-    bounded, run,
+    bounded, often, run,
     ways::compress_of,
 };
 use fastrand::Rng;
@@ -225,7 +225,7 @@ fn pages_at_random_find_room_however_often() {
             let mut session = open(Box::new(Solo), folder.path(), &Config { keep, stage, ..incremental() });
             // SAFETY: the memory outlives the session.
             session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
-            for step in 0..250 {
+            for step in 0..often(25, 250) {
                 (0..changed)
                     .for_each(|_| memory[random.usize(..blocks) * BLOCK + random.usize(..BLOCK)] = random.u8(..));
                 let told = session.checkpoint().map(drop).and_then(|()| session.wait());
@@ -539,7 +539,7 @@ fn random_jobs(seed: u64) {
 
 #[test]
 fn random_jobs_get_back_what_they_saved() {
-    for seed in 0..30 {
+    for seed in 0..often(5, 30) {
         bounded(&format!("seed {seed}"), || random_jobs(seed));
     }
 }
@@ -739,7 +739,7 @@ fn random_nodes(seed: u64) {
 
 #[test]
 fn random_jobs_on_nodes_get_back_what_they_saved() {
-    for seed in 0..20 {
+    for seed in 0..often(4, 20) {
         bounded(&format!("seed {seed}"), || random_nodes(seed));
     }
 }

@@ -4,6 +4,7 @@
 use crate::support::{
     bounded,
     faulty::{Failure, Faulty, Gate, Loss, Medium, View},
+    often,
     program::{Mark, Program},
     recording::{Checked, Trouble},
     ways::{capture_of, compress_of},
@@ -420,7 +421,7 @@ fn a_level_that_is_busy_is_passed_over() {
 /// All processes end at some operation on some level: what was acknowledged on a level that is left comes back.
 #[test]
 fn a_kill_at_any_moment_loses_nothing_that_is_left() {
-    for seed in 0..150 {
+    for seed in 0..often(25, 150) {
         killed(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }

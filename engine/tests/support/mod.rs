@@ -42,6 +42,11 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// `some` in each run of the tests, `all` in the campaign, which sets the variable CAMPAIGN.
+pub fn often<T>(some: T, all: T) -> T {
+    if std::env::var_os("CAMPAIGN").is_some() { all } else { some }
+}
+
 /// A small job in which so many ranks write for all.
 pub fn aggregating(aggregators: u32) -> Config {
     Config {
