@@ -1,39 +1,33 @@
-//! Files that the program appends to: a revision knows how long each was, and a restore cuts it back, so
-//! that what the program writes again after a restart is there once.
-//!
-//! What must hold: a revision that knows a length is published only after the bytes up to it are durable,
-//! and no file is touched that the session has not named.
+//! One file that the program appends to: how long it is, and by what it is known again.
 
 use crate::{
     error::{Error, Result},
     printable::printable_path,
-    space::format::OutputLength,
+    space::format::{BLOCK_BYTES, Hash, OutputIdentity, OutputLength, hash},
 };
 use std::{
     fs::{self, File, OpenOptions},
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{MetadataExt, OpenOptionsExt},
+        fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
+    time::UNIX_EPOCH,
 };
 
-/// The output files of a session.
-#[derive(Debug, Default)]
-pub(crate) struct Outputs {
-    list: Vec<Output>,
-}
-
 #[derive(Debug)]
-struct Output {
-    /// The path as the program gave it, by which the file is found again wherever the job is started.
+pub(super) struct Output {
+    /// The path as the program gave it.
     name: Vec<u8>,
     /// The path from the root, for a program that changes its working directory.
     path: PathBuf,
     /// Kept open: errors of writing that come up between two syncs are told to those who had it open.
     file: Option<Arc<File>>,
+    /// Where `file` lies from the root and from the space, without links.
+    places: Option<[Vec<u8>; 2]>,
+    space: PathBuf,
 }
 
 /// An output file as it was at t1.
@@ -45,9 +39,9 @@ pub(crate) struct Marked {
     file: Option<Arc<File>>,
 }
 
-impl Outputs {
-    /// Adds a file, which need not exist yet.
-    pub(crate) fn add(&mut self, path: &Path) -> Result<()> {
+impl Output {
+    /// The file at `path`, which need not exist, of a session whose space is in the directory `space`.
+    pub(super) fn at(path: &Path, space: &Path) -> Result<Output> {
         let name = path.as_os_str().as_bytes().to_vec();
         if name.is_empty() || name.len() > libc::PATH_MAX as usize {
             return Err(Error::argument(
@@ -56,67 +50,82 @@ impl Outputs {
             ));
         }
         let path = std::path::absolute(path).map_err(|e| Error::io("finding", printable_path(path), e))?;
-        if self.list.iter().any(|output| output.path == path) {
-            return Err(Error::argument(
-                "output file",
-                format!("{} is named already; name each file once, on one rank", printable_path(&path)),
-            ));
-        }
-        let mut output = Output { name, path, file: None };
+        let mut output = Output { name, path, file: None, places: None, space: space.to_owned() };
         output.open()?;
-        self.list.push(output);
-        Ok(())
+        Ok(output)
     }
 
-    /// The paths of the files, as the program gave them.
-    pub(crate) fn names(&self) -> Vec<Vec<u8>> {
-        self.list.iter().map(|output| output.name.clone()).collect()
+    /// Cuts the file back to `saved` bytes.
+    pub(super) fn cut(&self, saved: u64) -> Result<()> {
+        let now = self.bytes()?;
+        if now == saved {
+            return Ok(());
+        }
+        // Another rank has cut the file meanwhile: setting its length would make it grow by zeros.
+        self.check(saved)?;
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        file.and_then(|file| file.set_len(saved)).map_err(|e| self.failed("cutting back", e))
     }
 
-    /// How long each file is now. Bytes that the program still keeps in buffers of its own do not count.
-    pub(crate) fn mark(&mut self) -> Result<Vec<Marked>> {
-        self.list.iter_mut().map(Output::mark).collect()
+    /// Refuses if the file is shorter than `saved` bytes: the missing ones are lost.
+    pub(super) fn check(&self, saved: u64) -> Result<()> {
+        let now = self.bytes()?;
+        if now < saved { Err(Error::OutputShort { path: printable_path(&self.path), saved, now }) } else { Ok(()) }
     }
 
-    /// Refuses if a file is shorter than `lengths` says: the missing bytes are lost.
-    pub(crate) fn check(&self, lengths: &[OutputLength]) -> Result<()> {
-        self.known(lengths).try_for_each(|(output, saved)| {
-            let now = output.bytes()?;
-            let path = || printable_path(&output.path);
-            if now < saved { Err(Error::OutputShort { path: path(), saved, now }) } else { Ok(()) }
-        })
-    }
-
-    /// Cuts each file that `lengths` knows back to that length.
-    pub(crate) fn cut(&self, lengths: &[OutputLength]) -> Result<()> {
-        self.known(lengths).try_for_each(|(output, saved)| {
-            let now = output.bytes()?;
-            if now == saved {
-                return Ok(());
-            }
-            // Another rank has cut the file meanwhile: setting its length would make it grow by zeros.
-            if now < saved {
-                return Err(Error::OutputShort { path: printable_path(&output.path), saved, now });
-            }
-            let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&output.path);
-            file.and_then(|file| file.set_len(saved)).map_err(|e| output.failed("cutting back", e))
-        })
-    }
-
-    fn known<'a>(&'a self, lengths: &'a [OutputLength]) -> impl Iterator<Item = (&'a Output, u64)> {
-        let length = |output: &Output| lengths.iter().find(|length| length.name == output.name);
-        self.list.iter().filter_map(move |output| length(output).map(|length| (output, length.bytes)))
-    }
-}
-
-impl Output {
-    fn mark(&mut self) -> Result<Marked> {
+    pub(super) fn mark(&mut self) -> Result<Marked> {
         let file = self.open()?;
-        let bytes = match &file {
-            Some(file) => file.metadata().map_err(|e| self.failed("looking at", e))?.len(),
-            None => 0,
-        };
-        Ok(Marked { length: OutputLength { name: self.name.clone(), bytes }, path: self.path.clone(), file })
+        let places = self.places.clone().unwrap_or_else(|| self.lies());
+        let (bytes, identity) = self.look(file.as_deref(), places)?;
+        let length = OutputLength { name: self.name.clone(), bytes, identity: Some(identity) };
+        Ok(Marked { length, path: self.path.clone(), file })
+    }
+
+    /// How long the file is, and by what it is known again.
+    fn look(&self, file: Option<&File>, [path, from_space]: [Vec<u8>; 2]) -> Result<(u64, OutputIdentity)> {
+        let mut identity = OutputIdentity { path, from_space, ..OutputIdentity::default() };
+        let Some(file) = file else { return Ok((0, identity)) };
+        let found = file.metadata().map_err(|e| self.failed("looking at", e))?;
+        identity.inode = found.ino();
+        let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        identity.born_unix_ns = born.map_or(0, |born| born.as_nanos() as u64);
+        identity.hash = hash_of_ends(file, found.len()).unwrap_or_default();
+        Ok((found.len(), identity))
+    }
+
+    /// The same of the file that has the name now.
+    pub(super) fn now(&self) -> Result<(u64, OutputIdentity)> {
+        self.bytes()?;
+        // What cannot be read is known by its inode and its path.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok();
+        self.look(file.as_ref().or(self.file.as_deref()), self.lies())
+    }
+
+    /// The hash of the file if it had `bytes` bytes; `None` if it cannot be read.
+    pub(super) fn hash_at(&self, bytes: u64) -> Option<Hash> {
+        hash_of_ends(&File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()?, bytes)
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of this file if `other` is the same.
+    pub(super) fn same_as(&mut self, other: &Output) -> Option<PathBuf> {
+        let of = |output: &Output| output.file.as_ref()?.metadata().ok().map(|found| (found.dev(), found.ino()));
+        let _ = self.open();
+        let is_same = self.lies() == other.lies() || of(self).is_some_and(|here| Some(here) == of(other));
+        is_same.then(|| self.path.clone())
+    }
+
+    /// Where the file lies from the root and from the space, without links.
+    fn lies(&self) -> [Vec<u8>; 2] {
+        let path = real_path(&self.path);
+        [&path, &way(&self.space, &path)].map(|path| path.as_os_str().as_bytes().to_vec())
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -146,6 +155,7 @@ impl Output {
         let options = |write: bool| OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NONBLOCK).clone();
         let file = options(false).open(&self.path).or_else(|_| options(true).open(&self.path));
         self.file = Some(Arc::new(file.map_err(|e| self.failed("opening", e))?));
+        self.places = Some(self.lies());
         Ok(self.file.clone())
     }
 
@@ -159,6 +169,16 @@ impl Output {
             format!("{} is not a regular file, and cannot be cut back", printable_path(&self.path)),
         )
     }
+}
+
+/// The hash of the first and the last block's worth of the first `bytes` bytes; `None` if there are none, or none to read.
+fn hash_of_ends(file: &File, bytes: u64) -> Option<Hash> {
+    let part = bytes.min(BLOCK_BYTES) as usize;
+    let mut ends = vec![0; 2 * part];
+    let (first, last) = ends.split_at_mut(part);
+    file.read_exact_at(first, 0).ok()?;
+    file.read_exact_at(last, bytes - part as u64).ok()?;
+    (part > 0).then(|| hash(&ends))
 }
 
 /// Makes what a revision knows of an output file durable, for a process that has died: its first `bytes`
@@ -182,7 +202,7 @@ pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
 impl Marked {
     /// A file that its own rank has synced already.
     pub(crate) fn synced(path: PathBuf) -> Marked {
-        Marked { length: OutputLength { name: Vec::new(), bytes: 0 }, path, file: None }
+        Marked { length: OutputLength { name: Vec::new(), bytes: 0, identity: None }, path, file: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -194,5 +214,32 @@ impl Marked {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(&self.path)), e);
         file.sync_data().map_err(failed)
+    }
+}
+
+/// The path without links, of a file that need not exist.
+pub(super) fn real_path(path: &Path) -> PathBuf {
+    let beside = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
+}
+
+/// The way from the directory `from` to `path`; both from the root, without links.
+pub(super) fn way(from: &Path, path: &Path) -> PathBuf {
+    let shared = from.components().zip(path.components()).take_while(|(from, path)| from == path).count();
+    let up = from.components().skip(shared).map(|_| "..");
+    up.map(Path::new).chain(path.components().skip(shared).map(|part| Path::new(part.as_os_str()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_leads_from_one_directory_to_a_file() {
+        for (from, path, expected) in
+            [("/a/space", "/a/log", "../log"), ("/a", "/a/log", "log"), ("/a/b", "/c/log", "../../c/log")]
+        {
+            assert_eq!(way(Path::new(from), Path::new(path)), Path::new(expected));
+        }
     }
 }

@@ -47,6 +47,7 @@ mod missed;
 mod need;
 mod node;
 mod open;
+mod outputs;
 mod outward;
 mod places;
 mod plan;
@@ -306,8 +307,9 @@ impl Session {
     /// Names a file that the program appends to; a file belongs to one rank. Local. The file is synced before a
     /// revision is published, its length at t1 is kept, and a restore cuts it back to that: restore before writing to
     /// it, and write out what the program buffers before a checkpoint. A file that is not there yet counts as empty. If
-    /// a file is shorter than it was, `restore` fails before anything is filled; files that this session has not named
-    /// stay as they are.
+    /// a file is shorter than it was, `restore` fails before anything is filled. Any path to the file will do: it is known
+    /// again by its inode, its place and its bytes. A file that is not surely the one stays as it is, and a line on
+    /// standard error names it; files that this session has not named stay as they are.
     pub fn protect_output(&mut self, path: &Path) -> Result<()> {
         let inner = self.ours()?;
         inner.levels.check_not_own(path)?;

@@ -204,7 +204,7 @@ impl Inner {
             allocated: BTreeMap::new(),
             laid_out_before: BTreeSet::new(),
             steps: Arc::default(),
-            outputs: Outputs::default(),
+            outputs: Outputs::of_space(&farthest.directory()),
             due,
             tracing: Tracing::new(&config, group.rank()),
             divided: Divided::Unknown,

@@ -7,6 +7,7 @@ use super::{
     brought::{Beside, OwnShard, ToldShards, WantedShards},
     flaws::{Attempted, Flaws, split_flaws},
     level::Level,
+    outputs::{Known, cut_outputs, find_outputs},
     program::Program,
     reading::Reading,
     restore::Back,
@@ -66,12 +67,13 @@ impl Level {
             rank: group.rank() as u32,
             ranks: group.size() as u32,
         };
-        let share = share_of(&sharing, regions, &outputs.names());
-        let share = agree(group, share.and_then(|share| outputs.check(&share.outputs).map(|()| share)))?;
+        let share = agree(group, share_of(&sharing, regions))?;
+        let known = if sharing.same_ranks() { Known::OfThisRank } else { Known::OfAll };
+        let found = find_outputs(group, outputs, known(sharing.outputs()))?;
 
         let is_lacking = |shard: &u32| !portions.contains_key(shard) && !parts.contains_key(shard);
-        let lacking = share.regions.shards().filter(is_lacking);
-        let lacking: WantedShards = lacking.map(|shard| (shard, share.regions.wanted(shard))).collect();
+        let lacking = share.shards().filter(is_lacking);
+        let lacking: WantedShards = lacking.map(|shard| (shard, share.wanted(shard))).collect();
         let mut lacks = [u64::from(self.told_of.is_some() && !lacking.is_empty())];
         group.all_max(&mut lacks)?;
         if lacks == [1] {
@@ -82,11 +84,11 @@ impl Level {
         }
 
         let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
-        for shard in share.regions.shards() {
+        for shard in share.shards() {
             let pour = |(portion, entry): &(Portion, Entry)| {
                 let manifest = portion.read_manifest(entry)?;
                 check_told(portion, entry, &manifest, &shards)?;
-                share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
+                share.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
             match portions.get(&shard).or_else(|| parts.get(&shard)).map(pour).map_or(Ok(Ok(())), split_flaws) {
                 Ok(Ok(())) => {}
@@ -99,7 +101,7 @@ impl Level {
         if !flaws.is_empty() {
             return Ok(Err(flaws));
         }
-        agree(group, outputs.cut(&share.outputs))?;
+        cut_outputs(group, outputs, &found, candidate.key.number)?;
         let back = back(&sharing, own);
         Ok(Ok(Back { seen: portions, ..back }))
     }

@@ -7,6 +7,7 @@ use super::{
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::{Level, LevelKind},
+    outputs::{Known, cut_outputs, find_outputs},
     program::Program,
     ranks::Entered,
     reading::Reading,
@@ -260,20 +261,20 @@ impl Level {
             return self.redistribute(group, program, candidate);
         }
         let targets = match &manifest {
-            Ok(manifest) => match_regions(manifest, regions, candidate.key.number)
-                .and_then(|targets| outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
+            Ok(manifest) => match_regions(manifest, regions, candidate.key.number).map(Some),
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
+        let known = manifest.as_ref().map_or_else(|_| Vec::new(), |manifest| manifest.annex.outputs.clone());
+        let found = find_outputs(group, outputs, Known::OfThisRank(known))?;
         if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(flaws));
         }
         // The revision was read whole on every rank: only now is it sure which lengths the files go back to.
-        let cut = manifest.as_ref().map_or(Ok(()), |manifest| {
-            check_pointers(&program.regions, &manifest.annex.notes)?;
-            outputs.cut(&manifest.annex.outputs)
-        });
-        agree(group, cut)?;
+        let pointers =
+            manifest.as_ref().map_or(Ok(()), |manifest| check_pointers(&program.regions, &manifest.annex.notes));
+        agree(group, pointers)?;
+        cut_outputs(group, outputs, &found, candidate.key.number)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
             let reading = Reading::of(candidate.key.number, portion, manifest);

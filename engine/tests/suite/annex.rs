@@ -1,12 +1,14 @@
 //! What a revision carries besides memory: the program's notes, and how long its output files were.
 
-use crate::support::{Job, filled};
-use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey};
+use crate::support::{Job, State, filled};
+use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
+use tempfile::TempDir;
 
 fn job(ranks: usize, keep: u32) -> Job {
     Job::new(ranks, Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() })
@@ -187,14 +189,122 @@ fn an_output_file_never_grows_by_a_restore() {
         filled(state, rank, 1);
         session.checkpoint().unwrap();
     });
-    fs::remove_file(&path).unwrap();
-    fs::hard_link(&other, &path).unwrap();
-    append(&path, "three\n");
     job.run(|_, session, _| {
         name_both(session);
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        append(&path, "three\n");
         assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::OutputShort);
     });
     assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+}
+
+/// A directory with a space and a log of 100 bytes in three lines, of which the last came after revision 1.
+struct Place {
+    folder: TempDir,
+}
+
+const SAVED: &str = "step,energy\n1,0.11111111111111111111111111111\n2,0.22222222222222222222222222222\n";
+
+impl Place {
+    fn new(log: &str, saved: &str) -> Place {
+        let place = Place { folder: TempDir::new().unwrap() };
+        fs::create_dir(place.at("run")).unwrap();
+        append(&place.at("run").join("log.csv"), saved);
+        place.start("run", |session| {
+            session.protect_output(&place.at(log)).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        });
+        append(&place.at("run").join("log.csv"), "3,lost\n");
+        place
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn start(&self, run: &str, job: impl FnOnce(&mut Session)) {
+        let config = Config { pool_bytes: Some(256 << 10), ..Config::default() };
+        let mut session = Session::open(Box::new(Solo), &self.at(run).join("space"), config).unwrap();
+        let mut state = State::new();
+        state.protect(&mut session);
+        job(&mut session);
+        session.close().unwrap();
+    }
+
+    /// What is in `log` after a restore in `run` that names it so.
+    fn restored(&self, run: &str, log: &str) -> String {
+        self.start(run, |session| {
+            session.protect_output(&self.at(log)).unwrap();
+            session.restore().unwrap().unwrap();
+        });
+        fs::read_to_string(self.at(log)).unwrap()
+    }
+}
+
+/// The log was cut back only if it was named by the very same text: lines came twice.
+#[test]
+fn an_output_file_is_known_again_by_any_name() {
+    for log in ["run/log.csv", "run/../run/./log.csv", "link", "hard", "linked/log.csv"] {
+        let place = Place::new("run/log.csv", SAVED);
+        symlink(place.at("run/log.csv"), place.at("link")).unwrap();
+        fs::hard_link(place.at("run/log.csv"), place.at("hard")).unwrap();
+        symlink(place.at("run"), place.at("linked")).unwrap();
+        assert_eq!(place.restored("run", log), SAVED, "{log}");
+        // And the other way round.
+        append(&place.at(log), "3,lost\n");
+        assert_eq!(place.restored("run", "run/log.csv"), SAVED, "{log}");
+    }
+    // It was renamed, its directory moved, or the directory was copied.
+    let place = Place::new("run/log.csv", SAVED);
+    fs::rename(place.at("run/log.csv"), place.at("run/renamed")).unwrap();
+    assert_eq!(place.restored("run", "run/renamed"), SAVED);
+    let place = Place::new("run/log.csv", SAVED);
+    fs::rename(place.at("run"), place.at("moved")).unwrap();
+    assert_eq!(place.restored("moved", "moved/log.csv"), SAVED);
+    let place = Place::new("run/log.csv", SAVED);
+    fs::create_dir(place.at("copied")).unwrap();
+    fs::copy(place.at("run/log.csv"), place.at("copied/log.csv")).unwrap();
+    assert_eq!(place.restored("run", "copied/log.csv"), SAVED);
+}
+
+/// A file is not cut back because its name, or its first line, is that of the one that was saved.
+#[test]
+fn a_file_that_is_not_surely_the_output_stays_as_it_is() {
+    let header = "step,energy\n";
+    let stays = |place: &Place, log: &str, text: &str| {
+        append(&place.at(log), text);
+        assert_eq!(place.restored("run", log), text, "{log}");
+    };
+    let place = Place::new("run/log.csv", header);
+    fs::create_dir(place.at("other")).unwrap();
+    stays(&place, "other/log.csv", &format!("{header}1,of another run\n"));
+    stays(&place, "run/other.csv", &format!("{header}1,of another table\n"));
+    let place = Place::new("run/log.csv", SAVED);
+    stays(&place, "run/other.csv", &format!("{SAVED}1,of another table\n"));
+    // One that lies where the output lay.
+    fs::remove_file(place.at("run/log.csv")).unwrap();
+    stays(&place, "run/log.csv", &SAVED.replace('2', "7").repeat(2));
+    // It was rewritten in place: it is the same file.
+    let place = Place::new("run/log.csv", SAVED);
+    let rewritten = SAVED.replace('2', "7");
+    fs::write(place.at("run/log.csv"), format!("{rewritten}3,lost\n")).unwrap();
+    assert_eq!(place.restored("run", "run/log.csv"), rewritten);
+}
+
+#[test]
+fn one_file_is_named_once_however_it_is_spelled() {
+    let place = Place::new("run/log.csv", SAVED);
+    symlink(place.at("run/log.csv"), place.at("link")).unwrap();
+    fs::hard_link(place.at("run/log.csv"), place.at("hard")).unwrap();
+    place.start("run", |session| {
+        session.protect_output(&place.at("run/log.csv")).unwrap();
+        for log in ["link", "hard", "run/../run/log.csv"] {
+            let refused = session.protect_output(&place.at(log)).unwrap_err().to_string();
+            assert!(refused.contains("is named already as") && refused.contains("run/log.csv"), "{refused}");
+        }
+    });
 }
 
 #[test]

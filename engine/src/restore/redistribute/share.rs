@@ -6,16 +6,10 @@ use crate::{
     capture::{Region, is_single},
     error::{Error, Result},
     plural::count,
-    printable::printable_path,
     restore::regions::{is_same, saved_as},
     space::format::{Hash, Item, ItemKind, OutputLength},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do about a region that no other number of ranks can take over.
 const DIVIDE: &str = "protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only \
@@ -40,15 +34,9 @@ pub(crate) struct Sharing<'a> {
     pub(crate) ranks: u32,
 }
 
-/// What a rank gets.
-pub(crate) struct Share<'a> {
-    pub(crate) regions: Redistribution<'a>,
-    pub(crate) outputs: Vec<OutputLength>,
-}
-
-/// What a rank gets whose program protects `regions` and appends to the files `outputs`.
-pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs: &[Vec<u8>]) -> Result<Share<'a>> {
-    let mut share = Share { regions: Redistribution::default(), outputs: sharing.outputs(outputs)? };
+/// What a rank gets whose program protects `regions`.
+pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region]) -> Result<Redistribution<'a>> {
+    let mut share = Redistribution::default();
     let mut missing = sharing.names();
     for region in regions {
         let name = region.description.name.as_str();
@@ -61,8 +49,8 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
         missing.remove(name);
         sharing.check_alike(region, &items)?;
         match (&first.place, &region.description.place) {
-            (Some(_), Some(_)) => sharing.place(region, &items, &mut share.regions)?,
-            _ => sharing.whole(region, &items, &mut share.regions)?,
+            (Some(_), Some(_)) => sharing.place(region, &items, &mut share)?,
+            _ => sharing.whole(region, &items, &mut share)?,
         }
     }
     // On another number of ranks, a rank may lack an item that not every rank had to protect.
@@ -273,27 +261,16 @@ impl<'s> Sharing<'s> {
         None
     }
 
-    /// The lengths of those of this rank's output files that the revision knows.
-    fn outputs(&self, named: &[Vec<u8>]) -> Result<Vec<OutputLength>> {
-        let mut lengths: Vec<OutputLength> = Vec::new();
-        let own = |shard: &&SavedShard| !self.same_ranks() || shard.entry.shard == self.rank;
-        for output in self.shards.iter().filter(own).flat_map(|shard| &shard.outputs) {
-            match lengths.iter().find(|known| known.name == output.name) {
-                Some(known) if known.bytes != output.bytes && named.contains(&output.name) => {
-                    let (path, saved, now) = (self.path.to_owned(), self.shards.len() as u32, self.ranks);
-                    let why = format!(
-                        "several ranks knew the output file {}, of {} bytes and of {}; name each file on one rank",
-                        printable_path(Path::new(OsStr::from_bytes(&output.name))),
-                        known.bytes,
-                        output.bytes
-                    );
-                    return Err(Error::RankCount { path, revision: self.revision, saved, now, why });
-                }
-                Some(_) => {}
-                None => lengths.push(output.clone()),
+    /// The output files that may be those of this rank.
+    pub(crate) fn outputs(&self) -> Vec<OutputLength> {
+        let may_be = |shard: &&SavedShard| !self.same_ranks() || shard.entry.shard == self.rank;
+        let mut all: Vec<OutputLength> = Vec::new();
+        for output in self.shards.iter().filter(may_be).flat_map(|shard| &shard.outputs) {
+            if !all.contains(output) {
+                all.push(output.clone());
             }
         }
-        Ok(lengths)
+        all
     }
 
     fn out_of_sight(&self, shard: u32) -> Error {

@@ -1,7 +1,7 @@
 //! What a manifest says besides the items: the program's notes, how long its output files were, and how the
 //! checkpoint went.
 
-use super::{Profile, Refusal, SavedEarly, damaged, sections::Sections};
+use super::{OutputIdentity, Profile, Refusal, SavedEarly, damaged, sections::Sections};
 use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -39,6 +39,8 @@ pub struct OutputLength {
     /// A path: any bytes but zero.
     pub name: Vec<u8>,
     pub bytes: u64,
+    /// `None` in a revision of a version that kept none.
+    pub identity: Option<OutputIdentity>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +82,31 @@ impl Annex {
         bytes
     }
 
+    /// Whether the identities of the output files go into the manifest.
+    pub(super) fn has_identities(&self) -> bool {
+        !self.outputs.is_empty() && self.outputs.iter().all(|output| output.identity.is_some())
+    }
+
+    /// The identities of the output files, in their order. They come last in a manifest.
+    pub(super) fn build_identities(&self) -> Vec<u8> {
+        self.outputs.iter().filter_map(|output| output.identity.as_ref()).flat_map(OutputIdentity::build).collect()
+    }
+
+    pub(super) fn parse_identities(&mut self, sections: &mut Sections<'_>) -> Result<(), Refusal> {
+        for output in &mut self.outputs {
+            output.identity = Some(OutputIdentity::parse(sections)?);
+        }
+        Ok(())
+    }
+
     /// Bytes that it takes in a manifest at most. The profile is always counted, and what saving early came to: they are
     /// known only when the data has been written, and room is found before.
     pub(super) fn bytes_at_most(&self) -> u64 {
         let notes = self.notes.iter().map(|n| size_of::<NoteRecord>() + n.name.len() + n.value.len());
-        let outputs = self.outputs.iter().map(|o| size_of::<OutputRecord>() + o.name.len());
+        let outputs = self
+            .outputs
+            .iter()
+            .map(|o| size_of::<OutputRecord>() + o.name.len() + o.identity.as_ref().map_or(0, OutputIdentity::bytes));
         notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES + SavedEarly::BYTES
     }
 
@@ -109,7 +131,7 @@ impl Annex {
             if name.is_empty() || name.contains(&0) {
                 return damaged("the name of an output file is no path");
             }
-            annex.outputs.push(OutputLength { name: name.to_vec(), bytes: record.bytes.get() });
+            annex.outputs.push(OutputLength { name: name.to_vec(), bytes: record.bytes.get(), identity: None });
         }
         annex.profile = profiled.then(|| Profile::parse(sections)).transpose()?;
         annex.saved_early = has_early.then(|| SavedEarly::parse(sections)).transpose()?;
@@ -133,7 +155,7 @@ mod tests {
         let note = |name: &str, value: &str| Note { name: name.to_owned(), value: value.to_owned() };
         Annex {
             notes: vec![note("step", "12"), note("empty", "")],
-            outputs: vec![OutputLength { name: b"out/\xff.csv".to_vec(), bytes: 1 << 40 }],
+            outputs: vec![OutputLength { name: b"out/\xff.csv".to_vec(), bytes: 1 << 40, identity: None }],
             profile: Some(profile()),
             saved_early: Some(SavedEarly { dirty: 9, early: 5, saved: 7, wasted: 2, ..SavedEarly::default() }),
         }

@@ -24,6 +24,8 @@ const SAME: u8 = 2;
 const PROFILED: u32 = 1;
 const SAVED_EARLY: u32 = 2;
 const FRAMED: u32 = 4;
+/// Identities of the output files come last.
+const IDENTIFIED: u32 = 8;
 /// The version of a manifest with stretches of zeros; others are of `VERSION`.
 const VERSION_WITH_ZEROS: u32 = 2;
 /// The version of a manifest with frames, which is the newest that this build reads.
@@ -311,6 +313,7 @@ impl Manifest {
         let flags = if self.annex.profile.is_some() { PROFILED } else { 0 };
         let flags = flags | if self.annex.saved_early.is_some() { SAVED_EARLY } else { 0 };
         let flags = flags | if self.frames.is_empty() { 0 } else { FRAMED };
+        let flags = flags | if self.annex.has_identities() { IDENTIFIED } else { 0 };
         let version = match self.has_zeros() {
             _ if !self.frames.is_empty() => VERSION_WITH_FRAMES,
             true => VERSION_WITH_ZEROS,
@@ -347,6 +350,9 @@ impl Manifest {
         bytes.extend_from_slice(&self.annex.build());
         if !self.frames.is_empty() {
             bytes.extend_from_slice(&build_list(&self.frames));
+        }
+        if self.annex.has_identities() {
+            bytes.extend_from_slice(&self.annex.build_identities());
         }
         bytes
     }
@@ -415,9 +421,12 @@ impl Manifest {
         let dimensions = sections.table::<U64>(head.dimensions.get())?;
         let names = sections.table::<u8>(head.name_bytes.get())?;
         let has = [PROFILED, SAVED_EARLY].map(|flag| head.flags.get() & flag != 0);
-        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), has)?;
+        let mut annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), has)?;
         let is_framed = found >= VERSION_WITH_FRAMES && head.flags.get() & FRAMED != 0;
         let frames = if is_framed { parse_list(&mut sections, portion_bytes)? } else { Vec::new() };
+        if head.flags.get() & IDENTIFIED != 0 {
+            annex.parse_identities(&mut sections)?;
+        }
 
         let runs = check_runs(runs, portion_bytes)?;
         let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3], zeros_left };
