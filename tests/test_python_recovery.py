@@ -156,6 +156,13 @@ def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, r
     assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
 
 
+@pytest.mark.parametrize("moment", ["stillborn", "begun"])
+def test_a_process_that_dies_while_it_starts_is_replaced_too(scratch, undisturbed, moment):
+    """The job stalled for 120 s, and was over. Where MPI waits for the dead one, the rank that started it goes, too."""
+    said = goes_on(run(scratch, 3, "4:1:computes", f"0:1:{moment}", PFS_EVERY=1), undisturbed, 3, None)
+    assert len(said.of("replaces")) == (2 if moment == "stillborn" else 1), said.output
+
+
 @pytest.mark.campaign
 def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
     """Also one that takes the place of one that was started."""

@@ -75,6 +75,20 @@ def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, cal
     unless_mpi_crashes(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
 
 
+@pytest.mark.parametrize("way", ["stillborn", "begun"])
+def test_process_that_dies_while_it_starts_is_replaced_too(scratch, way):
+    """The job stalled for 120 s, and was over. Where MPI waits for the dead one, the rank that started it goes, too."""
+    mpi = dataclasses.replace(SURVIVING, variables=(*SURVIVING.variables, ("DEATHS", str(scratch))))
+    output = regroup(scratch, 3, "replace", 0, f"kill:1@receive+{way}:9@x", mpi=mpi, left=3)
+    assert (scratch / way).exists()
+    assert output.count("has ended before it came into the job") == (way == "stillborn"), output
+
+
+def test_processes_are_started_in_vain_three_times(scratch):
+    _, output = run(3, [build_c(["regroup.c"], "regroup"), "replace", 0, "kill:1@receive+doomed:9@x"], scratch, mpi=SURVIVING)
+    assert output.count("no process could be started in the place of one that has failed") == 2, output
+
+
 def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
     """As Open MPI does where mpiexec has broken: all waited for the rank that had begun."""
     program = build_c(["regroup.c"], "regroup")

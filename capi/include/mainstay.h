@@ -265,6 +265,9 @@ typedef enum {
   MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2,
 } mainstay_alloc_flag;
 
+// Processes that are being started.
+typedef struct mainstay_launch mainstay_launch;
+
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
 
@@ -556,6 +559,23 @@ mainstay_watch *mainstay_process_watch(uint32_t seconds,
 // For adapters: ends a watch; NULL is none.
 void mainstay_process_unwatch(mainstay_watch *watch);
 
+// For adapters: begins to start processes in the places of others. Until mainstay_launch_is_through this process is ended, with
+// a line on standard error, when one of them ends on its node: MPI would wait for it for ever. To be ended.
+mainstay_launch *mainstay_launch_begin(void);
+
+// For adapters: the words of a command that starts another process as mainstay_process_command does, and whose end is
+// noticed. NULL: the system does not tell. Valid until mainstay_launch_end.
+const char *const *mainstay_launch_command(const mainstay_launch *start);
+
+// For adapters: MPI has the processes. From now on the end of one ends nobody.
+void mainstay_launch_is_through(const mainstay_launch *start);
+
+// For adapters: whether one of the processes has ended on this node.
+int mainstay_launch_has_lost(const mainstay_launch *start);
+
+// For adapters: the processes have come, or are given up; NULL is none.
+void mainstay_launch_end(mainstay_launch *start);
+
 // For adapters: how to start another process in the place of one that has failed: the words of a command, ended by NULL. They
 // are the path of this program and its arguments, after `/usr/bin/env` with the variables that the other needs and would not
 // have from the launcher. NULL: the system does not tell. Valid until the process ends.
@@ -765,7 +785,8 @@ const char *mainstay_restored_note(mainstay_session *session,
 
 // Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
 // revision is published, its length at t1 is kept, and mainstay_restore cuts it back to that, so that
-// what the program writes again after a restart is there once. Restore before writing to it, and fflush
+// what the program writes again after a restart is there once. Any path to the file will do at the next start, also after it
+// was moved; a file that is not surely the one stays as it is, and a line on standard error names it. Restore before writing to it, and fflush
 // before a checkpoint. It need not be there yet. If it is shorter than it was, the restore ends with
 // MAINSTAY_OUTPUT_SHORT and changes nothing. Files that no call names stay as they are.
 mainstay_status mainstay_protect_output(mainstay_session *session,
@@ -844,8 +865,8 @@ mainstay_status mainstay_check(mainstay_session *session);
 // and protects what is to be saved. It is called at the beginning and after each failure, with nothing protected: what
 // an earlier call of it took is the program's to free. `step` does the step of this number, from 0 on; where there is
 // no such step any more, it does nothing and puts 1 into `*over`, on all ranks alike. A checkpoint is taken after a
-// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Returns when the last revision is
-// complete.
+// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Each revision that comes back is told in a
+// line on standard error, with the number of its steps. Returns when the last revision is complete.
 //
 // Both return MAINSTAY_OK (0), or the status of a call that failed: after MAINSTAY_GROUP_FAILED, by which an error of MPI is
 // to be told, too, all ranks recover, are laid out, go back to the newest complete revision and go on; another status

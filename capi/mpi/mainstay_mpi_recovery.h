@@ -437,15 +437,41 @@ MAINSTAY_SHIM int mainstay_mpi_merge(MPI_Comm *between, int is_new, MPI_Comm *wo
   return code;
 }
 
-/* The first of the world starts processes, and tells them where they meet the world. They take some seconds, in which any
- * other rank may fail. */
+/* So often processes are started in vain in one recovery. */
+enum { MAINSTAY_MPI_STARTS_MAX = 3 };
+
+/* The message by which a process that was started says that it has come to its opening. */
+enum { MAINSTAY_MPI_HAS_COME = 1 };
+
+/* Waits until all that were started have come to their opening; an error if one of them ends before. The world waits for this
+ * rank outside of what MPI makes together: in Open MPI 5.0.11 nobody comes out of that. */
+MAINSTAY_SHIM int mainstay_mpi_await_started(MPI_Comm started, int count, const mainstay_launch *start) {
+  const double look_s = 50e-3;
+  int *word = (int *)malloc(sizeof *word), rank, code = word ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+  for (rank = 0; code == MPI_SUCCESS && rank < count; rank++) {
+    MPI_Request request;
+    code = MPI_Irecv(word, 1, MPI_INT, rank, MAINSTAY_MPI_HAS_COME, started, &request);
+    if (code != MPI_SUCCESS) break;
+    while ((code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, look_s)) == MAINSTAY_MPI_NOT_YET)
+      if (mainstay_launch_has_lost(start)) return MPI_ERR_SPAWN; /* the word stays MPI's */
+  }
+  free(word);
+  return code;
+}
+
+/* The first of the world starts processes, and makes the place where they meet the world. They take some seconds, in which any
+ * other rank may fail, and each of them. */
 MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MPI_Comm *started, char *port) {
-  const char *const *command = mainstay_process_command();
+  mainstay_launch *start = mainstay_launch_begin();
+  const char *const *command = mainstay_launch_command(start);
   char folder[4096] = "";
   MPI_Info info = MPI_INFO_NULL;
   MPI_Errhandler theirs;
   int code;
-  if (!command || !getcwd(folder, sizeof folder)) return MPI_ERR_SPAWN;
+  if (!command || !getcwd(folder, sizeof folder)) {
+    mainstay_launch_end(start);
+    return MPI_ERR_SPAWN;
+  }
   mainstay_mpi_hush(MPI_COMM_SELF, &theirs);
   MPI_Info_create(&info);
   MPI_Info_set(info, "wdir", folder);
@@ -454,8 +480,11 @@ MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MP
   /* MPI takes what it does not change as if it did. */
   code = MPI_Comm_spawn((char *)(uintptr_t)command[0], (char **)(uintptr_t)(command + 1), count, info, 0, MPI_COMM_SELF,
                         started, MPI_ERRCODES_IGNORE);
+  mainstay_launch_is_through(start);
   MPI_Info_free(&info);
   if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(*started, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await_started(*started, count, start);
+  mainstay_launch_end(start);
   if (code == MPI_SUCCESS) code = MPI_Open_port(MPI_INFO_NULL, port);
   mainstay_mpi_unhush(MPI_COMM_SELF, &theirs);
   return code;
@@ -521,11 +550,14 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   MPI_Comm between = MPI_COMM_NULL;
   MPI_Request request;
   MPI_Errhandler theirs;
-  const double limit_s = 10; /* it was sent when this process had come */
+  const double limit_s = MAINSTAY_MPI_LAUNCHING_S_MAX; /* it is sent when all have come */
+  static const int word = 0;
   mainstay_watch *watch;
   char port[MPI_MAX_PORT_NAME] = "";
   uint64_t told[4] = {0, 0, 0, 0};
-  int code = MPI_Irecv(port, sizeof port, MPI_CHAR, 0, 0, parent, &request);
+  int code;
+  mainstay_mpi_post(&word, 1, MPI_INT, 0, MAINSTAY_MPI_HAS_COME, parent);
+  code = MPI_Irecv(port, sizeof port, MPI_CHAR, 0, 0, parent, &request);
   if (code == MPI_SUCCESS) code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, limit_s);
   watch = mainstay_process_watch(MAINSTAY_MPI_MEETING_S_MAX, mainstay_mpi_meeting);
   mainstay_mpi_hush(MPI_COMM_WORLD, &theirs);
@@ -603,9 +635,9 @@ MAINSTAY_SHIM int mainstay_mpi_begin(mainstay_mpi_job *job, MPI_Comm *program, m
 /* Makes the next table, after a failure (`is_broken`) or at the start, and begins again where ranks fail meanwhile. */
 MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainstay_group *group) {
   MPI_Comm program = MPI_COMM_NULL;
-  int code = MPI_ERR_OTHER, attempt, could_start = 1;
+  int code = MPI_ERR_OTHER, attempt, starts = 0; /* in vain */
   const int attempts = job->size + 3;
-  (void)could_start;
+  (void)starts;
   memset(group, 0, sizeof *group);
   job->why = NULL;
   for (attempt = 0; attempt < attempts; attempt++) {
@@ -616,18 +648,19 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
       code = mainstay_mpi_leave_out(job, &lost);
       if (code != MPI_SUCCESS) break;
       mainstay_mpi_end_late(job);
-      if (!could_start && lost == 0) {
+      if (starts == MAINSTAY_MPI_STARTS_MAX) {
         code = MPI_ERR_SPAWN;
-        job->why = "no process could be started in the place of one that has failed, and no spare is left";
+        job->why = "no process could be started in the place of one that has failed, and no spare is left; what was started "
+                   "may have ended before it opened its session";
         break;
       }
-      could_start = 1;
       code = mainstay_mpi_fill(job, &empty);
       if (code != MPI_SUCCESS) break;
       if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
-        could_start = 0;
+        starts++;
         continue;
       }
+      starts = 0;
     }
 #endif
     code = mainstay_mpi_begin(job, &program, group);

@@ -9,7 +9,7 @@ use crate::{
 use mainstay_engine::{Recovery, group};
 use std::{
     env,
-    ffi::{CStr, CString, c_char, c_int, c_void},
+    ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void},
     os::unix::ffi::OsStrExt,
     ptr::{null, null_mut},
     sync::LazyLock,
@@ -70,6 +70,12 @@ impl From<Process> for group::Process {
     fn from(Process { host, pid, start }: Process) -> group::Process {
         group::Process { host, pid, start }
     }
+}
+
+/// Processes that are being started.
+pub struct Launch {
+    start: group::Start,
+    words: Option<Texts>,
 }
 
 /// A call of MPI that is watched.
@@ -162,11 +168,88 @@ pub unsafe extern "C" fn mainstay_process_unwatch(watch: *mut Watch) {
     }
 }
 
+/// For adapters: begins to start processes in the places of others. Until mainstay_launch_is_through this process is ended, with
+/// a line on standard error, when one of them ends on its node: MPI would wait for it for ever. To be ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub extern "C" fn mainstay_launch_begin() -> *mut Launch {
+    let start = group::Start::begin();
+    let command = COMMAND.as_ref().map(|command| command.texts.iter().map(|text| OsStr::from_bytes(text.to_bytes())));
+    let words = command.and_then(|command| Texts::new(start.words(command.map(OsStr::to_owned))));
+    Box::into_raw(Box::new(Launch { start, words }))
+}
+
+/// For adapters: the words of a command that starts another process as mainstay_process_command does, and whose end is
+/// noticed. NULL: the system does not tell. Valid until mainstay_launch_end.
+///
+/// # Safety
+/// `start` came from mainstay_launch_begin, and was not ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_launch_command(start: *const Launch) -> *const *const c_char {
+    // SAFETY: as the caller promised.
+    let words = unsafe { start.as_ref() }.and_then(|start| start.words.as_ref());
+    words.map_or(null(), |words| words.pointers.as_ptr())
+}
+
+/// For adapters: MPI has the processes. From now on the end of one ends nobody.
+///
+/// # Safety
+/// `start` came from mainstay_launch_begin, and was not ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_launch_is_through(start: *const Launch) {
+    // SAFETY: as the caller promised.
+    if let Some(start) = unsafe { start.as_ref() } {
+        start.start.is_through();
+    }
+}
+
+/// For adapters: whether one of the processes has ended on this node.
+///
+/// # Safety
+/// `start` came from mainstay_launch_begin, and was not ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_launch_has_lost(start: *const Launch) -> c_int {
+    // SAFETY: as the caller promised.
+    unsafe { start.as_ref() }.is_some_and(|start| start.start.has_lost()).into()
+}
+
+/// For adapters: the processes have come, or are given up; NULL is none.
+///
+/// # Safety
+/// `start` came from mainstay_launch_begin, and was not ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_launch_end(start: *mut Launch) {
+    if !start.is_null() {
+        // SAFETY: as the caller promised.
+        drop(unsafe { Box::from_raw(start) });
+    }
+}
+
+/// The words that start another process of this program, as they are at the first look.
+static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
+    let program = env::current_exe().ok()?.into_os_string();
+    Texts::new(group::successor(std::iter::once(program).chain(env::args_os().skip(1))))
+});
+
 /// A list of texts for C.
 struct Texts {
-    #[expect(dead_code, reason = "what the pointers lead to")]
+    /// What the pointers lead to.
     texts: Vec<CString>,
     pointers: Vec<*const c_char>,
+}
+
+impl Texts {
+    /// Ended by NULL. `None`: one of them holds a zero byte.
+    fn new(words: Vec<OsString>) -> Option<Texts> {
+        let texts: Vec<CString> =
+            words.into_iter().map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
+        let pointers = texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
+        Some(Texts { texts, pointers })
+    }
 }
 
 // SAFETY: they are only read, and the texts stay where they are.
@@ -182,13 +265,5 @@ unsafe impl Sync for Texts {}
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_process_command() -> *const *const c_char {
-    static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
-        let program = env::current_exe().ok()?.into_os_string();
-        let words = group::successor(std::iter::once(program).chain(env::args_os().skip(1)));
-        let texts: Vec<CString> =
-            words.into_iter().map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
-        let pointers = texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
-        Some(Texts { texts, pointers })
-    });
     COMMAND.as_ref().map_or(null(), |command| command.pointers.as_ptr())
 }

@@ -9,7 +9,7 @@ use crate::{
     ears::Ears,
     member::{Member, end_dead, introduce},
     mpi::survives,
-    world::{Now, Places, World, ranks_of},
+    world::{Now, Places, STARTS_MAX, World, ranks_of},
 };
 use mainstay_engine::group::{Divided, Watch};
 use pyo3::{exceptions::PyRuntimeError, intern, prelude::*, types::PyByteArray};
@@ -23,6 +23,8 @@ const NO_STATE: i32 = 1;
 const NO_BOXES: i32 = 2;
 /// Those that end agree on another number: see `finalize`.
 const GOES_ON: i32 = 2;
+const STARTED_IN_VAIN: &str = "no process could be started in the place of one that has failed, and no spare is left; what was \
+                               started may have ended before it opened its session";
 const CLOSED: &str = "other ranks have closed their session, and take no part in the recovery";
 
 const REGROUPING: &str = "making a communicator without the ranks that have failed";
@@ -41,9 +43,13 @@ impl World {
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
         self.come(mpi)?;
         let mut why = None;
-        let attempts_max = self.lock().members.len() + 1;
+        let attempts_max = self.lock().members.len() + STARTS_MAX;
+        self.starts_in_vain.store(0, Ordering::Relaxed);
         for _ in 0..attempts_max {
             self.leave_out(mpi)?;
+            if self.starts_in_vain.load(Ordering::Relaxed) >= STARTS_MAX {
+                return Err(PyRuntimeError::new_err(STARTED_IN_VAIN));
+            }
             match self.tell(mpi, divided).and_then(|divided| self.fill(mpi, divided)) {
                 Ok(()) => return Ok(()),
                 Err(error) => why = Some(error),
@@ -135,7 +141,9 @@ impl World {
             workers -= empty.len();
         } else if !empty.is_empty() {
             self.free_at_exit(py)?;
+            self.starts_in_vain.fetch_add(1, Ordering::Relaxed);
             all = self.spawn(mpi, &all, empty.len())?;
+            self.starts_in_vain.store(0, Ordering::Relaxed);
             members.extend(empty.into_iter().map(|place| Member::to_come(Some(place))));
         }
         self.begin(mpi, &all, members, workers, lost)

@@ -8,7 +8,7 @@ use crate::{
     regroup::{all_agree, made, returns_errors},
     world::{Places, REPLACES, World},
 };
-use mainstay_engine::group::{Watch, successor};
+use mainstay_engine::group::{Start, Watch, successor};
 use pyo3::{
     exceptions::{PyRuntimeError, PyTimeoutError},
     intern,
@@ -31,8 +31,10 @@ const LAUNCHING: &str = "starting processes in the places of others";
 const LAUNCHING_S_MAX: u32 = 120;
 const MEETING: &str = "joining ranks with those that were started in the places of others";
 const MEETING_S_MAX: u32 = 60;
-/// So long a process waits to be told where: it was sent when that had come.
-const PORT_MAX: Duration = Duration::from_secs(10);
+/// So long a process waits to be told where: that is sent when all have come.
+const PORT_MAX: Duration = Duration::from_secs(LAUNCHING_S_MAX as u64);
+/// The message by which a process that was started says that it has come to its opening.
+const HAS_COME: i32 = 1;
 const NAP: Duration = Duration::from_micros(500);
 
 impl World {
@@ -120,7 +122,8 @@ fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(B
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
     let executable: OsString = py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?.extract()?;
     let command = [executable].into_iter().chain(words.map(|word| OsString::from_vec(word.to_vec())));
-    let mut words = successor(command).into_iter();
+    let start = Start::begin();
+    let mut words = start.words(successor(command)).into_iter();
     let (program, arguments) = (words.next().unwrap_or_default(), PyList::new(py, words)?);
     let info = PyDict::new(py);
     info.set_item("map_by", ":OVERSUBSCRIBE")?;
@@ -130,7 +133,12 @@ fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(B
     let own = mpi.getattr(intern!(py, "COMM_SELF"))?;
     let launched = hushed(mpi, &own, || {
         let started = own.call_method1(intern!(py, "Spawn"), (program, arguments, count, &info, 0))?;
+        start.is_through();
         returns_errors(mpi, &started)?;
+        if let Err(error) = await_started(mpi, &started, count, &start) {
+            started.call_method0(intern!(py, "Free"))?;
+            return Err(error);
+        }
         match mpi.call_method0(intern!(py, "Open_port")).and_then(|port| port.extract()) {
             Ok(port) => Ok((started, port)),
             Err(error) => {
@@ -141,6 +149,28 @@ fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(B
     });
     info.call_method0(intern!(py, "Free"))?;
     launched
+}
+
+/// Waits until all that were started have come to their opening; an error if one of them ends before. The world waits for this
+/// rank outside of what MPI makes together: in Open MPI 5.0.11 nobody comes out of that.
+fn await_started(mpi: &Bound<'_, PyAny>, started: &Bound<'_, PyAny>, count: usize, start: &Start) -> PyResult<()> {
+    let py = mpi.py();
+    for rank in 0..count {
+        let word = PyByteArray::new(py, &[0]);
+        let into = [word.as_any(), &mpi.getattr(intern!(py, "BYTE"))?].map(Bound::clone);
+        let request = started.call_method1(intern!(py, "Irecv"), (into, rank, HAS_COME))?;
+        while !request.call_method0(intern!(py, "Test"))?.is_truthy()? {
+            if start.has_lost() {
+                // What was lent stays MPI's.
+                std::mem::forget((word, request));
+                return Err(PyRuntimeError::new_err(
+                    "a process that was started has ended before it opened its session",
+                ));
+            }
+            py.detach(|| thread::sleep(NAP));
+        }
+    }
+    Ok(())
 }
 
 /// Tells a process that was started where to meet the world. One that has failed need not know.
@@ -156,6 +186,8 @@ fn heard_port(mpi: &Bound<'_, PyAny>, parent: &Bound<'_, PyAny>) -> PyResult<Str
     let py = mpi.py();
     let text = PyByteArray::new_with(py, mpi.getattr(intern!(py, "MAX_PORT_NAME"))?.extract()?, |_| Ok(()))?;
     let into = [text.as_any(), &mpi.getattr(intern!(py, "CHAR"))?].map(Bound::clone);
+    let word = [PyByteArray::new(py, &[0]).as_any(), &mpi.getattr(intern!(py, "BYTE"))?].map(Bound::clone);
+    parent.call_method1(intern!(py, "Send"), (word, 0, HAS_COME))?;
     let request = parent.call_method1(intern!(py, "Irecv"), (into, 0, 0))?;
     let since = Instant::now();
     while !request.call_method0(intern!(py, "Test"))?.is_truthy()? {

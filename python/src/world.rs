@@ -22,7 +22,7 @@ use std::{
     process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -37,6 +37,9 @@ const NAP: Duration = Duration::from_millis(5);
 const LEFT: i32 = 2;
 /// With this one it calls them to a recovery.
 const CALLED: i32 = 3;
+
+/// So often processes are started in vain in one recovery.
+pub(crate) const STARTS_MAX: usize = 3;
 
 /// What becomes of the places of ranks that have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub(crate) struct World {
     pub(crate) mark: String,
     /// Whether processes were started for it.
     pub(crate) has_launched: AtomicBool,
+    /// How often processes were started in vain, one time after the other.
+    pub(crate) starts_in_vain: AtomicUsize,
 }
 
 /// The communicator of a job, and who is in it by rank.
@@ -151,6 +156,7 @@ impl World {
             has_lost: AtomicBool::new(false),
             mark,
             has_launched: AtomicBool::new(false),
+            starts_in_vain: AtomicUsize::new(0),
         }
     }
 

@@ -13,11 +13,16 @@
  *   split, split2       in the first and the second communicator that it makes
  *   spawning, spawn     a second after it began to have processes started, and when they have been
  *   hanging             it lives, and MPI never comes back from starting them
+ * Of no rank that there is, and of a process that is started, are those in which it is killed:
+ *   stillborn           at its first line, once
+ *   begun               once MPI has begun in it, once
+ *   doomed              the same, each of them
  * And there are:
  *   sleep               a spare, by its number in the world, is killed where it waits
  *   last                a rank is killed while the others end */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +205,16 @@ static void end_spare(const mainstay_mpi_job *job, long rank)
     kill((pid_t)job->processes[rank].process.pid, SIGKILL);
 }
 
+/* A process that was started dies, if a step says so: `is_once`, unless another has died so, which leaves a file in $DEATHS. */
+static void dies_as_told(int argc, char **argv, const char *way, int is_once)
+{
+    char mark[4096];
+    snprintf(mark, sizeof mark, "%s/%s", getenv("DEATHS") ? getenv("DEATHS") : ".", way);
+    for (int i = 3; getenv("MAINSTAY_RUN_REPLACES") && i < argc; i++)
+        if (strstr(argv[i], way) && (!is_once || open(mark, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0))
+            raise(SIGKILL);
+}
+
 int main(int argc, char **argv)
 {
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
@@ -209,7 +224,10 @@ int main(int argc, char **argv)
     MPI_Comm adopted = MPI_COMM_NULL;
     static char line[BUFSIZ];
     setvbuf(stdout, line, _IOLBF, sizeof line);
+    dies_as_told(argc, argv, "stillborn", 1);
     MPI_Init(&argc, &argv);
+    dies_as_told(argc, argv, "begun", 1);
+    dies_as_told(argc, argv, "doomed", 0);
     right(argc > 2, "arguments");
     options.recovery = strcmp(argv[1], "replace") == 0  ? MAINSTAY_RECOVERY_REPLACE
                        : strcmp(argv[1], "shrink") == 0 ? MAINSTAY_RECOVERY_SHRINK

@@ -32,6 +32,20 @@ if not is_first and victim.exists():
     os.kill(int(victim.read_text()), signal.SIGKILL)
     victim.unlink()
 
+
+
+def is_last(name):
+    """Whether this process was started to die here; the next one is not."""
+    path = Path(f"{space}.{name}")
+    if is_first or not path.exists():
+        return False
+    path.unlink()
+    return True
+
+
+if is_last("stillborn"):
+    os.kill(os.getpid(), signal.SIGKILL)
+
 import mainstay  # noqa: E402
 import numpy  # noqa: E402
 from mpi4py import MPI  # noqa: E402
@@ -47,6 +61,11 @@ if has_deaf or any(moment.endswith(":stop") for _, _, moment in words):
     mainstay._engine._Ranks.patience(3)
 if (0, "replaces") in moments:
     victim.write_text(str(os.getpid()))
+for name in "stillborn", "begun":
+    if (0, name) in moments:
+        Path(f"{space}.{name}").touch()
+if is_last("begun"):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def say(*words):

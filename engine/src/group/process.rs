@@ -89,6 +89,11 @@ impl Process {
     }
 }
 
+/// Whether there is a process of this number, which has not ended.
+pub(super) fn is_running(pid: u64) -> bool {
+    Stat::of(pid).is_some()
+}
+
 /// What the system tells of a process.
 struct Stat {
     parent: i32,

@@ -1,0 +1,169 @@
+//! The start of processes that take the places of others. MPI waits for ever in the rank that starts a process which ends
+//! before MPI has it: that rank is ended, and the others go on.
+//!
+//! What must hold: a process that has begun is noticed when it ends, however early.
+
+use super::process::is_running;
+use crate::{ground::spawn, remark::line};
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+/// A directory that is of this node alone.
+const FOLDER: &str = "/dev/shm";
+/// Notes which process begins, and becomes the command. The note is there on this node only, and is not made elsewhere.
+const BEGIN: &str = "if [ -f \"$0\" ]; then echo \"$$ $(readlink /proc/self/ns/pid)\" >>\"$0\"; fi; exec \"$@\"";
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Processes that are being started.
+pub struct Start {
+    note: Option<Note>,
+    is_in_mpi: Arc<AtomicBool>,
+    has_lost: Arc<AtomicBool>,
+    _end: Option<mpsc::Sender<()>>,
+}
+
+/// The file in which each process that begins has a line. It goes with this.
+struct Note(PathBuf);
+
+impl Start {
+    /// From now on this process is ended, with a line on standard error, when one that was started on its node ends;
+    /// until `is_through`.
+    pub fn begin() -> Start {
+        let (is_in_mpi, has_lost) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let Ok(note) = Note::make(Path::new(FOLDER)) else {
+            return Start { note: None, is_in_mpi, has_lost, _end: None };
+        };
+        let (end, ended) = mpsc::channel::<()>();
+        let (path, is_inside, lost) = (note.0.clone(), is_in_mpi.clone(), has_lost.clone());
+        let watching = move || {
+            while ended.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if !has_ended(&path) {
+                    continue;
+                }
+                lost.store(true, Ordering::Relaxed);
+                if is_inside.load(Ordering::Acquire) {
+                    let _ = fs::remove_file(&path);
+                    line(
+                        "a process that was started in the place of another has ended before it came into the job; MPI would \
+                         wait for it for ever, so that this process is ended, and the others go on",
+                    );
+                    process::abort();
+                }
+                return;
+            }
+        };
+        let watched = spawn("mainstay-start".to_owned(), watching).is_ok();
+        Start { note: watched.then_some(note), is_in_mpi, has_lost, _end: Some(end) }
+    }
+
+    /// The words that start `command` so that its end is noticed.
+    pub fn words(&self, command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+        let noted = self.note.iter().flat_map(|note| {
+            ["/bin/sh", "-c", BEGIN].map(OsString::from).into_iter().chain([note.0.clone().into_os_string()])
+        });
+        noted.chain(command).collect()
+    }
+
+    /// MPI has the processes: the end of one is told by `has_lost`, and ends nobody.
+    pub fn is_through(&self) {
+        self.is_in_mpi.store(false, Ordering::Release);
+    }
+
+    /// Whether one that was started on this node has ended.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Note {
+    fn make(folder: &Path) -> io::Result<Note> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("mainstay-start-{}-{count}", process::id()));
+        // One of a process that had the number before.
+        let _ = fs::remove_file(&path);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map(|_| Note(path))
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Whether one of the processes that have begun is there no more.
+fn has_ended(note: &Path) -> bool {
+    let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let begun = fs::read_to_string(note).unwrap_or_default();
+    // A line without its end is not whole yet.
+    begun.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' ')).any(|(pid, numbered)| {
+        let is_here = Path::new(numbered) == numbers;
+        pid.parse().is_ok_and(|pid| is_here && !is_running(pid))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        env,
+        process::{Command, Stdio},
+        thread,
+    };
+
+    fn command(words: &[OsString]) -> Command {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::piped());
+        command
+    }
+
+    #[test]
+    fn the_end_of_a_process_that_was_started_is_noticed_whatever_it_was() {
+        let start = Start::begin();
+        start.is_through();
+        let mut lives = command(&start.words(["cat".into()])).spawn().unwrap();
+        let mut ends = command(&start.words(["sh", "-c", "kill -9 $$"].map(OsString::from))).spawn().unwrap();
+        assert!(!ends.wait().unwrap().success());
+        while !start.has_lost() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(lives.stdin.take());
+        assert!(lives.wait().unwrap().success());
+        let note = start.note.as_ref().unwrap().0.clone();
+        drop(start);
+        assert!(!note.exists());
+    }
+
+    /// In a process of its own, which is ended.
+    #[test]
+    fn who_waits_for_it_inside_mpi_is_ended() {
+        const TASK: &str = "MAINSTAY_TEST_START";
+        if env::var_os(TASK).is_some() {
+            let start = Start::begin();
+            let mut ends = command(&start.words(["false".into()])).spawn().unwrap();
+            ends.wait().unwrap();
+            loop {
+                thread::park();
+            }
+        }
+        let mut own = Command::new(env::current_exe().unwrap());
+        own.args(["--exact", "group::start::tests::who_waits_for_it_inside_mpi_is_ended", "--nocapture"]);
+        let said = own.env(TASK, "").output().unwrap();
+        assert!(!said.status.success());
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(text.contains("has ended before it came into the job"), "{text}");
+    }
+}
