@@ -68,6 +68,25 @@ def test_the_launcher_gets_what_it_needs(launcher):
     assert launched(output) == (["-n 4 ./a"], ["none none"]), output
 
 
+def test_only_an_option_goes_before_the_settings(launcher, monkeypatch, tmp_path):
+    """The default of --recovery did, and no spares went before those that were set."""
+    job = ["--", launcher(), "-n", 4, "./a"]
+    (tmp_path / "mainstay.toml").write_text('recovery = "shrink"\n')
+    _, output = run("--in-job", *job, cwd=tmp_path)
+    assert launched(output)[1] == ["shrink 0"], output
+    monkeypatch.setenv("MAINSTAY_RECOVERY", "shrink")
+    _, output = run("--in-job", *job)
+    assert launched(output)[1] == ["shrink 0"], output
+    status, output = run("--in-job", "--spares", 1, *job)
+    assert status == 2 and "is set, goes on with fewer ranks and needs no spare ranks" in output, output
+    monkeypatch.setenv("MAINSTAY_SPARES", "1")
+    _, output = run("--in-job", "--recovery", "replace", *job)
+    assert launched(output) == ([f"-n 4 {ULFM} {FORWARD} ./a"], ["replace 1"]), output
+    monkeypatch.setenv("MAINSTAY_RECOVERY", "off")
+    _, output = run("--in-job", "--spares", 2, *job)
+    assert launched(output)[1] == ["replace 2"], output
+
+
 def test_spares_are_nodes_and_ranks(launcher):
     """On nodes both: two hosts for four ranks and one spare, with a third host in case one is lost."""
     nodes = ["--reach", "true {host}", "--hosts", "n1:2,n2:3", "--spares", "n3:2", "--spares", 1]

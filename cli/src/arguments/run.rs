@@ -97,9 +97,10 @@ pub struct Run {
     /// Has the job go on by itself when ranks fail
     #[arg(long)]
     pub in_job: bool,
-    /// How it does so: with replacements in the places of ranks that failed, or on fewer ranks
-    #[arg(long, value_name = "WAY", requires = "in_job", default_value = "replace")]
-    pub recovery: Recovery,
+    /// How it does so: with replacements in the places of ranks that failed, or on fewer ranks. Unless given, as the setting
+    /// `recovery` says, and with replacements where that is off
+    #[arg(long, value_name = "WAY", requires = "in_job")]
+    pub recovery: Option<Recovery>,
     /// Ranks that say nothing for so long have failed, though they are there: stopped, or stuck ("2s"). Unless given, only the
     /// death of a rank is noticed
     #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]

@@ -6,6 +6,7 @@ use crate::{
     arguments::{self, Recovery},
     exit::{Failure, say},
 };
+use mainstay_engine::{Choice, Config};
 use std::time::Duration;
 
 /// The first Open MPI that survives the failure of ranks.
@@ -19,8 +20,10 @@ type Started<'a> = (Kind, Option<&'a (u32, String)>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InJob {
     pub recovery: Recovery,
-    /// Ranks that wait until one fails.
+    /// Ranks that wait until one fails, and that are started besides those of the command.
     pub spares: u32,
+    /// The same among those of the command, as a setting has them.
+    pub spares_set: u32,
     pub heartbeat: Option<Duration>,
 }
 
@@ -40,11 +43,17 @@ impl InJob {
             say(&format!("the job cannot go on by itself when ranks fail: {why}; it is started again instead"));
             return Ok(None);
         }
-        if wanted.recovery == Recovery::Shrink && spares > 0 {
-            let why = "--recovery shrink goes on with fewer ranks and needs no spare ranks; leave --spares out";
-            return Err(Failure::usage(why.to_owned()));
+        // What is not given here is as the ranks will find it set. They tell what is wrong with the settings.
+        let set = Config::resolve(&Choice::default()).ok().map(|resolved| resolved.config);
+        let recovery = wanted.recovery.unwrap_or_else(|| Recovery::set(set.as_ref()));
+        if recovery == Recovery::Shrink && spares > 0 {
+            let which =
+                if wanted.recovery.is_some() { "--recovery shrink" } else { "recovery = \"shrink\", as is set," };
+            let why = format!("{which} goes on with fewer ranks and needs no spare ranks; leave --spares out");
+            return Err(Failure::usage(why));
         }
-        Ok(Some(InJob { recovery: wanted.recovery, spares, heartbeat: wanted.heartbeat }))
+        let spares_set = set.map_or(0, |set| set.spares);
+        Ok(Some(InJob { recovery, spares, spares_set, heartbeat: wanted.heartbeat }))
     }
 
     /// The settings of the ranks.
@@ -53,7 +62,8 @@ impl InJob {
             Recovery::Replace => "replace",
             Recovery::Shrink => "shrink",
         };
-        vec![(RECOVERY, recovery.to_owned()), (SPARES, self.spares.to_string())]
+        let spares = if self.spares > 0 { self.spares } else { self.spares_set };
+        vec![(RECOVERY, recovery.to_owned()), (SPARES, spares.to_string())]
     }
 
     /// The options that Open MPI needs besides.
@@ -75,6 +85,16 @@ impl InJob {
         // Ranks on other nodes do not inherit them.
         options.extend([RECOVERY, SPARES].iter().flat_map(|name| ["-x".to_owned(), (*name).to_owned()]));
         options
+    }
+}
+
+impl Recovery {
+    /// As the settings say.
+    fn set(config: Option<&Config>) -> Recovery {
+        match config.map(|config| config.recovery) {
+            Some(mainstay_engine::Recovery::Shrink) => Recovery::Shrink,
+            Some(mainstay_engine::Recovery::Replace | mainstay_engine::Recovery::Off) | None => Recovery::Replace,
+        }
     }
 }
 

@@ -336,7 +336,7 @@ mod tests {
     }
 
     fn in_job(spares: u32, heartbeat: Option<Duration>) -> Option<InJob> {
-        Some(InJob { recovery: Recovery::Replace, spares, heartbeat })
+        Some(InJob { recovery: Recovery::Replace, spares, spares_set: 0, heartbeat })
     }
 
     fn line(words: &Words) -> String {
