@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use mainstay_engine::{
-    Choice, Config,
+    Choice, Config, Place,
     tend::{self, GoneOver, SalvageFate, Salvaged},
 };
 use std::path::{Path, PathBuf};
@@ -23,8 +23,17 @@ pub fn first(space: &Path) -> Result<GoneOver, Failure> {
     }
 }
 
+/// The same for all places of a space, whose job is one; a dry run changes nothing.
+pub fn in_all(places: &[Place], dry_run: bool) -> Result<GoneOver, Failure> {
+    let mut all = GoneOver::default();
+    for Place { directory, .. } in places {
+        all = all.and(if dry_run { would_go_over(directory) } else { first(directory)? });
+    }
+    Ok(all)
+}
+
 /// As `first` would return it now. Changes nothing.
-pub fn would_go_over(space: &Path) -> GoneOver {
+fn would_go_over(space: &Path) -> GoneOver {
     let salvaged = pool_directory().ok().and_then(|pools| tend::salvageable(&pools, Some(space), false).ok());
     salvaged.map(|salvaged| salvaged.gone_over).unwrap_or_default()
 }

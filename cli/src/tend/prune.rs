@@ -15,7 +15,7 @@ use crate::{
 };
 use mainstay_engine::{
     Error, LevelKind, Place, Places, SpaceSurvey, printable,
-    tend::{self, Fate, GoneOver, Pruned, Reason, Removed, Rules, Unseen},
+    tend::{self, Fate, Pruned, Reason, Removed, Rules, Unseen},
     unix_ns,
 };
 use std::time::Duration;
@@ -23,14 +23,10 @@ use std::time::Duration;
 pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     let places = of(wanted);
     // What a killed job had staged counts as well, and could not be completed any more afterwards.
-    let gone_over = places.iter().map(|place| match wanted.dry_run {
-        true => Ok(completing::would_go_over(&place.directory)),
-        false => completing::first(&place.directory),
-    });
-    let gone_over = gone_over.collect::<Result<Vec<GoneOver>, Failure>>()?;
+    let gone_over = completing::in_all(&places, wanted.dry_run)?;
     let unseen: Vec<Unseen<'_>> = match wanted.give_up_staged {
         true => vec![Unseen::GivenUp; places.len()],
-        false => gone_over.iter().map(Unseen::Waits).collect(),
+        false => vec![Unseen::Waits(&gone_over); places.len()],
     };
     let surveys = places.iter().map(|place| SpaceSurvey::open(&place.directory)).collect::<Result<Vec<_>, _>>()?;
     surveys.iter().flat_map(|survey| &survey.damage).for_each(|what| say(what));

@@ -15,14 +15,8 @@ use mainstay_engine::{
 
 pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     let places = of(wanted)?;
-    let gone_over = places
-        .iter()
-        .map(|place| match wanted.dry_run {
-            true => Ok(completing::would_go_over(&place.directory)),
-            // What a killed job had staged may be newer, and would come back.
-            false => completing::first(&place.directory),
-        })
-        .collect::<Result<Vec<_>, Failure>>()?;
+    // What a killed job had staged may be newer, and would come back.
+    let gone_over = completing::in_all(&places, wanted.dry_run)?;
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));
     let not_here = survey.not_here();
@@ -36,7 +30,7 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     let to = complete(&survey, wanted.revision)?.key;
     let unseen: Vec<Unseen<'_>> = match wanted.give_up_staged {
         true => vec![Unseen::GivenUp; places.len()],
-        false => gone_over.iter().map(Unseen::Waits).collect(),
+        false => vec![Unseen::Waits(&gone_over); places.len()],
     };
     let told = |dry_run, done: &[Pruned]| tell(wanted, dry_run, to, &survey.path, &places, done);
     if wanted.dry_run || consent::is_asked(wanted.yes) {

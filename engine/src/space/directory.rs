@@ -23,6 +23,8 @@ pub(crate) const STATUS_FILE: &str = "status";
 pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
 /// The file that lists what has happened in the space, one event a line.
 pub(crate) const JOURNAL_FILE: &str = "journal";
+/// The file that says in which ranks' memory nothing waits any more of a killed job.
+pub(crate) const SALVAGED_FILE: &str = "salvaged";
 /// The file `journal` while it is made shorter.
 pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
 /// How the names of files begin that are made for an instant, while ranks find out who sees whose files.
@@ -131,7 +133,7 @@ pub(crate) fn is_layout(name: &str) -> bool {
 
 /// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
 pub fn is_of_space(name: &str) -> bool {
-    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE, JOURNAL_FILE].contains(&name)
+    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE, JOURNAL_FILE, SALVAGED_FILE].contains(&name)
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {

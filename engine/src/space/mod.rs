@@ -34,9 +34,10 @@ pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub(crate) use block_set::{BlockSet, Ranks, pays};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, Stray,
-    Strays, clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name, layout_pattern,
-    layouts, layouts_and_strays, list, names_layout, open_layout, probe_name, remove_layout, remove_layouts_of, short,
+    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, SALVAGED_FILE, STATUS_FILE,
+    STATUS_UNFINISHED, Stray, Strays, clear_away, contradictions, create_layout, files_of_layout, is_layout,
+    layout_name, layout_pattern, layouts, layouts_and_strays, list, names_layout, open_layout, probe_name,
+    remove_layout, remove_layouts_of, short,
 };
 pub(crate) use framed::FrameReader;
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};

@@ -183,7 +183,7 @@ fn root_again(device: &dyn Device) -> Result<bool> {
         Err(error) => return Err(error),
     };
     let survey = SpaceSurvey::open_on(device)?;
-    Unseen::Waits(&GoneOver::default()).check(&survey)?;
+    Unseen::Waits(&GoneOver::of_space(&device.directory())).check(&survey)?;
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let wanted: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
     let (mut ledgers, lineage) = opening::open_usable(&layouts(device, Access::Write)?, &[], &wanted)?;

@@ -123,7 +123,7 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
         locks: BTreeMap::new(),
         shards: Vec::new(),
         saved: BTreeMap::new(),
-        gone_over: GoneOver::default(),
+        gone_over: asked.map_or_else(GoneOver::default, GoneOver::of_space),
     };
     let remove = if dry_run { pool::is_removable } else { pool::remove };
     let (mut removed, mut left) = (0, Vec::new());
@@ -136,7 +136,7 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
             Ok(Some(dead)) => {
                 let kept = visit.completes(&dead, clean, &mut damaged)?;
                 if kept.is_none() {
-                    visit.goes_over(&dead, &found.records);
+                    visit.goes_over(&dead, &found.records)?;
                 }
                 kept
             }
@@ -323,12 +323,32 @@ impl Visit {
         }
     }
 
-    /// Notes that nothing waits any more in the pool, or in the records of these ranks.
-    fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
-        let is_ours = |space: &Path| self.only.iter().flatten().any(|only| is_same(&only.directory(), space));
-        if let Some(note) = dead.spaces().filter(|note| note.is_of(is_ours)) {
-            self.gone_over.add(note.lineage, ranks);
+    /// Notes that nothing waits any more in the pool, or in the records of these ranks: in the spaces, too.
+    fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) -> Result<()> {
+        let Some(note) = dead.spaces() else { return Ok(()) };
+        let ours: Vec<Disk> = match &self.only {
+            Some(only) => {
+                let is_ours = |space: &Path| only.iter().any(|only| is_same(&only.directory(), space));
+                if !note.is_of(is_ours) {
+                    return Ok(());
+                }
+                self.gone_over.add(note.lineage, ranks);
+                only.iter().map(|only| Disk::existing(&only.directory())).collect()
+            }
+            None => note.spaces().flat_map(|(space, _)| places_of(space)).collect(),
+        };
+        if self.dry_run {
+            return Ok(());
         }
+        for device in ours {
+            // A job that has the space open has begun a lineage of its own.
+            if SpaceSurvey::open(&device.directory()).is_ok() && matches!(self.lock(&device), Ok(Some(_))) {
+                let mut gone_over = GoneOver::of_space(&device.directory());
+                gone_over.add(note.lineage, ranks);
+                gone_over.note(&device.directory())?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that the pool which held the shards from `first` on is removed: shards that waited for their space are

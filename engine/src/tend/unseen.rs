@@ -3,6 +3,7 @@
 //! What must hold: a root of another lineage ends the claim to what was staged for its portion. So no root is written
 //! from outside a job while such a claim may lie in the memory of another node, unless the user gives it up.
 
+use super::GoneOver;
 use crate::{
     error::{Error, Result},
     printable::printable,
@@ -10,16 +11,6 @@ use crate::{
     survey::{PortionSurvey, SpaceSurvey},
 };
 use std::{collections::BTreeSet, ops::Range};
-
-/// The ranks of killed jobs whose records were gone over: nothing of theirs waits any more.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GoneOver(BTreeSet<(Lineage, u32)>);
-
-impl GoneOver {
-    pub(super) fn add(&mut self, lineage: Lineage, ranks: &[u32]) {
-        self.0.extend(ranks.iter().map(|rank| (lineage, *rank)));
-    }
-}
 
 /// What is to become of data that the last job may have staged out of sight.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +34,7 @@ impl Unseen<'_> {
         let of_job = || left().filter(|portion| portion.lineage == lineage);
         // Layouts come oldest first. A job that made a layout has put its lineage into the layout before, too.
         let layout = of_job().next_back().map(|portion| portion.layout);
-        let waits = |portion: &&PortionSurvey| {
-            Some(portion.layout) == layout && !gone_over.0.contains(&(lineage, portion.rank))
-        };
+        let waits = |portion: &&PortionSurvey| Some(portion.layout) == layout && !gone_over.has(lineage, portion.rank);
         let ranks: BTreeSet<u32> = of_job().filter(waits).map(|portion| portion.rank).collect();
         if ranks.is_empty() || had_no_pool(survey, lineage) {
             return Ok(());

@@ -96,6 +96,31 @@ fn a_rollback_gives_up_what_may_wait_where_it_does_not_see() {
     assert_eq!(rollback(&[]).code, 0);
 }
 
+/// The only node that there was: the pool was gone once a salvage, or the rollback of another level, had gone over it, and then
+/// whatever it had held counted as unseen for ever. `salvage`, which the refusal named, changed nothing.
+#[test]
+fn a_rollback_after_a_kill_needs_nothing_but_the_node_of_the_job() {
+    for when in ["saved", "levels"] {
+        for is_salvaged in [true, false] {
+            let pools = memory();
+            let space = Space { config: Config { keep: 3, ..config(pools.path()) }, ..Space::new(3) };
+            kill_job(&space, &pools, "saved");
+            kill_job(&space, &pools, when);
+            if is_salvaged {
+                assert_eq!(salvage(&pools, &[space.path().to_str().unwrap()]).code, 0);
+            }
+            let (path, back) = (space.path(), complete(&space)[1].to_string());
+            let rollback = |more: &[&str]| {
+                beside(&pools, &[&["rollback", path.to_str().unwrap(), "--revision", &back], more].concat())
+            };
+            let dry = rollback(&["--dry-run"]);
+            assert!(dry.code == 0 && dry.err.is_empty(), "{when} {is_salvaged}: {dry:?}");
+            assert_eq!(rollback(&[]).code, 0, "{when} {is_salvaged}");
+            assert_eq!(complete(&space)[0].to_string(), back);
+        }
+    }
+}
+
 #[test]
 fn a_hold_completes_first_what_was_staged() {
     let pools = memory();

@@ -4,7 +4,7 @@ use crate::{
     stuck::stuck,
     support::{RANKS, Space, field, region},
 };
-use mainstay_engine::{Config, Session, Start, device::Disk, group::ThreadGroup, space::Per};
+use mainstay_engine::{Config, LevelPlace, Session, Start, device::Disk, group::ThreadGroup, space::Per};
 use nix::sys::signal::{Signal, raise};
 use std::{
     env, fs,
@@ -90,7 +90,10 @@ fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let is_staged = env::var("SALVAGE_WHEN").unwrap() == "staged";
     let per = PERS[env::var("SALVAGE_PER").unwrap().parse::<usize>().unwrap()];
-    let config = Config { per, ..config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap())) };
+    let mut config = Config { per, ..config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap())) };
+    if env::var("SALVAGE_WHEN").unwrap() == "levels" {
+        return job_of_levels(Path::new(&space), &mut config);
+    }
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let all = Barrier::new(RANKS);
     thread::scope(|scope| {
@@ -110,6 +113,29 @@ fn job_that_is_killed() {
                     session.checkpoint().unwrap();
                     all.wait();
                 }
+                raise(Signal::SIGKILL).unwrap();
+            });
+        }
+    });
+}
+
+/// A job with a level in memory, which is killed after three checkpoints.
+fn job_of_levels(space: &Path, config: &mut Config) {
+    config.memory = LevelPlace::At(space.with_file_name("memory"));
+    (config.keep, config.memory_keep, config.memory_copies, config.pfs_every) = (3, 3, 1, 1);
+    let (config, all) = (&*config, Barrier::new(RANKS));
+    thread::scope(|scope| {
+        for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
+            let all = &all;
+            scope.spawn(move || {
+                let mut session = Session::open(Box::new(group), space, config.clone()).unwrap();
+                let mut state = field(rank, 1);
+                session.protect(region(&mut state)).unwrap();
+                for _ in 0..3 {
+                    session.checkpoint().unwrap();
+                    session.wait().unwrap();
+                }
+                all.wait();
                 raise(Signal::SIGKILL).unwrap();
             });
         }

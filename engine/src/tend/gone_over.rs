@@ -1,0 +1,123 @@
+//! Ranks of killed jobs in whose memory nothing waits any more, as a salvage has found. The space keeps them in its file
+//! `salvaged`: the memory is gone by then, and a later command could not tell it from another node's.
+//!
+//! What must hold: a rank is noted before its pool is removed, and never for a lineage under which it may stage again.
+
+use crate::{
+    device::hand_over,
+    error::{Error, Result},
+    printable::printable_path,
+    space::{SALVAGED_FILE, format::Lineage},
+};
+use std::{
+    fmt::Write as _,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    ops::RangeInclusive,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// How much of the file is read, in bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The ranks of killed jobs whose records were gone over: nothing of theirs waits any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GoneOver(Vec<(Lineage, RangeInclusive<u32>)>);
+
+impl GoneOver {
+    pub(super) fn add(&mut self, lineage: Lineage, ranks: &[u32]) {
+        for rank in ranks {
+            self.add_range(lineage, *rank..=*rank);
+        }
+    }
+
+    fn add_range(&mut self, lineage: Lineage, ranks: RangeInclusive<u32>) {
+        if ranks.clone().all(|rank| self.has(lineage, rank)) {
+            return;
+        }
+        let neighbour = self
+            .0
+            .iter_mut()
+            .find(|(other, there)| *other == lineage && there.end().checked_add(1) == Some(*ranks.start()));
+        match neighbour {
+            Some((_, there)) => *there = *there.start()..=*ranks.end(),
+            None => self.0.push((lineage, ranks)),
+        }
+    }
+
+    /// The same with those of `other`.
+    pub fn and(mut self, other: GoneOver) -> GoneOver {
+        other.0.into_iter().for_each(|(lineage, ranks)| self.add_range(lineage, ranks));
+        self
+    }
+
+    pub(super) fn has(&self, lineage: Lineage, rank: u32) -> bool {
+        self.0.iter().any(|(other, ranks)| *other == lineage && ranks.contains(&rank))
+    }
+
+    /// What the space in `directory` has noted. A file that says something else is none.
+    pub(super) fn of_space(directory: &Path) -> GoneOver {
+        let mut text = String::new();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(directory.join(SALVAGED_FILE));
+        let read = file.and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
+        read.map_or_else(|_| GoneOver::default(), |_| GoneOver(text.lines().map_while(parse).collect()))
+    }
+
+    /// Has the space in `directory` note these, of the newest lineage.
+    pub(super) fn note(&self, directory: &Path) -> Result<()> {
+        let Some(newest) = self.0.iter().map(|(lineage, _)| lineage.number).max() else { return Ok(()) };
+        let mut text = String::new();
+        for (Lineage { number, id }, ranks) in self.0.iter().filter(|(lineage, _)| lineage.number == newest) {
+            let id = u128::from_be_bytes(*id);
+            let _ = writeln!(text, "{number} {id:032x} {} {}", ranks.start(), ranks.end());
+        }
+        let path = directory.join(SALVAGED_FILE);
+        replace(directory, &path, &text).map_err(|e| Error::io("writing", printable_path(&path), e))
+    }
+}
+
+/// A line: the lineage's number and id, the first rank and the last.
+fn parse(line: &str) -> Option<(Lineage, RangeInclusive<u32>)> {
+    let [number, id, first, last] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+    let id = u128::from_str_radix(id, 16).ok().filter(|_| id.len() == 32)?.to_be_bytes();
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    Some((Lineage { number: number.parse().ok()?, id }, first..=last))
+}
+
+fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    // One that a crash has left.
+    let _ = fs::remove_file(&unfinished);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    hand_over(&file, directory);
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_space_notes_the_ranks_of_the_newest_lineage() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |number| Lineage { number, id: [number as u8; 16] };
+        let mut gone = GoneOver::default();
+        gone.add(of(1), &[7]);
+        gone.add(of(2), &[0, 1, 3]);
+        gone.note(folder.path()).unwrap();
+        let read = GoneOver::of_space(folder.path());
+        assert!([0, 1, 3].iter().all(|rank| read.has(of(2), *rank)) && !read.has(of(2), 2) && !read.has(of(1), 7));
+        assert_eq!(read.clone().and(gone).and(read.clone()).0.len(), 3);
+        for odd in ["2 zz 0 1", "2 00 0 1", "x", "", "1 2 3 4 5"] {
+            fs::write(folder.path().join(SALVAGED_FILE), odd).unwrap();
+            assert_eq!(GoneOver::of_space(folder.path()), GoneOver::default(), "{odd}");
+        }
+    }
+}
