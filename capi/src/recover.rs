@@ -73,8 +73,8 @@ impl Stop {
 /// and protects what is to be saved. It is called at the beginning and after each failure, with nothing protected: what
 /// an earlier call of it took is the program's to free. `step` does the step of this number, from 0 on; where there is
 /// no such step any more, it does nothing and puts 1 into `*over`, on all ranks alike. A checkpoint is taken after a
-/// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Returns when the last revision is
-/// complete.
+/// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Each revision that comes back is told in a
+/// line on standard error, with the number of its steps. Returns when the last revision is complete.
 ///
 /// Both return MAINSTAY_OK (0), or the status of a call that failed: after MAINSTAY_GROUP_FAILED, by which an error of MPI is
 /// to be told, too, all ranks recover, are laid out, go back to the newest complete revision and go on; another status

@@ -107,8 +107,11 @@ class Steps:
             raise
         except Error as error:
             self._unsaved = error
-            if self._session.rank == 0:
-                print(f"mainstay: a checkpoint was not saved, the program goes on: {error}", file=sys.stderr, flush=True)
+            self._remark(f"a checkpoint was not saved, the program goes on: {error}")
+
+    def _remark(self, text: str) -> None:
+        if self._session.rank == 0:
+            print(f"mainstay: {text}", file=sys.stderr, flush=True)
 
     def _begin(self) -> None:
         """At the newest revision, or at the beginning."""
@@ -121,7 +124,10 @@ class Steps:
                 self._layout(self._session)
             finally:
                 self._laid_out = set(names()) - before
-        if not self._session.restore():
+        restored = self._session.restore()
+        if restored:
+            self._remark(f"restored revision {restored.revision}, after {self._done[0]} steps")
+        else:
             self._done[0] = 0
             if self._recovers and not self._layout:
                 if self._has_begun:

@@ -59,6 +59,9 @@ pub fn run<S: AsMut<Session>, E: Failing>(
             let (steps, restored) = begin(session, &mut layout, std::mem::replace(&mut again, true))?;
             brought_back(session, restored.as_ref());
             let (mut done, mut unsaved) = (steps.load(Ordering::Relaxed), Ok(()));
+            if let Some(Restored { revision, .. }) = restored {
+                remark(session.as_mut().rank(), &format!("restored revision {revision}, after {done} steps"));
+            }
             loop {
                 let stepped = step(session, done)?;
                 session.as_mut().check()?;
