@@ -13,13 +13,15 @@ use std::{path::PathBuf, time::Duration};
 ///
 /// Of levels (--level): from what a checkpoint and a restart cost there and which failures it survives, at which
 /// intervals least time is lost (Young's and Daly's for the failures that are left to each level alone, and those of all
-/// levels together), and how much that is. Of a run (--run): how likely it fails, without checkpoints and with the copies
+/// levels together), and how much that is. Without --level, --mtbf asks how often to save to SPACE, by what was measured there.
+/// Of a run (--run): how likely it fails, without checkpoints and with the copies
 /// of two nodes. Of a shard (--shard): the memory that a level in memory takes.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rate").args(["mtbf", "node_mtbf"]))]
 #[command(after_help = format!("\
 Examples:
   mainstay advise /scratch/me/space
+  mainstay advise /scratch/me/space --mtbf 6h
   mainstay advise /scratch/me/space --json | jq -r .setting
   mainstay advise --mtbf 6h --level memory:cost=300ms,restart=5s,survives=90% --level space:cost=40s,restart=3min
   mainstay advise --nodes 5000 --node-mtbf 175200h --run 400h --run-with 1200h --interval 6min
@@ -83,7 +85,20 @@ pub struct Level {
     pub survives: f64,
 }
 
+impl Failures {
+    /// Whether how often failures come is stated, to ask how often to save.
+    pub fn asks_how_often(&self) -> bool {
+        let has_rate = self.mtbf.is_some() || self.node_mtbf.is_some() && self.nodes.is_some();
+        has_rate && self.run.is_none()
+    }
+}
+
 impl Level {
+    /// A space that survives all failures, at the cost that was measured.
+    pub fn of_space() -> Level {
+        Level { name: "pfs", cost: None, restart: Duration::ZERO, survives: 1.0 }
+    }
+
     /// From the nearest on.
     pub const NAMES: [&str; 3] = ["memory", "disk", "space"];
 }

@@ -102,6 +102,8 @@ pub struct MeasuredNode {
     pub rest_ns: u64,
     pub pool_bytes: u64,
     pub perceived_ns: u64,
+    /// Of that, what the slowest rank waited for others.
+    pub communication_ns: u64,
     /// What the formula says in its place.
     pub expected_ns: u64,
     /// The pool from which on a larger one gains nothing.

@@ -28,15 +28,28 @@ const SHOWN_BELOW: usize = 3;
 /// What each rank of a node needs of a pool, in bytes: two of the chunks that small pools have.
 const OF_A_RANK: u64 = 512 << 10;
 
+/// Times that differ by a smaller factor count as the same.
+const ALIKE: f64 = 1.05;
+
 /// How often the space is looked at again when a running job lets go of what is being read.
 const TRIES: usize = 10;
 
 pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
-    let Some(space) = &wanted.space else { return tell(wanted, None, &[]) };
+    let Some(space) = &wanted.space else { return tell(wanted, None, None, &[]) };
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(space)?;
-        if let Some((revision, nodes)) = measured(&survey)? {
-            return tell(wanted, Some(pool(&survey, revision, &nodes)), &survey.damage);
+        match measured(&survey) {
+            Ok(Some((revision, nodes))) => {
+                let pool = pool(&survey, revision, &nodes);
+                let waited_ns = pool.nodes.iter().map(|node| node.perceived_ns).max();
+                return tell(wanted, Some(pool), waited_ns, &survey.damage);
+            }
+            Ok(None) => {}
+            // How long a checkpoint took each revision tells, also where no pool was in use.
+            Err(why) => match waited_ns(&survey).filter(|_| wanted.failures.asks_how_often()) {
+                Some(waited_ns) => return tell(wanted, None, Some(waited_ns), &survey.damage),
+                None => return Err(why),
+            },
         }
     }
     Err(Failure::lost(
@@ -44,9 +57,20 @@ pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
     ))
 }
 
-fn tell(wanted: &arguments::Advise, pool: Option<Advise<'_>>, damage: &[String]) -> Result<Exit, Failure> {
-    let waited = |pool: &Advise| pool.nodes.iter().map(|node| node.perceived_ns).max().map(Duration::from_nanos);
-    let levels = failures::levels(&wanted.failures, pool.as_ref().and_then(waited))?;
+/// How long the program waited for the newest complete revision, if that is known.
+fn waited_ns(survey: &SpaceSurvey) -> Option<u64> {
+    let newest = survey.revisions.iter().find(|revision| revision.complete)?;
+    newest.shards.iter().map(|shard| shard.phases.perceived_ns).max().filter(|ns| *ns > 0)
+}
+
+/// `waited_ns`: how long the program waited for a checkpoint.
+fn tell(
+    wanted: &arguments::Advise,
+    pool: Option<Advise<'_>>,
+    waited_ns: Option<u64>,
+    damage: &[String],
+) -> Result<Exit, Failure> {
+    let levels = failures::levels(&wanted.failures, waited_ns.map(Duration::from_nanos))?;
     let reliability = failures::reliability(&wanted.failures, levels.as_ref())?;
     let advice = Advice { pool, levels, reliability, memory: failures::memory(&wanted.failures)? };
     match wanted.json {
@@ -176,6 +200,7 @@ fn measured_node(node: &Node, staging: &Staging) -> MeasuredNode {
         rest_ns: ns(staging.rest),
         pool_bytes: node.pool_bytes(),
         perceived_ns: node.phases().perceived_ns,
+        communication_ns: node.slowest().phases.communication_ns,
         expected_ns: ns(staging.perceived(node.pool_bytes())),
         flattens_at_bytes: staging.flattens_at(),
     }
@@ -188,7 +213,7 @@ fn page(advice: &Advise<'_>) -> String {
         advice.key.lineage,
         time::when_and_where(advice.t1_unix_ns),
         node_table(&advice.nodes),
-        pool_table(advice),
+        no_pool_helps(advice).unwrap_or_else(|| pool_table(advice)),
     );
     let flat = advice.nodes.iter().map(|node| node.flattens_at_bytes).max().unwrap_or(0);
     if flat > POOL_MAX {
@@ -213,6 +238,30 @@ fn node_table(nodes: &[MeasuredNode]) -> String {
         ]
     });
     text::table(&heads.map(|name| (name, Align::Right)), rows)
+}
+
+/// Says what the program waited for, where no pool changes that.
+fn no_pool_helps(advice: &Advise<'_>) -> Option<String> {
+    let all = || advice.pools.iter().map(|pool| pool.expected_ns);
+    let (least, most) = (all().min()?, all().max()?);
+    if most as f64 > ALIKE * least as f64 {
+        return None;
+    }
+    let slowest = advice.nodes.iter().max_by_key(|node| node.perceived_ns)?;
+    let (waited_ns, ranks_ns) = (slowest.perceived_ns, slowest.communication_ns);
+    let waited = text::duration(waited_ns);
+    Some(if ranks_ns > waited_ns / 2 {
+        format!(
+            "the program waited {waited}, {} of it for other ranks: they come to the checkpoint at different times, and no \
+             pool changes that; even out their work, or save at a step after which they meet anyway\n",
+            text::duration(ranks_ns)
+        )
+    } else {
+        format!(
+            "the program waited {waited}, and no pool from {} on changes that\n",
+            text::bytes(advice.pools[0].pool_bytes)
+        )
+    })
 }
 
 fn pool_table(advice: &Advise<'_>) -> String {

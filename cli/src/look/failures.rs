@@ -14,10 +14,12 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// `measured`: how long a program waited for a checkpoint, where that is known.
 pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<AdvisedLevels>, Failure> {
-    if stated.level.is_empty() {
-        return Ok(None);
-    }
-    let levels = in_order(&stated.level)?;
+    let levels = match in_order(&stated.level)? {
+        levels if !levels.is_empty() => levels,
+        // Of the space itself, where that has measured.
+        _ if stated.asks_how_often() && measured.is_some() => vec![Level::of_space()],
+        _ => return Ok(None),
+    };
     let mtbf = match (stated.mtbf, stated.node_mtbf, stated.nodes) {
         (Some(mtbf), ..) => mtbf,
         (None, Some(node), Some(nodes)) => node.div_f64(nodes as f64),

@@ -1,6 +1,7 @@
 //! `advise` on levels, failures and memory, without a space and with one.
 
 use crate::support::{MAINSTAY, Ran, Space};
+use mainstay_engine::{Config, Stage};
 use serde_json::Value;
 use std::process::Command;
 
@@ -151,4 +152,19 @@ fn a_cost_that_is_not_stated_is_the_measured_one() {
     let slowest = told["nodes"].as_array().unwrap().iter().map(|node| node["perceived_ns"].as_u64()).max().unwrap();
     assert_eq!(told["levels"][0]["checkpoint_ns"].as_u64(), slowest);
     assert!(told["setting"].is_string() && told["space"].is_string(), "{told}");
+    // Without a level: how often to save to the space. `advise` told of the pool alone.
+    let of_space = space.mainstay(&["advise", "--mtbf", "6h", "--json"]).json();
+    assert_eq!(of_space["levels"][0]["checkpoint_ns"].as_u64(), slowest);
+    assert!(of_space["interval_ns"].as_u64() > Some(0), "{of_space}");
+    let page = space.mainstay(&["advise", "--mtbf", "6h"]).out;
+    assert!(page.contains("a checkpoint every "), "{page}");
+    // Also where no pool was in use.
+    let direct = Space { config: Config { stage: Stage::Direct, ..Config::default() }, ..Space::new(1) };
+    direct.run(|_, session, _| {
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    });
+    direct.mainstay(&["advise"]).refused(1, &["the stage direct"]);
+    let told = direct.mainstay(&["advise", "--mtbf", "6h", "--json"]).json();
+    assert!(told["interval_ns"].as_u64() > Some(0), "{told}");
 }

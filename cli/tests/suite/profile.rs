@@ -243,6 +243,17 @@ fn advise_tells_of_pools_as_small_as_what_is_saved() {
     assert!(page.contains("pool_bytes = \"4 MiB\"") && !page.contains("larger pools"), "{page}");
 }
 
+/// It showed six pools at the same time each.
+#[test]
+fn advise_tells_that_ranks_were_waited_for() {
+    let space = profiled(3, |_, phases, _| {
+        (phases.communication_ns, phases.buffer_wait_ns, phases.copy_ns) = (255 * MS, 0, MS);
+        phases.durable_ns = 265 * MS;
+    });
+    let page = space.mainstay(&["advise"]).out;
+    assert!(page.contains("262 ms, 255 ms of it for other ranks") && !page.contains("flattens"), "{page}");
+}
+
 #[test]
 fn without_a_checkpoint_through_a_pool_advise_says_so() {
     let refused = |space: Space, words: &[&str]| space.mainstay(&["advise"]).refused(1, words);
