@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 from jobs import run
+from mpi import OPENMPI
 
 RANKS = 4
 PRELUDE = """
@@ -57,6 +58,15 @@ def job(mpi, scratch):
         return said
 
     return start
+
+
+def test_one_rank_prints_an_error_that_nobody_catches(scratch):
+    """All printed it, in no order. What one rank alone raises, it prints."""
+    for call in "session.restore(revision=7)", "if rank == 2: session.unprotect('other')":
+        program = scratch / "uncaught.py"
+        program.write_text(PRELUDE + f"session = opened()\n{call}\n")
+        status, output = run(RANKS, [OPENMPI.command("python"), program, scratch / "space"], scratch)
+        assert status != 0 and output.count("Traceback (most recent call last)") == 1, output
 
 
 def alike(said):

@@ -71,6 +71,19 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     raised
 }
 
+/// Marks the error of a collective call, which all ranks are told: where nobody catches it, rank 0 alone prints it. After a
+/// failure of ranks that may be the one that is lost.
+pub(crate) fn of_all<T>(py: Python<'_>, rank: usize, was_called: bool, called: PyResult<T>) -> PyResult<T> {
+    called.inspect_err(|error| {
+        let kind = error.value(py).getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
+        // What this rank's own code has raised, nobody else can show.
+        let is_alone = error.cause(py).is_some();
+        if rank > 0 && was_called && !is_alone && kind.is_ok_and(|kind| kind != "GroupFailed" && kind != "NotNeeded") {
+            let _ = error.value(py).setattr(intern!(py, "_is_rank_0s_too"), true);
+        }
+    })
+}
+
 /// What this rank's program has raised in a call is the cause of what all ranks are told; a Ctrl-C in it stays one.
 pub(crate) fn caused(py: Python<'_>, error: PyErr, cause: Option<PyErr>) -> PyErr {
     match cause {

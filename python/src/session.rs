@@ -3,7 +3,7 @@
 use crate::{
     buffer::{Buffer, Flat},
     enter::{Job, enter},
-    error::{caused, detached, raise},
+    error::{caused, detached, of_all, raise},
     got::Got,
     memory::Memory,
     mpi::check,
@@ -87,12 +87,17 @@ impl Session {
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Session> {
         let given = path_of("path", path).and_then(|path| Ok((path, config(settings)?)));
+        if comm.is_some() {
+            py.import(intern!(py, "mainstay._uncaught"))?.call_method0(intern!(py, "install"))?;
+        }
         let (group, job, path, config) = enter(py, comm, given)?;
-        let engine = detached(py, || Engine::open(group, &path, config)).map_err(|error| {
+        let rank = group.rank();
+        let opened = detached(py, || Engine::open(group, &path, config)).map_err(|error| {
             // Spares wait until those that work have left.
             job.iter().for_each(|job| job.leave(py));
             raise(py, &error)
-        })?;
+        });
+        let engine = of_all(py, rank, true, opened)?;
         let (rank, size) = (engine.rank().into(), engine.size().into());
         let job = job.map(Arc::new);
         let open = Open {
@@ -309,12 +314,16 @@ impl Session {
     fn restore(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
         let asked = number(revision);
         self.state.turn(py)?;
-        let restore = |engine: &mut Engine| match or_refuse(engine, asked) {
-            None => engine.restore(),
-            Some(revision) => engine.restore_revision(revision),
+        let mut was_called = false;
+        let restore = |engine: &mut Engine| {
+            was_called = true;
+            match or_refuse(engine, asked) {
+                None => engine.restore(),
+                Some(revision) => engine.restore_revision(revision),
+            }
         };
-        let restored = self.state.call_held(py, restore)?;
-        Ok(restored.map(Restored::from))
+        let restored = self.state.call_held(py, restore);
+        Ok(of_all(py, self.rank(), was_called, restored)?.map(Restored::from))
     }
 
     /// Goes on without the ranks that have failed: every rank that is left calls it after a GroupFailed of this session, or an
@@ -424,12 +433,15 @@ impl Session {
         let notes = notes::notes(notes);
         let (flushed, raised) = self.state.flush(py);
         self.state.turn(py)?;
+        let mut of_ranks = false;
         let saved = self.state.call_held(py, |engine| {
+            // One that was begun ends on each rank by itself.
+            of_ranks = !engine.has_begun()?;
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
             engine.checkpoint()
         });
-        saved.map_err(|error| caused(py, error, raised))
+        of_all(py, self.rank(), of_ranks, saved.map_err(|error| caused(py, error, raised)))
     }
 
     /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, a piece that lies over another
@@ -680,14 +692,23 @@ impl Session {
     /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
     #[pyo3(signature = (level=None))]
     fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let Some(level) = level else { return self.state.call(py, Engine::wait) };
+        let mut was_called = false;
+        let Some(level) = level else {
+            let waited = self.state.call(py, |engine| {
+                was_called = true;
+                engine.wait()
+            });
+            return of_all(py, self.rank(), was_called, waited);
+        };
         // What is no text names none.
         let level = level.str().map(|level| level.to_string_lossy().into_owned());
         let level = LevelKind::named(level.as_deref().unwrap_or_default());
-        self.state.call(py, |engine| {
+        let waited = self.state.call(py, |engine| {
+            was_called = true;
             let level = or_refuse(engine, level);
             engine.wait_for(level)
-        })
+        });
+        of_all(py, self.rank(), was_called, waited)
     }
 
     /// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs
