@@ -8,7 +8,6 @@ from job import Job
 from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, ROOT
-from ways import rarely
 
 EVERY = 5
 ENDLESS = 10**9  # steps: the job is killed long before
@@ -81,7 +80,8 @@ def killed(ranks, at, words, scratch, mpi):
     return reached
 
 
-@pytest.mark.parametrize(("ranks", "mpi"), [(2, OPENMPI), *rarely((1, OPENMPI), (4, OPENMPI), (2, MPICH))], ids=str)
+@pytest.mark.campaign
+@pytest.mark.parametrize(("ranks", "mpi"), [(1, OPENMPI), (2, OPENMPI), (4, OPENMPI), (2, MPICH)], ids=str)
 def test_killed_at_any_step_and_started_again_it_gives_the_undisturbed_bits(command, scratch, ranks, mpi):
     at = 3 * EVERY + ranks  # from 3 * EVERY on one checkpoint at least is complete
     saving = ["--space", scratch / "space", "--every", EVERY, "--progress", 1]

@@ -337,6 +337,7 @@ def test_a_pair_is_lost_and_the_next_level_is_not(of_openmpi):
     assert "revision 3" in said.skipped, said.output
 
 
+@pytest.mark.campaign
 def test_a_pair_is_lost_and_nothing_is_left(of_openmpi):
     nodes = of_openmpi
     nodes.killed("012", 0, "computed", 3)

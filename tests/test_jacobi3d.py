@@ -73,6 +73,7 @@ def restored_step(output):
     return step
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("stage", "language", "mpi"), in_turn(["pool", "node", "rank", "direct"], LANGUAGES, MPIS), indirect=["mpi"])
 def test_killed_and_started_again_it_gives_the_undisturbed_bits(command, mpi, scratch, stage, language):
     def means(name):

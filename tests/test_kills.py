@@ -248,7 +248,7 @@ def kill_all_over(space, plan, capsys, surely=False):
 
 @pytest.mark.parametrize(("victim", "mpi", "keep"), in_turn(list(VICTIMS), MPIS, [1, 2]), indirect=["victim", "mpi"])
 def test_kills_in_every_phase(victim, mpi, folder, capsys, keep):
-    """Each rank stands still in its phase when it is killed: twelve kills where one revision is kept, and seven where two are."""
+    """The rank stands still in its phase when it is killed; with some, all other ranks or mpiexec are."""
     targets = BY_PROGRAM + BY_IO if keep == 1 else BY_IO
     space = Space(victim, mpi, folder, keep, "pool")
     plan = [("one rank", *target) for target in targets]

@@ -17,7 +17,7 @@ RANKS = 2
 ODD, STEPS = 5, 7  # where two levels are swapped, and three
 
 
-@pytest.fixture(scope="module", params=["c", *rarely("c++", "fortran"), "python"])
+@pytest.fixture(scope="module", params=["c", *rarely("c++", "fortran", "python")])
 def levels(request, mpi):
     """The program, and the MPI that runs it."""
     if request.param == "python" and mpi is not OPENMPI:

@@ -93,6 +93,7 @@ def test_revisions_that_are_kept_can_be_read_by_number(job, scratch):
     assert brought(said, "revision") == [[(6, bytes, 6)] for bytes in sizes(60_000)]
 
 
+@pytest.mark.campaign
 def test_a_revision_that_is_not_there_is_told_with_those_that_are(job):
     writes = [f"write:{seed}:1000" for seed in range(1, 6)]
     reasons = {-7: "begin at 1", 0: "begin at 1", 1: "gone, as keep is 2", 6: "not been written", 2**31 - 1: "not been written"}
@@ -121,6 +122,7 @@ def test_a_portion_that_is_full_goes_on_at_its_start(job, scratch):
         assert portion["bytes"] < 4 * bytes < revisions * bytes / 4
 
 
+@pytest.mark.campaign
 def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
     """Roll-over never takes the only complete revision: what has no room beside it is not written."""
     sized = "hint:mainstay_portion_bytes:1048576"

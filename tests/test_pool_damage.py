@@ -16,7 +16,7 @@ from programs import build_c, build_faults
 from staged import Place, ends_well, pool_directory
 from ways import rarely
 
-DEAD, LIVING, LIVING_CAMPAIGN = 100, 2, 40  # seeds
+DEAD, LIVING, LIVING_CAMPAIGN = 100, 1, 40  # seeds
 REVISIONS = range(1, 9)
 SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]
 

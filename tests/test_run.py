@@ -120,15 +120,17 @@ def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     assert output.count("mainstay: start 3") == 0, output
 
 
-# Lives on for a moment when its launcher has failed, and saves a revision more.
+# Lives on when its launcher has failed, and saves a revision more then.
 LATE = """
-import sys, time
+import os, sys, time
 import mainstay
 session = mainstay.open(sys.argv[1])
 session.protect("state", bytearray(8))
 session.restore()
+launcher = os.getppid()
 open(sys.argv[2], "w").close()
-time.sleep(1)
+while os.getppid() == launcher:
+    time.sleep(0.01)
 session.checkpoint()
 session.close()
 """

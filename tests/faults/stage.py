@@ -50,7 +50,7 @@ def cases():
     for language in LANGUAGES:
         here = [row for row in ROWS.values() if ranks_of(row, language)]
         first = {}  # of each status, one without MPI if there is one
-        for row in sorted(here, key=lambda row: ranks_of(row, language) > 1):
+        for row in sorted(here, key=lambda row: (ranks_of(row, language) > 1, row["rust"] == 0)):
             first.setdefault(row["status"], row)
         for row in here:
             is_new = not (row["rust"] or row.get("objects") or (language == "python" and row["c"]))
