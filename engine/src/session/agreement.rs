@@ -23,6 +23,8 @@ pub(super) struct Agreement {
     pub(super) step: Alike,
     /// The level that `wait_for` waits for, from 1; 0 in other calls.
     pub(super) level: Alike,
+    /// The program on this rank has not been told yet that the last checkpoint failed, if it did; filled in by every call.
+    pub(super) untold: Flag,
     /// What the call needs of the program failed on this rank.
     pub(super) not_ready: Flag,
     /// This rank has something to save.

@@ -114,7 +114,7 @@ impl Inner {
         self.program.shards = Default::default();
         self.levels.iter_mut().for_each(Level::forget_fetched);
         self.remark_unsaved(&entry);
-        let previous = told.previous(self.epoch.group.with(&entry));
+        let previous = told.untold(self.epoch.group.with(&entry));
         self.levels.nearest_mut().failing.because(&previous);
         previous?;
         same_steps(all.step)?;
@@ -245,6 +245,7 @@ impl Inner {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
         let told = self.stage_together(staging, ready);
+        self.program.knows_failure = told.is_err();
         // The journal tells it too, unless the job is killed before that is written.
         if let (Some(report), Ok(shard), Ok(())) = (&self.report, &source, &told) {
             let key = RevisionKey::new(self.epoch.lineage, number);
@@ -326,6 +327,7 @@ impl Inner {
             let given_up = Error::argument("begin", why);
             // The error is told by whichever call settles the revision.
             let _ = self.stage_together(staging, Err(given_up.clone()));
+            self.program.knows_failure = false;
             // Holders wait for what was announced at t1; nobody waits for the other levels.
             let copies = feeds.into_iter().filter(|(index, _)| self.levels.at(*index).is_copy()).collect();
             self.feed(Err(given_up), copies);

@@ -115,7 +115,8 @@ impl Inner {
     pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entered, AllTold)> {
         let Arrival { call, previous } = arrival;
         let waits_asleep = self.epoch.group.wait_asleep().into();
-        let mut mine = Agreement { call: Alike::of(call as u64), waits_asleep, ..mine };
+        let untold = (!self.program.knows_failure).into();
+        let mut mine = Agreement { call: Alike::of(call as u64), waits_asleep, untold, ..mine };
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
             let LevelFacts { under_way, failed, busy, .. } = level.facts();
             let busy = (busy.is_set() || facts.busy.is_set()).into();
@@ -272,6 +273,13 @@ impl AllTold {
     /// What became of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }
+    }
+
+    /// The same for a call that begins a checkpoint. What the last one itself has told the program on all ranks does not
+    /// keep the next from being taken: whatever was lacking may be there by now.
+    pub(super) fn untold(self, group: &dyn Group) -> Result<()> {
+        let is_told = self.all.levels[0].failed.is_set() && !self.all.untold.is_set();
+        if is_told { Ok(()) } else { self.previous(group) }
     }
 }
 

@@ -198,6 +198,7 @@ impl Inner {
         let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let program = Program {
             begun: None,
+            knows_failure: false,
             regions: Regions::default(),
             globals: Globals::default(),
             notes: Notes::default(),

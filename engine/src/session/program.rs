@@ -15,6 +15,8 @@ use std::{
 pub(super) struct Program {
     /// The checkpoint that is between t1 and t2, if one is.
     pub(super) begun: Option<Begun>,
+    /// Whether the last checkpoint has failed, and its own call has said so on this rank.
+    pub(super) knows_failure: bool,
     pub(super) regions: Regions,
     pub(super) globals: Globals,
     pub(super) notes: Notes,
