@@ -8,6 +8,7 @@ mod arguments;
 mod consent;
 mod document;
 mod exit;
+mod given;
 mod look;
 mod output;
 mod progress;

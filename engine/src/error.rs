@@ -330,14 +330,18 @@ fn over(is_over: bool) -> &'static str {
 }
 
 fn lack(needed: Option<u64>, available: Option<u64>) -> String {
-    let needed = needed.map_or(String::new(), |needed| format!(": {needed} bytes were to go there"));
+    let needed = match needed {
+        None => String::new(),
+        Some(0) => ": an empty file was to be made there".to_owned(),
+        Some(needed) => format!(": {needed} bytes were to go there"),
+    };
     available.map_or(needed.clone(), |available| format!("{needed}, {available} are free"))
 }
 
 fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'static str {
     match source.raw_os_error() {
         // What the file system counts as free is not what was lacking.
-        Some(libc::ENOSPC) if needed.is_some_and(|needed| available >= Some(needed)) => {
+        Some(libc::ENOSPC) if needed.is_some_and(|needed| needed == 0 || available >= Some(needed)) => {
             "as that is enough, it has no more inodes (df -i), or the device below it is full, as where that is thinly \
              provisioned (the system's log may say more): free some space there or choose another place"
         }

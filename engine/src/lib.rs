@@ -52,7 +52,7 @@ pub use config::{
     UnknownVariable, Value, WhenBusy,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
-pub use ground::unix_ns;
+pub use ground::{kernel_bytes, kernel_text, unix_ns};
 pub use plural::count;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};

@@ -1,8 +1,11 @@
 //! The processes of a world: which share processors, and which one is to be ended that is taken for dead.
 
-use mainstay_engine::group::{Process, host_name};
+use mainstay_engine::{
+    group::{Process, host_name},
+    kernel_text,
+};
 use pyo3::{intern, prelude::*, types::PyByteArray};
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
 /// A process as all others know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +23,7 @@ const BYTES: usize = HOST_BYTES + 3 * size_of::<u64>();
 
 impl Member {
     fn this() -> Member {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| host_name());
+        let boot = kernel_text("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| host_name());
         let mut host = [0; HOST_BYTES];
         host.iter_mut().zip(boot.trim().bytes()).for_each(|(to, byte)| *to = byte);
         Member { place: None, host, process: Process::here() }

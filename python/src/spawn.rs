@@ -8,7 +8,10 @@ use crate::{
     regroup::{all_agree, made, returns_errors},
     world::{Places, REPLACES, World},
 };
-use mainstay_engine::group::{Start, Watch, successor};
+use mainstay_engine::{
+    group::{Start, Watch, successor},
+    kernel_bytes,
+};
 use pyo3::{
     exceptions::{PyRuntimeError, PyTimeoutError},
     intern,
@@ -18,7 +21,6 @@ use pyo3::{
 use std::{
     env,
     ffi::OsString,
-    fs,
     os::unix::ffi::OsStringExt,
     process,
     sync::atomic::Ordering,
@@ -118,7 +120,7 @@ impl World {
 /// the world.
 fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(Bound<'py, PyAny>, String)> {
     let py = mpi.py();
-    let words = fs::read("/proc/self/cmdline")?;
+    let words = kernel_bytes("/proc/self/cmdline")?;
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
     let executable: OsString = py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?.extract()?;
     let command = [executable].into_iter().chain(words.map(|word| OsString::from_vec(word.to_vec())));

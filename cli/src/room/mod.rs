@@ -5,6 +5,7 @@ mod report;
 use crate::{
     arguments::{self, Placing, Sizes},
     exit::{Exit, Failure, say},
+    given::text_of,
     progress,
     space::completing,
 };
@@ -14,7 +15,7 @@ use mainstay_engine::{
     printable_path,
     tend::{self, Reservation, ShardSize},
 };
-use std::{ffi::OsStr, fs, path::Path};
+use std::{ffi::OsStr, path::Path};
 
 /// A list of sizes is no larger.
 const LIST_BYTES_MAX: u64 = 64 << 20;
@@ -150,11 +151,7 @@ fn sized(
 /// Sizes, apart by white space or commas.
 fn read_list(path: &Path) -> Result<Vec<u64>, Failure> {
     let failed = |why: String| Failure::usage(format!("{}: {why}", printable_path(path)));
-    let length = fs::metadata(path).map_err(|e| failed(e.to_string()))?.len();
-    if length > LIST_BYTES_MAX {
-        return Err(failed(format!("{length} bytes are too long for a list of sizes")));
-    }
-    let text = fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let text = text_of(path, LIST_BYTES_MAX).map_err(failed)?;
     let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
     words.map(arguments::size).collect::<Result<_, _>>().map_err(failed)
 }

@@ -78,7 +78,7 @@ fn config_refuses_what_a_session_refuses() {
     let ran = mainstay(folder.path(), &[], &["config"]);
     ran.refused(2, &["kep in ", "mainstay.toml, line 2", "did you mean keep?"]);
     let elsewhere = [("MAINSTAY_CONFIG", "/dev/null"), ("MAINSTAY_KEEP", "x")];
-    mainstay(folder.path(), &elsewhere[..1], &["config"]).refused(2, &["/dev/null", "no regular file"]);
+    mainstay(folder.path(), &elsewhere[..1], &["config"]).refused(2, &["/dev/null", "not a regular file"]);
     let empty = TempDir::new().unwrap();
     mainstay(empty.path(), &elsewhere[1..], &["config"]).refused(2, &["MAINSTAY_KEEP", "no whole number"]);
 }

@@ -1,7 +1,8 @@
 //! What lies in a stretch of memory, as `/proc/self/maps` tells it, and whether all that writes to it can be seen.
 
+use crate::ground::files;
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, BufRead, BufReader},
     ops::Range,
     path::Path,
@@ -49,7 +50,7 @@ pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> 
 
 /// Memory whose missing pages a userfaultfd of the program's fills. To find it costs as much as memory is in use.
 pub(super) fn filled_when_missing(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
-    filled_when_missing_in(BufReader::new(File::open("/proc/self/smaps")?), ranges)
+    filled_when_missing_in(BufReader::new(files::kernel_file("/proc/self/smaps")?), ranges)
 }
 
 fn filled_when_missing_in(smaps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
@@ -81,7 +82,7 @@ fn within(ranges: &[Range<usize>], mappings: &[Range<usize>]) -> Vec<Part> {
 }
 
 fn maps() -> io::Result<impl BufRead> {
-    File::open("/proc/self/maps").map(BufReader::new)
+    files::kernel_file("/proc/self/maps").map(BufReader::new)
 }
 
 /// All that is mapped at one instant, in order: which pages, and what lies there; an error says why changes of it cannot be

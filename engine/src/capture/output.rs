@@ -2,15 +2,16 @@
 
 use crate::{
     error::{Error, Result},
+    ground::files::Open,
     printable::printable_path,
     space::format::{BLOCK_BYTES, Hash, OutputIdentity, OutputLength, hash},
 };
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{FileExt, MetadataExt, OpenOptionsExt},
+        fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -63,7 +64,7 @@ impl Output {
         }
         // Another rank has cut the file meanwhile: setting its length would make it grow by zeros.
         self.check(saved)?;
-        let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        let file = Open::to_write().through_links().file(&self.path);
         file.and_then(|file| file.set_len(saved)).map_err(|e| self.failed("cutting back", e))
     }
 
@@ -97,13 +98,13 @@ impl Output {
     pub(super) fn now(&self) -> Result<(u64, OutputIdentity)> {
         self.bytes()?;
         // What cannot be read is known by its inode and its path.
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok();
+        let file = Open::to_read().through_links().file(&self.path).ok();
         self.look(file.as_ref().or(self.file.as_deref()), self.lies())
     }
 
     /// The hash of the file if it had `bytes` bytes; `None` if it cannot be read.
     pub(super) fn hash_at(&self, bytes: u64) -> Option<Hash> {
-        hash_of_ends(&File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()?, bytes)
+        hash_of_ends(&Open::to_read().through_links().file(&self.path).ok()?, bytes)
     }
 
     pub(super) fn name(&self) -> &[u8] {
@@ -152,8 +153,8 @@ impl Output {
             return Ok(self.file.clone());
         }
         // A pipe that took the name this instant must not hold us.
-        let options = |write: bool| OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NONBLOCK).clone();
-        let file = options(false).open(&self.path).or_else(|_| options(true).open(&self.path));
+        let open = |way: Open| way.through_links().file(&self.path);
+        let file = open(Open::to_read()).or_else(|_| open(Open::to_write()));
         self.file = Some(Arc::new(file.map_err(|e| self.failed("opening", e))?));
         self.places = Some(self.lies());
         Ok(self.file.clone())
@@ -186,7 +187,7 @@ fn hash_of_ends(file: &File, bytes: u64) -> Option<Hash> {
 pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
     let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(path)), e);
     let short = |now| Err(Error::OutputShort { path: printable_path(path), saved: bytes, now });
-    let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+    let file = match Open::to_read().through_links().file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound && bytes == 0 => return Ok(()),
         // Without its folder it may be on a file system that is not mounted yet.
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => return short(0),

@@ -2,6 +2,7 @@
 //! it: devices into memory that was pinned for them (GPUs, network cards), and the kernel for an io_uring, into buffers that
 //! are registered or with reads that end later.
 
+use crate::ground::files;
 use rustix::fs::{FileType, fstat};
 use std::{fs, os::fd::BorrowedFd, path::PathBuf};
 
@@ -14,7 +15,7 @@ pub(crate) fn unseen_writer() -> Option<String> {
 }
 
 fn unseen_writer_in(directory: &str) -> Option<String> {
-    let all = match fs::read_dir(directory) {
+    let all = match files::entries(directory) {
         Ok(all) => all,
         Err(error) => return Some(format!("perhaps a device ({directory}: {error})")),
     };

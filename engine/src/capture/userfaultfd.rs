@@ -6,6 +6,7 @@
 //! What must hold: addresses are handed to the kernel and never followed here; what the calls do to memory that is not
 //! the program's, or not there, is an error.
 
+use crate::ground::{above_standard, files};
 use std::{
     fs::{self, File},
     io,
@@ -148,7 +149,7 @@ pub(super) fn are_others_open() -> bool {
         target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
     };
     let before = OURS.load(Ordering::SeqCst);
-    let Ok(all) = fs::read_dir("/proc/self/fd") else { return true };
+    let Ok(all) = files::entries("/proc/self/fd") else { return true };
     let open = all.map(is_one).filter(|is_one| *is_one).count();
     // Other threads may have opened one meanwhile, or closed it.
     open > before.min(OURS.load(Ordering::SeqCst))
@@ -169,13 +170,16 @@ impl Protection {
     #[allow(unsafe_code)]
     fn new(features: u64) -> io::Result<Protection> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
-        // SAFETY: makes a descriptor, and touches no memory.
-        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor, which nothing else owns.
-        let protection = Protection(unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
+        let protection = above_standard(|| {
+            // SAFETY: makes a descriptor, and touches no memory.
+            let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: a new descriptor, which nothing else owns.
+            Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+        });
+        let protection = Protection(protection?);
         OURS.fetch_add(1, Ordering::SeqCst);
         call(protection.0.as_raw_fd(), UFFDIO_API, &mut UffdioApi { api: UFFD_API, features, ioctls: 0 })?;
         Ok(protection)
@@ -262,7 +266,7 @@ pub(super) struct Pagemap(File);
 
 impl Pagemap {
     pub(super) fn open() -> io::Result<Pagemap> {
-        File::open("/proc/self/pagemap").map(Pagemap)
+        files::kernel_file("/proc/self/pagemap").map(Pagemap)
     }
 
     /// `PermissionDenied`: some of `pages` are not registered, by whomever. No page is looked at.

@@ -3,15 +3,10 @@
 use super::{Choice, Key, Value, value::shortened};
 use crate::{
     error::{Error, Result},
+    ground::files::{Open, read_from},
     printable::{printable, printable_path},
 };
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 use toml::de::{DeTable, DeValue};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -34,13 +29,7 @@ pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<Settings>> {
 }
 
 fn text_of(path: &Path) -> io::Result<Result<Vec<u8>>> {
-    // A FIFO that nobody writes to must not hold the program up.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Ok(Err(wrong(path, "the settings are no regular file")));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let bytes = read_from(Open::to_read().through_links().file(path)?, FILE_BYTES_MAX + 1)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Ok(Err(wrong(path, "the settings are larger than 1 MiB: is this the right file?")));
     }

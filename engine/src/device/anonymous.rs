@@ -1,7 +1,7 @@
 //! A file without a name, in memory, from which a shard that came from another rank is read as from any other file.
 
 use super::{File, Mapped, mapped::Whole};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use crate::ground::files;
 use std::{fs, io, os::unix::fs::FileExt};
 
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Anonymous {
 impl Anonymous {
     /// An empty file of `bytes` bytes.
     pub(crate) fn of(bytes: u64) -> io::Result<Anonymous> {
-        let file = fs::File::from(memfd_create(c"mainstay", MFdFlags::MFD_CLOEXEC)?);
+        let file = files::in_memory(c"mainstay")?;
         file.set_len(bytes)?;
         Ok(Anonymous { file, mapping: Whole::default() })
     }
@@ -21,7 +21,7 @@ impl Anonymous {
     /// The same, mapped, with its memory, which up to `threads` threads give it.
     pub(crate) fn with_memory(bytes: u64, threads: usize) -> io::Result<Anonymous> {
         let made = Anonymous::of(bytes)?;
-        made.mapping.make(&made.file, threads)?;
+        made.mapping.make(&made.file, bytes, threads)?;
         Ok(made)
     }
 }
@@ -44,8 +44,8 @@ impl File for Anonymous {
         Ok(self.file.metadata()?.len())
     }
 
-    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
-        self.mapping.part(&self.file, offset, bytes)
+    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
+        self.mapping.part(&self.file, offset, bytes, whole)
     }
 
     fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {

@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    ground::files::{self, Open},
     printable::printable_path,
 };
 use std::{
-    fs::{self, OpenOptions},
-    io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{self, Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -63,14 +63,13 @@ impl Disk {
 
     /// Makes an empty file with the stripes that were asked for.
     fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        let mut way = Open::to_read_and_write();
         if let (FileSystem::Lustre { lfs: Some(lfs) }, true) = (file_system, wanted.is_chosen()) {
             stripes::make_lustre(lfs, &self.directory.join(name), wanted)?;
         } else {
-            options.create_new(true).mode(0o600);
+            way = way.new_file();
         }
-        let file = DiskFile::open(&self.directory.join(name), &options)?;
+        let file = DiskFile::open(&self.directory.join(name), &way)?;
         hand_over(&file.cached, &self.directory);
         stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
         Ok(file)
@@ -98,7 +97,7 @@ impl Device for Disk {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
+        for entry in files::entries(&self.directory)? {
             // A name that is not text is none of ours.
             names.extend(entry?.file_name().into_string());
         }
@@ -125,8 +124,12 @@ impl Device for Disk {
         fs::remove_file(self.directory.join(name))
     }
 
+    fn link(&self, of: &str, name: &str) -> io::Result<()> {
+        fs::hard_link(self.directory.join(of), self.directory.join(name))
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
-        fs::File::open(&self.directory)?.sync_all()
+        files::directory(&self.directory)?.sync_all()
     }
 
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
@@ -138,11 +141,11 @@ impl Device for Disk {
     }
 
     fn is_memory(&self) -> bool {
-        fs::File::open(&self.directory).is_ok_and(|directory| allocate::is_memory(&directory))
+        files::directory(&self.directory).is_ok_and(|directory| allocate::is_memory(&directory))
     }
 
     fn available_bytes(&self) -> Option<u64> {
-        fs::File::open(&self.directory).ok().as_ref().and_then(available)
+        files::directory(&self.directory).ok().as_ref().and_then(available)
     }
 
     fn stripe_bytes(&self, wanted: Stripes, probe: &str) -> io::Result<u64> {

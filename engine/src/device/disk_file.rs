@@ -2,7 +2,8 @@
 //! and file systems without it, go through the cache. On FUSE writes go past the kernel's cache alone: it takes them in
 //! small requests, of which each would else have to be durable before the next.
 
-use super::{File, Mapped, available, lazy, mapped::Whole, status::known, within_limit};
+use super::{File, Mapped, available, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
+use crate::ground::files::Open;
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{
@@ -10,9 +11,8 @@ use nix::{
     },
 };
 use std::{
-    fs::{self, OpenOptions},
-    io,
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    fs, io,
+    os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -38,14 +38,10 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<DiskFile> {
-        // Opening a pipe of that name must not wait for its other end.
-        let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-        if !cached.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
+    pub(super) fn open(path: &Path, way: &Open) -> io::Result<DiskFile> {
+        let cached = way.file(path)?;
         // The file exists by now: the second handle must not create, only go past the cache.
-        let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(path);
+        let direct = way.clone().again().direct().file(path);
         let direct = match direct {
             Ok(direct) => Some(direct),
             Err(e) if refuses_direct(&e) => None,
@@ -144,8 +140,8 @@ impl File for DiskFile {
         available(&self.cached)
     }
 
-    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
-        self.mapping.part(&self.cached, offset, bytes)
+    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
+        self.mapping.part(&self.cached, offset, bytes, whole)
     }
 
     fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {
@@ -178,7 +174,7 @@ fn set_direct(file: &fs::File, direct: bool) -> nix::Result<()> {
 }
 
 fn refuses_direct(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    error.raw_os_error() == Some(libc::EINVAL) || is_unsupported(error)
 }
 
 #[cfg(test)]
@@ -191,7 +187,7 @@ mod tests {
         // Where it was built is no tmpfs, which would take it.
         let built = std::env::current_exe().unwrap();
         let folder = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
+        let options = Open::to_read_and_write().or_make();
         let file = DiskFile { is_on_fuse: true, ..DiskFile::open(&folder.path().join("file"), &options).unwrap() };
         set_direct(&file.cached, true).unwrap();
         assert_eq!(file.write_at(b"odd", 1).unwrap(), 3);
@@ -209,8 +205,8 @@ mod tests {
         let built = std::env::current_exe().unwrap();
         for folder in [built.parent().unwrap(), Path::new("/dev/shm")] {
             let folder = tempfile::tempdir_in(folder).unwrap();
-            let (path, options) = (folder.path().join("file"), OpenOptions::new().read(true).write(true).clone());
-            let first = DiskFile::open(&path, options.clone().create(true)).unwrap();
+            let (path, options) = (folder.path().join("file"), Open::to_read_and_write());
+            let first = DiskFile::open(&path, &options.clone().or_make()).unwrap();
             first.write_at(&[0; BYTES], 0).unwrap();
             let second = DiskFile::open(&path, &options).unwrap();
             let mut memory = crate::space::Aligned::zeroed(BYTES as u64).unwrap();

@@ -1,18 +1,18 @@
 //! Byte locks of the kernel (open file description locks): freed when the process dies, however it
 //! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
 
-use super::{LockFile, LockOutcome, LockReader};
+use super::{LockFile, LockOutcome, LockReader, unsupported::is_unsupported};
+use crate::ground::files::Open;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
     unistd::geteuid,
 };
 use std::{
-    fs::{self, OpenOptions},
-    io,
+    fs, io,
     os::{
         fd::{AsRawFd, RawFd},
-        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{MetadataExt, PermissionsExt},
     },
     path::Path,
     sync::{
@@ -30,16 +30,11 @@ pub(crate) struct ByteLocks {
 
 impl ByteLocks {
     pub(super) fn open(path: &Path) -> io::Result<ByteLocks> {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         // A reader without the right to write can still ask who holds a lock.
-        let (file, denied) = match options.clone().write(true).create(true).truncate(false).mode(0o600).open(path) {
-            Err(e) if is_denied(&e) => (options.open(path)?, e.raw_os_error().map(Errno::from_raw)),
+        let (file, denied) = match Open::to_read_and_write().or_make().file(path) {
+            Err(e) if is_denied(&e) => (Open::to_read().file(path)?, e.raw_os_error().map(Errno::from_raw)),
             file => (file?, None),
         };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
         let mut locks = Self::of(file);
         locks.denied = denied;
         Ok(locks)
@@ -60,10 +55,17 @@ impl ByteLocks {
     fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
             Ok(_) => Ok(Some(wanted).filter(|found| found.l_type != libc::F_UNLCK as libc::c_short)),
-            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
-            Err(errno) => Err(errno.into()),
+            Err(errno) => Err(match failed(errno) {
+                error if is_unsupported(&error) => io::ErrorKind::Unsupported.into(),
+                error => error,
+            }),
         }
     }
+}
+
+/// The error of the call that has just failed, also one that has no name.
+fn failed(errno: Errno) -> io::Error {
+    if errno == Errno::UnknownErrno { io::Error::last_os_error() } else { errno.into() }
 }
 
 fn is_denied(error: &io::Error) -> bool {
@@ -85,10 +87,12 @@ impl LockFile for ByteLocks {
         match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range(byte, 1))) {
             Ok(_) => Ok(LockOutcome::Held),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
-            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
             // A file that was opened without the right to write can only be asked who holds its locks.
             Err(Errno::EBADF) => Err(self.denied.unwrap_or(Errno::EACCES).into()),
-            Err(errno) => Err(errno.into()),
+            Err(errno) => match failed(errno) {
+                error if is_unsupported(&error) => Ok(LockOutcome::Unsupported),
+                error => Err(error),
+            },
         }
     }
 

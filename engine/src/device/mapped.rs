@@ -33,10 +33,10 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// A part of `file`, whose length never changes. `Unsupported`: the file does not lie in memory; another error: the
+    /// A part of `file`, of which nothing beyond the first `whole` bytes is mapped. `Unsupported`: the file does not lie in memory; another error: the
     /// file has no room for all of its bytes, and a page that is not there when it is touched would end the program.
-    pub(super) fn part(&self, file: &File, offset: u64, bytes: u64) -> io::Result<Mapped> {
-        let of = self.get(file)?;
+    pub(super) fn part(&self, file: &File, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
+        let of = self.get(file, whole)?;
         let [at, bytes] = [offset, bytes].map(usize::try_from);
         let (at, bytes) = (at.map_err(io::Error::other)?, bytes.map_err(io::Error::other)?);
         if at.checked_add(bytes).is_none_or(|end| end > of.bytes()) {
@@ -62,33 +62,34 @@ impl Whole {
         self.is_awaited.load(Ordering::Acquire)
     }
 
-    /// Maps `file`, and gives it its memory by up to `threads` threads.
-    pub(super) fn make(&self, file: &File, threads: usize) -> io::Result<()> {
-        self.made(file, threads).map(drop)
+    /// Maps the first `whole` bytes of `file`, and gives them their memory by up to `threads` threads.
+    pub(super) fn make(&self, file: &File, whole: u64, threads: usize) -> io::Result<()> {
+        self.made(file, whole, threads).map(drop)
     }
 
-    fn get(&self, file: &File) -> io::Result<Arc<Mapping>> {
-        let mapping = self.made(file, 1);
+    fn get(&self, file: &File, whole: u64) -> io::Result<Arc<Mapping>> {
+        let mapping = self.made(file, whole, 1);
         self.is_awaited.store(false, Ordering::Release);
         mapping
     }
 
-    fn made(&self, file: &File, threads: usize) -> io::Result<Arc<Mapping>> {
-        let mut whole = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = &*whole {
+    fn made(&self, file: &File, whole: u64, threads: usize) -> io::Result<Arc<Mapping>> {
+        let mut kept = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = &*kept {
             return Ok(mapping.clone());
         }
         if !is_memory(file) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let metadata = file.metadata()?;
-        let bytes = metadata.len();
+        // A file that is longer than it was made is not believed: its memory would be the machine's.
+        let bytes = metadata.len().min(whole);
         let map = Mapping::new(file, bytes)?;
         // The kernel would look at every page of what is allocated already.
-        if metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
+        if metadata.len() > bytes || metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
             give_all(file, &map, bytes, threads)?;
         }
-        Ok(whole.insert(Arc::new(map)).clone())
+        Ok(kept.insert(Arc::new(map)).clone())
     }
 }
 

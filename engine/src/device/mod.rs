@@ -20,6 +20,7 @@ mod on_demand;
 mod owner;
 mod status;
 mod stripes;
+mod unsupported;
 
 pub(crate) use allocate::{allocate_at, available, within_limit};
 pub(crate) use anonymous::Anonymous;
@@ -57,6 +58,10 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
+    /// Gives the file `of` the further name `name`.
+    fn link(&self, _of: &str, _name: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
     /// Opens the lock file `name`, made if it is missing.
@@ -120,9 +125,10 @@ pub trait File: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that lies in memory; the file has memory for
-    /// all of its blocks by then. `Unsupported`: the file does not lie in memory.
-    fn map(&self, _offset: u64, _bytes: u64) -> io::Result<Mapped> {
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that lies in memory; the first `whole` bytes
+    /// of the file have their memory by then, and none beyond, however long it is. `Unsupported`: the file does not lie in
+    /// memory.
+    fn map(&self, _offset: u64, _bytes: u64, _whole: u64) -> io::Result<Mapped> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

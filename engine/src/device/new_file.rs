@@ -108,7 +108,7 @@ mod tests {
         let whole = Whole::default();
         whole.await_mapping();
         assert!(whole.is_awaited());
-        whole.part(&later, 0, BYTES).unwrap();
+        whole.part(&later, 0, BYTES, BYTES).unwrap();
         assert!(!whole.is_awaited());
         assert_eq!(blocks(&later), BYTES / 512);
     }

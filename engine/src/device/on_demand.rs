@@ -4,9 +4,9 @@
 //! its writes; and a file that is to stay open is never opened again.
 
 use super::{Access, File, Mapped, disk_file::DiskFile};
+use crate::ground::files::Open;
 use std::{
     collections::VecDeque,
-    fs::OpenOptions,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -65,8 +65,11 @@ impl OnDemand {
         if let Some(file) = opening.kept.clone().or_else(|| opening.file.upgrade()) {
             return Ok(file);
         }
-        let options = OpenOptions::new().read(true).write(self.access == Access::Write).clone();
-        let file = Arc::new(DiskFile::open(&self.path, &options)?);
+        let way = match self.access {
+            Access::Read => Open::to_read(),
+            Access::Write => Open::to_read_and_write(),
+        };
+        let file = Arc::new(DiskFile::open(&self.path, &way)?);
         opening.file = Arc::downgrade(&file);
         self.recent.note(&file);
         Ok(file)
@@ -117,8 +120,8 @@ impl File for OnDemand {
         self.opened().is_ok_and(|file| file.is_lazy())
     }
 
-    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
-        self.opened()?.map(offset, bytes)
+    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
+        self.opened()?.map(offset, bytes, whole)
     }
 
     fn mapped(&self, offset: u64, bytes: u64) -> Option<Mapped> {

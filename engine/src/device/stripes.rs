@@ -1,7 +1,7 @@
 //! Stripes of a new file on a parallel file system: chosen while the file is empty, and never after.
 
 use super::{FileSystem, Stripes};
-use crate::printable::printable;
+use crate::{ground::files::command, printable::printable};
 use nix::unistd::geteuid;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::{
@@ -80,7 +80,7 @@ fn told(what: &str, error: io::Error) -> io::Error {
 
 /// Makes the file at `path` with `stripes`; one that is there already is refused.
 pub(super) fn make_lustre(lfs: &Path, path: &Path, stripes: Stripes) -> io::Result<()> {
-    let mut setstripe = Command::new(lfs);
+    let mut setstripe = command(lfs)?;
     setstripe.arg("setstripe");
     if stripes.count > 0 {
         setstripe.args(["-c", &stripes.count.to_string()]);
@@ -92,7 +92,7 @@ pub(super) fn make_lustre(lfs: &Path, path: &Path, stripes: Stripes) -> io::Resu
 }
 
 fn lustre_stripe_bytes(lfs: &Path, path: &Path) -> io::Result<u64> {
-    let told = run(Command::new(lfs).args(["getstripe", "-S"]).arg(path))?;
+    let told = run(command(lfs)?.args(["getstripe", "-S"]).arg(path))?;
     let number = told.split_whitespace().next().and_then(|word| word.parse().ok());
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("lfs getstripe said {told:?}")))
 }

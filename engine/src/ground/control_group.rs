@@ -1,10 +1,8 @@
 //! The memory that the control groups of this process leave it: what lies in /dev/shm counts there, too, and a process that
 //! takes more is killed.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use super::files::kernel_text;
+use std::path::{Path, PathBuf};
 
 /// Bytes of memory that this process may still take; `u64::MAX` without a limit.
 pub(crate) fn free_bytes() -> u64 {
@@ -24,7 +22,7 @@ struct Group {
 
 /// The control groups of this process that limit memory: its own, and those above it. `root`: where /proc and /sys are.
 fn groups(root: &Path) -> Vec<Group> {
-    let of_process = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let of_process = kernel_text(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");
     let folders = of_process.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -60,10 +58,10 @@ const VERSION_2: Version = Version { limit: "memory.max", used: "memory.current"
 
 impl Version {
     fn read(&self, folder: &Path) -> Option<Group> {
-        let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        let number = |name| kernel_text(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         // "max" is no number; version 1 says no limit by a number that no machine has.
         let limit = number(self.limit).filter(|limit| *limit < 1 << 60)?;
-        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let stat = kernel_text(folder.join("memory.stat")).unwrap_or_default();
         let cached = stat.lines().find_map(|line| line.strip_prefix(self.cached)?.trim().parse::<u64>().ok());
         let used = number(self.used).unwrap_or(0).saturating_sub(cached.unwrap_or(0));
         Some(Group { limit, free: limit.saturating_sub(used) })
@@ -73,6 +71,7 @@ impl Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn write(root: &Path, files: &[(&str, &str)]) {
         for (path, text) in files {

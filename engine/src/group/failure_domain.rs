@@ -8,16 +8,13 @@
 
 use crate::{
     error::{Error, Result},
+    ground::{
+        files::{Open, read_from},
+        kernel_text,
+    },
     printable::{is_seen, printable, printable_path},
 };
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    fs::{self, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{collections::BTreeMap, ffi::OsString, io, path::Path};
 
 const DOMAIN: &str = "MAINSTAY_DOMAIN";
 const DOMAIN_FILE: &str = "MAINSTAY_DOMAIN_FILE";
@@ -49,7 +46,7 @@ pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -
 
 /// The name of this node, as the kernel tells it; empty if it does not.
 pub fn host_name() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
+    kernel_text("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
 /// The switch that a node hangs on, with the switches above it: `core.rack7` for `core.rack7.n12` with the pattern
@@ -127,14 +124,7 @@ fn short(host: &str) -> &str {
 
 /// The bytes of the file, at most one more than it may have.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
-    // A FIFO that nobody writes to must not hold the program up.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_from(Open::to_read().through_links().file(path)?, FILE_BYTES_MAX + 1)
 }
 
 fn check(name: &str, what: &str) -> std::result::Result<(), String> {
@@ -155,7 +145,7 @@ fn shown(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
     fn of(variables: &[(&str, &str)], host: &str) -> Result<Option<String>> {
         let given = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
@@ -265,8 +255,8 @@ mod tests {
         refused(said(vec![b'#'; FILE_BYTES_MAX as usize + 1], "n1"), &["16 MiB"]);
         refused(said(vec![0; 4096], "n1"), &["line 1"]);
         refused(of(&[(DOMAIN_FILE, "/nonexistent/hosts")], "n1"), &["/nonexistent/hosts", "cannot be read"]);
-        refused(of(&[(DOMAIN_FILE, "/")], "n1"), &["no regular file"]);
-        refused(of(&[(DOMAIN_FILE, "/dev/zero")], "n1"), &["no regular file"]);
+        refused(of(&[(DOMAIN_FILE, "/")], "n1"), &["not a regular file"]);
+        refused(of(&[(DOMAIN_FILE, "/dev/zero")], "n1"), &["not a regular file"]);
     }
 
     #[test]
@@ -274,7 +264,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("hosts");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        refused(of(&[(DOMAIN_FILE, pipe.to_str().unwrap())], "n1"), &["no regular file"]);
+        refused(of(&[(DOMAIN_FILE, pipe.to_str().unwrap())], "n1"), &["not a regular file"]);
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl Neighbours {
 fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
     const FIRST: usize = 0;
     let (rank, size) = (group.rank(), group.size());
+    if size == 1 {
+        // There is nobody to be seen, and no mark need be made.
+        return Ok(vec![rank]);
+    }
     // The mark is kept whatever the others say, as it has to be removed again.
     let mut make = |makes: bool| if makes { place.mark(rank).map(|made| *mark = Some(made)) } else { Ok(()) };
     agree(group, make(rank == FIRST))?;

@@ -3,7 +3,7 @@
 //! place of another, and came too late. One that is left outlives its connections to those that have failed.
 
 use super::host_name;
-use crate::ground::{Instant, sleep};
+use crate::ground::{Instant, files, sleep};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, getppid},
@@ -57,10 +57,10 @@ impl Process {
     }
 
     fn end_children(parent: i32, variable: &str, kept: &[Process]) {
-        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = files::entries("/proc").into_iter().flatten().flatten();
         for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
             let Some(stat) = Stat::of(pid).filter(|stat| stat.parent == parent) else { continue };
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let environment = files::kernel_bytes(format!("/proc/{pid}/environ")).unwrap_or_default();
             let found = Process { pid, start: stat.start, ..Process::here() };
             if !kept.contains(&found) && environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()) {
                 found.end();
@@ -103,7 +103,7 @@ struct Stat {
 impl Stat {
     /// `None`: there is no such process, or it has ended and only its parent does not know yet.
     fn of(pid: u64) -> Option<Stat> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let stat = files::kernel_text(format!("/proc/{pid}/stat")).ok()?;
         // The name of the process may have anything in it.
         let mut words = stat.rsplit_once(')')?.1.split_whitespace();
         let is_over = matches!(words.next()?, "Z" | "X");
@@ -122,7 +122,7 @@ struct Signals {
 impl Signals {
     /// None at all, where the system does not tell.
     fn of_this_process() -> Signals {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let status = files::kernel_text("/proc/self/status").unwrap_or_default();
         let set = |name| {
             let set = status.lines().find_map(|line| line.strip_prefix(name));
             set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)

@@ -3,12 +3,12 @@
 //!
 //! What must hold: nothing is handed on that is of one process or one node alone.
 
+use crate::ground::kernel_bytes;
 use nix::unistd::getppid;
 use std::{
     collections::BTreeSet,
     env,
     ffi::OsString,
-    fs,
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
@@ -68,7 +68,7 @@ fn is_handed_on(name: &[u8]) -> bool {
 
 /// The variables that a process was started with; none where the system does not tell.
 fn environment(process: &str) -> BTreeSet<Vec<u8>> {
-    let all = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let all = kernel_bytes(format!("/proc/{process}/environ")).unwrap_or_default();
     all.split(|byte| *byte == 0).filter(|variable| variable.contains(&b'=')).map(<[u8]>::to_vec).collect()
 }
 

@@ -1,12 +1,15 @@
 //! How large a pool that sizes itself may become: what is free of the machine's memory, of the control group's, and of
 //! the directory that the pool lies in.
 
-use crate::{ground::control_group, space::format::PoolBound};
+use crate::{
+    ground::{control_group, files},
+    space::format::PoolBound,
+};
 use nix::sys::{
     resource::{Resource, getrlimit},
     statvfs::statvfs,
 };
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// The pool's share of the memory that is free is one in this many; the rest is the program's and the page cache's.
 const MEMORY_SHARE: u64 = 4;
@@ -84,7 +87,7 @@ fn directory_room(directory: &Path) -> (u64, u64) {
 }
 
 fn meminfo(path: &Path, name: &str) -> u64 {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = files::kernel_text(path).unwrap_or_default();
     let kib = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok());
     kib.map_or(u64::MAX, |kib: u64| kib.saturating_mul(1024))
 }
@@ -92,6 +95,7 @@ fn meminfo(path: &Path, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     const MIB: u64 = 1 << 20;
     const AMPLE: Available =

@@ -3,13 +3,14 @@
 use crate::{
     device::{self, HugePages, Mapping, allocate_at, within_limit},
     error::{Error, Result},
+    ground::files::{self, Open},
     printable::printable_path,
 };
 use nix::unistd::geteuid;
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
+    fs::{self, File, Permissions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -36,30 +37,31 @@ pub(super) fn parse_name(name: &str) -> Option<([u8; 16], Option<u32>)> {
 
 /// Makes an empty file for this user alone.
 pub(super) fn create(path: &Path) -> Result<File> {
-    let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
     // The mode is set whatever the umask is.
-    let made = options.open(path).and_then(|file| {
+    let made = Open::to_read_and_write().new_file().file(path).and_then(|file| {
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     });
-    made.map_err(|e| failed("making", path, e))
+    made.map_err(|e| failed("making", path, e).for_want_of(0, || path.parent().and_then(room_in)))
+}
+
+/// How much room there is in a directory, as far as it tells.
+fn room_in(directory: &Path) -> Option<u64> {
+    device::available(&files::directory(directory).ok()?)
 }
 
 /// Opens a file that `create` made; `None` if there is none. Refuses a file that another user could have put there, or
 /// can get at.
 pub(super) fn open(path: &Path) -> Result<Option<File>> {
-    // A pipe that lies there must not block this process.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+    let file = match Open::to_read_and_write().file(path) {
         Ok(file) => file,
+        // Something else in its place is told: the program has staged its state there.
+        Err(e) if files::is_in_the_way(path) => return Err(refused(path, e.to_string())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(refused(path, "it is a symbolic link")),
         Err(e) => return Err(failed("opening", path, e)),
     };
     let found = file.metadata().map_err(|e| failed("looking at", path, e))?;
-    let why = if !found.is_file() {
-        "it is not a regular file".to_owned()
-    } else if found.uid() != geteuid().as_raw() {
+    let why = if found.uid() != geteuid().as_raw() {
         format!("it belongs to user {}", found.uid())
     } else if found.mode() & 0o777 != 0o600 {
         format!("its mode is {:o}, not 600", found.mode() & 0o777)
@@ -73,10 +75,9 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
 
 /// Opens a file of this user, whatever its mode: to look whose it is, and for nothing more.
 pub(super) fn open_to_look(path: &Path) -> Option<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let file = Open::to_read().file(path).ok()?;
     let found = file.metadata().ok()?;
-    (found.is_file() && found.uid() == geteuid().as_raw()).then_some(file)
+    (found.uid() == geteuid().as_raw()).then_some(file)
 }
 
 /// Removes a file; a file that is gone already is no error.

@@ -3,10 +3,11 @@
 use super::file;
 use crate::{
     error::{Error, Result},
+    ground::files,
     printable::printable_path,
 };
 use nix::unistd::geteuid;
-use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{collections::BTreeMap, io, os::unix::fs::MetadataExt, path::Path};
 
 /// The files of a pool of this user's, alive or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(crate) struct PoolFiles {
 pub(crate) fn list(directory: &Path) -> Result<Vec<PoolFiles>> {
     let failed = |e| Error::io("listing", printable_path(directory), e);
     let mut found = BTreeMap::<[u8; 16], PoolFiles>::new();
-    let entries = match fs::read_dir(directory) {
+    let entries = match files::entries(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };

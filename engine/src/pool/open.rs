@@ -13,14 +13,14 @@ use super::{
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, Mapping, forks},
     error::{Error, Result},
-    ground::sleep,
+    ground::{files, sleep},
     printable::printable_path,
 };
 use std::{
     fs::{self, File},
     io,
     mem::ManuallyDrop,
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     time::Duration,
@@ -83,7 +83,7 @@ fn create_once(directory: &Path, constants: Constants) -> Result<Pool> {
 }
 
 pub(super) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
-    let there = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
+    let there = files::directory(directory);
     let refused = |what: &str| {
         let why =
             format!("{} {what}; make it on each node, or name another folder in memory", printable_path(directory));

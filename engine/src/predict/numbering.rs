@@ -26,4 +26,9 @@ impl Numbering {
         }
         Some(*number)
     }
+
+    /// How many pages have a number.
+    pub fn count(&self) -> Page {
+        self.count
+    }
 }

@@ -2,10 +2,18 @@
 //! section 4.2).
 
 use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::EarlyTally, oracle::Oracle};
-use crate::error::{Error, Result};
-use std::time::Duration;
+use crate::{
+    error::{Error, Result},
+    ground::{control_group, kernel_text},
+};
+use std::{ops::Range, time::Duration};
 
 pub use super::early::Outcome;
+
+/// Bytes that all predictors together remember of a page, about.
+const PAGE_BYTES: u64 = 1024;
+/// Bytes of a page in what an interval holds: as it was found, and as predictors pass it on.
+const HELD_BYTES: u64 = 16;
 
 /// Where intervals end.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +48,10 @@ pub struct Replay {
     begun_us: Option<u64>,
     interval: Vec<Ticked>,
     intervals: usize,
+    /// Pages of what the interval and the iteration under way have so far, once for each tick.
+    held: usize,
+    /// How many bytes of memory the replay may take.
+    room: u64,
     /// Of an iteration, until its end is known: where its middle is.
     iteration: Vec<Ticked>,
     iterations: usize,
@@ -87,6 +99,8 @@ impl Replay {
             begun_us: None,
             interval: Vec::new(),
             intervals: 0,
+            held: 0,
+            room: memory_free() / 2,
             iteration: Vec::new(),
             iterations: 0,
         })
@@ -113,18 +127,25 @@ impl Replay {
     }
 
     fn numbered(&mut self, record: &Written) -> Result<Vec<Page>> {
+        let too_many = || Error::InvalidArgument {
+            what: "trace".to_owned(),
+            why:
+                "its replay takes more memory than this machine has free; record less memory, or replay it on a larger \
+                  machine"
+                    .to_owned(),
+        };
         let mut written = Vec::new();
-        for (first, pages) in &record.stretches {
-            for page in *first..first + pages {
-                let too_many = || Error::InvalidArgument {
-                    what: "trace".to_owned(),
-                    why: "it has more pages than can be counted; record less memory".to_owned(),
-                };
+        for Range { start, end } in merged(&record.stretches) {
+            for page in start..end {
                 written.push(self.pages.number(page).ok_or_else(too_many)?);
+                let held = (self.held + written.len()) as u64 * HELD_BYTES;
+                if u64::from(self.pages.count()) * PAGE_BYTES + held > self.room {
+                    return Err(too_many());
+                }
             }
         }
         written.sort_unstable();
-        written.dedup();
+        self.held += written.len();
         Ok(written)
     }
 
@@ -184,6 +205,7 @@ impl Replay {
         }
         self.intervals += 1;
         self.begun_us = Some(ended);
+        self.held = 0;
     }
 
     /// Pages in a microsecond.
@@ -237,6 +259,28 @@ impl Tried {
         }
         self.early.end()
     }
+}
+
+/// The pages of stretches, each once.
+fn merged(stretches: &[(u64, u64)]) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = stretches.iter().map(|(first, pages)| *first..first + pages).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, before| {
+        let touches = next.start <= before.end;
+        if touches {
+            before.end = before.end.max(next.end);
+        }
+        touches
+    });
+    ranges
+}
+
+/// Bytes of memory that programs can have now; no limit where the system does not tell.
+fn memory_free() -> u64 {
+    let text = kernel_text("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024)).min(control_group::free_bytes())
 }
 
 /// Takes ticks together, so that about `most` are left; the ends of iterations stay.

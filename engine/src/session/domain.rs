@@ -4,7 +4,7 @@ use crate::{
     device::{Access, Device, NewFile},
     error::{Error, Result},
     group::{Group, Neighbours, Place},
-    space::Probes,
+    space::{LOCK_FILE, Probes},
 };
 use std::io;
 
@@ -54,12 +54,14 @@ impl Marked<'_> {
 impl Place for Marked<'_> {
     type Mark = String;
 
-    /// The probe is an empty file, so that a job can restore from a disk that is full.
+    /// The probe is an empty file, so that a job can restore from a disk that is full. Where no further file can be made, it
+    /// is a further name of the lock file.
     fn mark(&self, rank: usize) -> Result<String> {
         let probe = self.probes.name(rank);
-        match self.device.create(&probe, &NewFile::of(0)) {
-            Ok(_) => Ok(probe),
-            Err(e) => Err(self.failed("making", &probe, e)),
+        let made = self.device.create(&probe, &NewFile::of(0)).map(drop);
+        match made.or_else(|error| self.device.link(LOCK_FILE, &probe).map_err(|_| error)) {
+            Ok(()) => Ok(probe),
+            Err(e) => Err(self.failed("making", &probe, e).for_want_of(0, || self.device.available_bytes())),
         }
     }
 

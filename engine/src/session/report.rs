@@ -13,9 +13,9 @@
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
 //! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
 
-use crate::{commit::RevisionKey, printable::shortened, status::Recovery};
+use crate::{commit::RevisionKey, ground::files::Open, printable::shortened, status::Recovery};
 use std::{
-    fs::{File, OpenOptions, read_link},
+    fs::{File, read_link},
     io::Write,
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
@@ -40,7 +40,7 @@ impl Report {
 
     /// The same of a rank that takes the place of rank 0 in this.
     pub(super) fn find(space: &Path) -> Option<Report> {
-        let file = OpenOptions::new().append(true).open(std::env::var_os(VARIABLE)?).ok()?;
+        let file = Open::to_append().through_links().file(Path::new(&std::env::var_os(VARIABLE)?)).ok()?;
         // On another machine than that of `mainstay run` the path may lead to any file of any process.
         let name = read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         if !name.as_os_str().as_bytes().starts_with(MEMORY_FILE.as_bytes()) {

@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     device::HUGE_PAGE,
     error::Error,
-    ground::{Instant, lock, spawn},
+    ground::{Instant, files::Open, kernel_text, lock, spawn},
     predict::{Moment, Writer, Written},
     remark::remark,
 };
@@ -142,8 +142,8 @@ impl Recording {
     fn new(folder: &Path, rank: usize) -> Result<Recording, String> {
         let tracker = PageTracker::new()?;
         let path = folder.join(format!("rank-{rank}.trace"));
-        let made = fs::create_dir_all(folder)
-            .and_then(|()| Ok((File::create(&path)?, File::create(path.with_extension("regions"))?)));
+        let made = |path: &Path| Open::to_write().or_make().emptied().mode(0o666).through_links().file(path);
+        let made = fs::create_dir_all(folder).and_then(|()| Ok((made(&path)?, made(&path.with_extension("regions"))?)));
         let (file, regions) = made.map_err(|error| format!("{}: {error}", path.display()))?;
         let (path, writer) = (path.display().to_string(), Writer::new(file));
         Ok(Recording {
@@ -217,7 +217,7 @@ impl Recording {
 
 /// Pages that this process has in memory; 0 if the system does not say.
 fn resident() -> u64 {
-    let told = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let told = kernel_text("/proc/self/statm").unwrap_or_default();
     let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * (page_bytes() / PAGE) as u64
 }

@@ -34,7 +34,8 @@ impl Locks {
     /// may read it can lock it.
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
-        let file = device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e))?;
+        let file =
+            device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e).for_want_of(0, || device.available_bytes()))?;
         // The lock counts also where the file's mode cannot be changed.
         let _ = file.make_private();
         Ok(Locks { file, directory: device.directory(), space, held: Mutex::default() })

@@ -302,7 +302,7 @@ impl Portion {
     pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
         let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.file.available_bytes());
-        self.file.map(self.place.at + at, bytes).map_err(failed)
+        self.file.map(self.place.at + at, bytes, self.file_bytes).map_err(failed)
     }
 
     /// The portion, if it is mapped already.

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     device::hand_over,
     error::{Error, Result},
+    ground::files::{Open, put_in_place},
     printable::{is_seen, printable_path},
     space::{
         JOURNAL_FILE, JOURNAL_UNFINISHED, LevelKind,
@@ -19,9 +20,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeSet, VecDeque},
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -29,7 +30,7 @@ use std::{
 pub(crate) const EVENTS_MAX: usize = 10_000;
 /// So many more may come before the oldest are removed, which takes a new file.
 const EVENTS_MORE: usize = 2_000;
-/// Of a file that somebody else has written, no more is read.
+/// Of a longer file, which is not as Mainstay writes it, only the end is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const LINE_BYTES_MAX: usize = 256 << 10;
 const TEXTS_MAX: usize = 100;
@@ -115,13 +116,11 @@ impl Journal {
     pub fn read(directory: &Path) -> Result<Option<Journal>> {
         let path = directory.join(JOURNAL_FILE);
         let failed = |e| Error::io("reading", printable_path(&path), e);
-        // Neither a link nor a pipe is the job's.
-        let open = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
-        let file = match open {
+        let file = match Open::to_read().file(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        Self::of(BufReader::new(file.take(FILE_BYTES_MAX))).map(Some).map_err(failed)
+        end_of(file).and_then(Self::of).map(Some).map_err(failed)
     }
 
     fn of(mut lines: impl BufRead) -> io::Result<Journal> {
@@ -142,6 +141,17 @@ impl Journal {
         }
         Ok(Journal { entries: kept.into(), passed_over })
     }
+}
+
+/// The lines of a journal, from a line's beginning on: of a file that is too long, those at its end.
+fn end_of(mut file: File) -> io::Result<impl BufRead> {
+    let passed_over = file.metadata()?.len().saturating_sub(FILE_BYTES_MAX);
+    file.seek(SeekFrom::Start(passed_over))?;
+    let mut lines = BufReader::new(file.take(FILE_BYTES_MAX));
+    if passed_over > 0 {
+        lines.skip_until(b'\n')?;
+    }
+    Ok(lines)
 }
 
 /// The next line that is not empty; of a long one as much as shows that it is none of ours.
@@ -282,10 +292,12 @@ impl Pen {
         let (unfinished, path) = (directory.join(JOURNAL_UNFINISHED), directory.join(JOURNAL_FILE));
         let (old, _) = open(directory)?;
         let mode = old.metadata()?.permissions().mode();
-        let mut lines = BufReader::new(old);
-        lines.seek(SeekFrom::Start(0))?;
-        let (mut kept, mut lines) = (VecDeque::new(), lines.take(FILE_BYTES_MAX));
+        let (mut kept, mut lines) = (VecDeque::new(), end_of(old)?);
         while let Some(line) = next_line(&mut lines)? {
+            if line.len() > LINE_BYTES_MAX {
+                // None of ours, and not whole.
+                continue;
+            }
             if kept.len() == EVENTS_MAX {
                 kept.pop_front();
             }
@@ -294,11 +306,11 @@ impl Pen {
         // One that a crash has left.
         let _ = fs::remove_file(&unfinished);
         let write = || {
-            let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&unfinished)?;
+            let mut file = Open::to_append().new_file().file(&unfinished)?;
             hand_over(&file, directory);
             file.write_all(&kept.iter().flatten().copied().collect::<Vec<u8>>())?;
             file.set_permissions(fs::Permissions::from_mode(0o600 | mode & 0o044))?;
-            fs::rename(&unfinished, &path)?;
+            put_in_place(&path, |path| fs::rename(&unfinished, path))?;
             Ok(file)
         };
         let file = write().inspect_err(|_: &io::Error| drop(fs::remove_file(&unfinished)))?;
@@ -309,22 +321,21 @@ impl Pen {
 
 /// The journal in `directory` to be appended to, on a line of its own, and how many lines it has.
 fn open(directory: &Path) -> io::Result<(File, usize)> {
-    let path = directory.join(JOURNAL_FILE);
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let mut file = options.open(&path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+    let mut file = Open::to_append().or_make().file(&directory.join(JOURNAL_FILE))?;
     hand_over(&file, directory);
-    let (mut events, mut last, mut buffer) = (0, b'\n', vec![0; 64 << 10]);
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            break;
+    // One that is too long is made shorter at once.
+    let is_long = file.metadata()?.len() > FILE_BYTES_MAX;
+    let (mut events, mut last) = if is_long { (EVENTS_MAX + EVENTS_MORE, 0) } else { (0, b'\n') };
+    if !is_long {
+        let (mut limited, mut buffer) = ((&mut file).take(FILE_BYTES_MAX), vec![0; 64 << 10]);
+        loop {
+            let read = limited.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            events += buffer[..read].iter().filter(|byte| **byte == b'\n').count();
+            last = buffer[read - 1];
         }
-        events += buffer[..read].iter().filter(|byte| **byte == b'\n').count();
-        last = buffer[read - 1];
     }
     if last != b'\n' {
         // A crash has cut the last one short.
@@ -468,12 +479,13 @@ mod tests {
         let (path, outside) = (folder.path().join(JOURNAL_FILE), folder.path().join("outside"));
         fs::write(&outside, "mine").unwrap();
         std::os::unix::fs::symlink(&outside, &path).unwrap();
-        assert!(Journal::read(folder.path()).is_err());
+        assert_eq!(Journal::read(folder.path()).unwrap(), None);
         Pen::new(vec![folder.path().to_owned()]).write(&all());
         assert_eq!(fs::read(&outside).unwrap(), b"mine");
+        assert_eq!(Journal::read(folder.path()).unwrap().unwrap().entries, all());
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         Pen::new(vec![folder.path().to_owned()]).write(&all());
-        assert_eq!(Journal::read(folder.path()).unwrap(), Some(Journal::default()));
+        assert_eq!(Journal::read(folder.path()).unwrap().unwrap().entries, all());
     }
 }

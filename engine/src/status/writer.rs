@@ -7,13 +7,16 @@ use super::{
 use crate::{
     device::hand_over,
     error::Result,
-    ground::{lock, spawn},
+    ground::{
+        files::{Open, put_in_place},
+        lock, spawn,
+    },
     space::{LevelKind, STATUS_FILE, STATUS_UNFINISHED},
 };
 use std::{
-    fs::{self, OpenOptions, Permissions},
+    fs::{self, Permissions},
     io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex},
     thread::JoinHandle,
@@ -144,14 +147,14 @@ fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     // Whoever was given the right to read it keeps that.
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let mut file = Open::to_write().new_file().file(&unfinished)?;
         hand_over(&file, directory);
         file.write_all(bytes)?;
         if is_synced {
             file.sync_data()?;
         }
         mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
-        fs::rename(&unfinished, &path)
+        put_in_place(&path, |path| fs::rename(&unfinished, path))
     };
     // One that a crash has left.
     let _ = fs::remove_file(&unfinished);

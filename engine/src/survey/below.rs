@@ -1,6 +1,7 @@
 //! Why a directory is no space, with the spaces that lie below it: often the directory above was given.
 
 use crate::{
+    ground::files,
     plural::count,
     printable::printable_path,
     space::{LEVELS_FILE, LOCK_FILE, OF_A_SPACE, is_layout},
@@ -19,7 +20,7 @@ const NAMED_MAX: usize = 5;
 /// Of a directory that can be listed and has no file of a space in it.
 pub(super) fn why_none(directory: &Path) -> String {
     let (mut spaces, mut left) = (Vec::new(), ENTRIES_MAX);
-    let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+    let is_empty = files::entries(directory).is_ok_and(|mut entries| entries.next().is_none());
     look_below(directory, DEPTH, &mut left, &mut spaces);
     spaces.sort();
     let why = if is_empty { "it is empty" } else { "there is no layout in it" };
@@ -39,7 +40,7 @@ pub(super) fn why_none(directory: &Path) -> String {
 /// Adds the spaces below `directory` to `spaces`. Links are not followed.
 fn look_below(directory: &Path, depth: usize, left: &mut usize, spaces: &mut Vec<PathBuf>) {
     let mut within = Vec::new();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+    for entry in files::entries(directory).into_iter().flatten().flatten() {
         if *left == 0 {
             return;
         }
@@ -61,7 +62,7 @@ fn look_below(directory: &Path, depth: usize, left: &mut usize, spaces: &mut Vec
 fn is_space(directory: &Path) -> bool {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let has = |file: &str| fs::symlink_metadata(directory.join(file)).is_ok_and(|found| found.is_file());
-    let mut entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    let mut entries = files::entries(directory).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let mut has_layout = || entries.any(|entry| entry.file_name().to_str().is_some_and(is_layout));
     !name.starts_with(OF_A_SPACE) && (has(LOCK_FILE) && has(LEVELS_FILE) || has_layout())
 }

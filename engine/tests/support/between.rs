@@ -149,8 +149,8 @@ impl<B: Between> File for WatchedFile<B> {
     fn available_bytes(&self) -> Option<u64> {
         self.file.available_bytes()
     }
-    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
-        self.file.map(offset, bytes)
+    fn map(&self, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
+        self.file.map(offset, bytes, whole)
     }
     fn await_mapping(&self) {
         self.file.await_mapping();

@@ -1,11 +1,13 @@
 //! Which nodes there are: a list of hosts, or what a batch system says.
 
-use crate::{exit::Failure, run::outside};
+use crate::{exit::Failure, given::text_of, run::outside};
 use mainstay_engine::printable_path;
-use std::{collections::BTreeMap, env, fs, path::PathBuf, process::Command, time::Duration};
+use std::{collections::BTreeMap, env, path::PathBuf, process::Command, time::Duration};
 
 /// How long a batch system may take to answer.
 const LIMIT: Duration = Duration::from_secs(30);
+/// A list of hosts is no larger.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -27,8 +29,7 @@ impl Source {
         match self {
             Source::Given(nodes) => Ok(nodes.clone()),
             Source::File(path) => {
-                let text = fs::read_to_string(path);
-                let text = text.map_err(|e| e.to_string()).and_then(|text| of_file(&text));
+                let text = text_of(path, LIST_BYTES_MAX).and_then(|text| of_file(&text));
                 text.map_err(|why| {
                     Failure::usage(format!("the host list {} cannot be used: {why}", printable_path(path)))
                 })

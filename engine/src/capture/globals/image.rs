@@ -8,6 +8,7 @@ use super::ranges::{Range, without};
 use crate::{
     capture::region::Region,
     error::{Error, Result},
+    ground::files,
     space::format::hash,
 };
 use memmap2::Mmap;
@@ -17,7 +18,7 @@ use object::{
     pod::slice_from_all_bytes,
     read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, RelrIterator, Sym as _},
 };
-use std::{ffi::c_int, ffi::c_void, fs::File, slice};
+use std::{ffi::c_int, ffi::c_void, slice};
 
 type Header = FileHeader64<NativeEndian>;
 type Segment = ProgramHeader64<NativeEndian>;
@@ -95,7 +96,7 @@ impl Image {
 }
 
 fn with_file<T>(read: impl FnOnce(&[u8]) -> std::result::Result<T, String>) -> Result<T> {
-    let file = File::open(FILE).map_err(|error| Error::io("opening", FILE, error))?;
+    let file = files::kernel_file(FILE).map_err(|error| Error::io("opening", FILE, error))?;
     // SAFETY: the kernel lets nobody write to the file of a running program.
     #[allow(unsafe_code)]
     let mapped = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("reading", FILE, error))?;

@@ -2,7 +2,8 @@
 //! the program's memory, whatever of it is copied; a copy by what is copied. Both are taken to cost what they did the last
 //! time in this process.
 
-use std::{fs, time::Duration};
+use crate::ground::files;
+use std::time::Duration;
 
 /// A copy of fewer bytes is over before a clone can be made, which takes some hundred microseconds at least.
 const BYTES_MIN: u64 = 4 << 20;
@@ -65,7 +66,7 @@ impl SnapshotChoice {
 
 /// Tables for the pages of this process's own, at least one. Those of shared memory, as the pool is, are not cloned.
 fn tables() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = files::kernel_text("/proc/self/status").unwrap_or_default();
     let kib =
         status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse().ok());
     kib.unwrap_or(0_u64) / TABLE_KIB + 1

@@ -9,6 +9,10 @@ const STRETCHES_MAX: u64 = 1 << 32;
 const PAGES_MAX: u64 = 1 << 52;
 /// Pages that are written between two records, at most: 1 TiB.
 const WRITTEN_MAX: u64 = 1 << 28;
+/// What is written between two records was in memory at one of them, but for memory that came and went in between: so many
+/// times the pages in memory, and so many more.
+const OF_RESIDENT: u64 = 4;
+const MORE: u64 = 1 << 16;
 
 /// Reads a trace record by record: a trace may be larger than memory.
 pub struct Reader<R> {
@@ -17,12 +21,14 @@ pub struct Reader<R> {
     /// Words that were read, for messages.
     at: u64,
     last_us: u64,
+    /// Pages that the program had in memory at the record before.
+    last_resident: u64,
 }
 
 impl<R: Read> Reader<R> {
     /// A reader of `from`, which messages call `name`.
     pub fn new(from: R, name: &str) -> Reader<R> {
-        Reader { from, name: name.to_owned(), at: 0, last_us: 0 }
+        Reader { from, name: name.to_owned(), at: 0, last_us: 0, last_resident: 0 }
     }
 
     fn wrong(&self, why: &str) -> Error {
@@ -63,6 +69,10 @@ impl<R: Read> Reader<R> {
         if count > STRETCHES_MAX {
             return Err(self.wrong(&format!("a record of {count} stretches of pages is none")));
         }
+        let most = match resident.max(std::mem::replace(&mut self.last_resident, resident)) {
+            0 => WRITTEN_MAX,
+            in_memory => WRITTEN_MAX.min(in_memory.saturating_mul(OF_RESIDENT).saturating_add(MORE)),
+        };
         let (mut stretches, mut written) = (Vec::new(), 0_u64);
         for _ in 0..count {
             let (first, pages) = (self.next_word()?, self.next_word()?);
@@ -70,10 +80,12 @@ impl<R: Read> Reader<R> {
                 return Err(self.wrong("it names pages beyond all memory"));
             }
             written = written.saturating_add(pages);
-            if written > WRITTEN_MAX {
+            if written > most {
                 return Err(self.wrong("a record has more pages than any process writes between two of them"));
             }
-            stretches.push((first, pages));
+            if pages > 0 {
+                stretches.push((first, pages));
+            }
         }
         Ok(Some(Written { moment, at_us, resident, stretches }))
     }

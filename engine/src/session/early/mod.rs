@@ -19,7 +19,7 @@ use crate::{
     commit::{Ledger, Need},
     config::{Config, Predictor as Wanted, Stagger, Track},
     error::{Error, Result},
-    ground::{Instant, lock, spawn},
+    ground::{Instant, files, lock, spawn},
     place::{EarlyPart, Shard},
     remark::remark,
     space::{
@@ -138,7 +138,7 @@ pub(super) struct After {
 impl Early {
     /// An error says why nothing can be saved early.
     pub(super) fn new(config: &Config, way: Way, (rank, ranks): (usize, usize)) -> std::result::Result<Early, String> {
-        let memory = File::open("/proc/self/mem").map_err(|error| format!("/proc/self/mem: {error}"))?;
+        let memory = files::kernel_file("/proc/self/mem").map_err(|error| format!("/proc/self/mem: {error}"))?;
         let predictor = Guess::by_name(config);
         let folder = config.oracle.as_ref().filter(|_| config.predictor == Wanted::Oracle);
         let recorded = folder.map(|folder| Recorded::open(folder, rank)).transpose()?;

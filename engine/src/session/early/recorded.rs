@@ -4,15 +4,14 @@
 
 use crate::{
     capture::Region,
+    ground::files::{Open, read_from},
     predict::{Moment, Page, Reader},
     space::format::BLOCK,
 };
-use std::{
-    collections::HashMap,
-    fs::{self, File},
-    io::BufReader,
-    path::Path,
-};
+use std::{collections::HashMap, fs::File, io::BufReader, ops::Range, path::Path};
+
+/// Of the list of regions, more than any program protects.
+const REGIONS_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct Recorded {
     trace: Reader<BufReader<File>>,
@@ -30,10 +29,13 @@ impl Recorded {
     pub(super) fn open(folder: &Path, rank: usize) -> Result<Recorded, String> {
         let path = folder.join(format!("rank-{rank}.trace"));
         let wrong = |path: &Path, why: String| format!("{}: {why}", path.display());
-        let file = File::open(&path).map_err(|error| wrong(&path, error.to_string()))?;
+        let open = |path: &Path| Open::to_read().through_links().file(path);
+        let file = open(&path).map_err(|error| wrong(&path, error.to_string()))?;
         let trace = Reader::new(BufReader::new(file), &path.display().to_string());
         let path = path.with_extension("regions");
-        let text = fs::read_to_string(&path).map_err(|error| wrong(&path, error.to_string()))?;
+        let bytes = open(&path).and_then(|file| read_from(file, REGIONS_BYTES_MAX));
+        let bytes = bytes.map_err(|error| wrong(&path, error.to_string()))?;
+        let text = String::from_utf8_lossy(&bytes);
         let line = |line: &str| {
             let (at, bytes) = line.split_once(' ')?;
             Some((at.parse().ok()?, bytes.parse().ok()?))
@@ -57,15 +59,20 @@ impl Recorded {
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.last.clear();
         let skipped = if std::mem::replace(&mut self.has_begun, true) { 0 } else { 1 };
+        let known = self.known_pages();
         for pass in 0..=skipped {
             self.ticks = 0;
             let is_wanted = pass == skipped;
             for record in self.trace.by_ref() {
                 let record = record.map_err(|error| error.to_string())?;
-                let pages = record.stretches.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
                 if is_wanted {
                     let tick = self.ticks;
-                    self.last.extend(pages.map(|page| (page, tick)));
+                    for (first, count) in &record.stretches {
+                        let end = first.saturating_add(*count);
+                        // Nobody asks for others, however many a damaged trace names.
+                        let pages = known.iter().flat_map(|pages| pages.start.max(*first)..pages.end.min(end));
+                        self.last.extend(pages.map(|page| (page, tick)));
+                    }
                 }
                 if record.moment == Moment::Checkpoint {
                     break;
@@ -75,6 +82,13 @@ impl Recorded {
         }
         self.ticks = 0;
         Ok(())
+    }
+
+    /// The pages in which that lay then which is protected now.
+    fn known_pages(&self) -> Vec<Range<u64>> {
+        let both = self.now.iter().zip(&self.then).filter(|((_, bytes), (_, as_many))| bytes == as_many);
+        let page = BLOCK as u64;
+        both.map(|(_, (then, bytes))| then / page..then.saturating_add(*bytes).div_ceil(page) + 1).collect()
     }
 
     /// The next tick.

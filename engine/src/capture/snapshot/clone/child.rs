@@ -94,16 +94,17 @@ fn leave_the_program(parent: Parent) {
     // SAFETY: the descriptors are copies; the strings end with a zero, and outlive the calls.
     unsafe {
         let end = parent.end as libc::c_uint;
-        if end > 0 {
-            libc::syscall(libc::SYS_close_range, 0, end - 1, 0);
-        }
         libc::syscall(libc::SYS_close_range, end + 1, u32::MAX, 0);
         parent.end_with();
         libc::prctl(libc::PR_SET_NAME, c"mainstay-clone".as_ptr());
-        // Where memory runs out, a snapshot is easier to do without than the program.
+        // Where memory runs out, a snapshot is easier to do without than the program. The standard descriptors are still
+        // occupied here, so that the file gets none of them.
         let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY);
         libc::write(file, c"1000".as_ptr().cast(), 4);
         libc::close(file);
+        if end > 0 {
+            libc::syscall(libc::SYS_close_range, 0, end - 1, 0);
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The child that copies a snapshot, as a process: made, watched, ended.
 
 use super::child::Parent;
-use crate::device::forks;
+use crate::{
+    device::forks,
+    ground::{above_standard, files},
+};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use std::{
     io::{self, PipeWriter},
@@ -32,12 +35,12 @@ impl Process {
     /// Clones this process, for `run` to be all that the clone does. `passed_on`: pages that children do not get
     /// otherwise, and the clone gets.
     pub(super) fn clone_now(passed_on: &[Range<usize>], run: impl FnOnce(Parent)) -> io::Result<Process> {
-        let (end, life) = io::pipe()?;
+        let (end, life) = files::pipe()?;
         // A signal that is sent to all processes of a job would have the program's handlers run in the clone.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let parent = Parent::this(end.as_fd());
         passed_on.iter().for_each(|pages| advise(pages, libc::MADV_DOFORK));
-        let made = clone(|| run(parent));
+        let made = above_standard(|| clone(|| run(parent)));
         passed_on.iter().for_each(|pages| advise(pages, libc::MADV_DONTFORK));
         let restored = mask.thread_set_mask();
         let process = Process { pidfd: made?, ended: None, _life: life, forks: forks() };

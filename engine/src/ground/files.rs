@@ -1,0 +1,221 @@
+//! The one place where files are opened.
+//!
+//! What must hold, of every file:
+//! - Its descriptor is 3 or higher (`descriptor`).
+//! - Opening never waits: a pipe that has its name holds nobody up.
+//! - Where a regular file belongs, anything else counts as gone: a directory, a pipe, a socket, a device, or a symbolic
+//!   link, which is followed only by leave of `through_links`.
+//! - Of a file that others can write, at most as many bytes are read as the reader has room for.
+
+use super::descriptor::{above_standard, occupy_standard, raised};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::{
+    ffi::CStr,
+    fs::{self, File, OpenOptions, ReadDir},
+    io::{self, PipeReader, PipeWriter, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// How a file is to be opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Open {
+    options: OpenOptions,
+    flags: libc::c_int,
+    makes: bool,
+}
+
+impl Open {
+    fn with(set: impl FnOnce(&mut OpenOptions) -> &mut OpenOptions) -> Open {
+        let mut options = OpenOptions::new();
+        set(&mut options).mode(0o600);
+        Open { options, flags: libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW, makes: false }
+    }
+
+    pub(crate) fn to_read() -> Open {
+        Open::with(|options| options.read(true))
+    }
+
+    pub(crate) fn to_write() -> Open {
+        Open::with(|options| options.write(true))
+    }
+
+    pub(crate) fn to_read_and_write() -> Open {
+        Open::with(|options| options.read(true).write(true))
+    }
+
+    /// To read, too.
+    pub(crate) fn to_append() -> Open {
+        Open::with(|options| options.read(true).append(true))
+    }
+
+    /// Makes the file if it is missing, for this user alone. What is no regular file is moved out of its way.
+    pub(crate) fn or_make(mut self) -> Open {
+        self.options.create(true);
+        self.makes = true;
+        self
+    }
+
+    /// Makes the file, for this user alone. Fails if anything has its name.
+    pub(crate) fn new_file(mut self) -> Open {
+        self.options.create_new(true);
+        self
+    }
+
+    /// The file exists by now.
+    pub(crate) fn again(mut self) -> Open {
+        self.options.create(false).create_new(false);
+        self.makes = false;
+        self
+    }
+
+    /// Cuts the file to no bytes.
+    pub(crate) fn emptied(mut self) -> Open {
+        self.options.truncate(true);
+        self
+    }
+
+    pub(crate) fn mode(mut self, mode: u32) -> Open {
+        self.options.mode(mode);
+        self
+    }
+
+    /// Past the page cache.
+    pub(crate) fn direct(mut self) -> Open {
+        self.flags |= libc::O_DIRECT;
+        self
+    }
+
+    /// Follows a symbolic link: the user has named the file.
+    pub(crate) fn through_links(mut self) -> Open {
+        self.flags &= !libc::O_NOFOLLOW;
+        self
+    }
+
+    /// The regular file at `path`. `NotFound`: there is none, or something else has its name.
+    pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
+        match self.regular(path) {
+            Err(error) if self.makes && is_in_the_way(path) => move_aside(path).map_err(|_| error)?,
+            opened => return opened,
+        }
+        self.regular(path)
+    }
+
+    fn regular(&self, path: &Path) -> io::Result<File> {
+        match self.any(path) {
+            Ok(file) if file.metadata()?.is_file() => Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(error) => Err(self.gone(path).unwrap_or(error)),
+            Ok(_) => Err(not_regular()),
+        }
+    }
+
+    /// The error where something else has the name.
+    fn gone(&self, path: &Path) -> Option<io::Error> {
+        let found = fs::symlink_metadata(path).ok()?;
+        let is_followed = self.flags & libc::O_NOFOLLOW == 0;
+        match is_followed && found.is_symlink() {
+            true => fs::metadata(path).is_ok_and(|found| !found.is_file()).then(not_regular),
+            false if found.is_symlink() => Some(io::Error::new(io::ErrorKind::NotFound, "it is a symbolic link")),
+            false => (!found.is_file()).then(not_regular),
+        }
+    }
+
+    /// Whatever is at `path`, as a device or a file of the kernel.
+    pub(crate) fn any(&self, path: &Path) -> io::Result<File> {
+        above_standard(|| self.options.clone().custom_flags(self.flags).open(path))
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "it is not a regular file")
+}
+
+/// Whether something that is no regular file has the name.
+pub(crate) fn is_in_the_way(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
+}
+
+/// Gives what has the name `path`, and is no regular file, another name beside it.
+pub(crate) fn move_aside(path: &Path) -> io::Result<()> {
+    let aside = aside(path);
+    fs::rename(path, &aside)?;
+    if !is_in_the_way(&aside) {
+        // Another process has moved it aside before, and made the file: that one keeps its name.
+        fs::hard_link(&aside, path)?;
+        fs::remove_file(&aside)?;
+    }
+    Ok(())
+}
+
+/// Has `put` give a new file the name `path`, once what is no regular file is out of its way.
+pub(crate) fn put_in_place(path: &Path, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    match put(path) {
+        Err(error) if is_in_the_way(path) => move_aside(path).map_err(|_| error).and_then(|()| put(path)),
+        done => done,
+    }
+}
+
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".aside-{}", std::process::id()));
+    name.into()
+}
+
+/// At most `limit` bytes of the regular file at `path`; `NotFound` as `Open::file`.
+pub(crate) fn read_within(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_from(Open::to_read().file(path)?, limit)
+}
+
+/// At most `limit` bytes of an open file.
+pub(crate) fn read_from(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file of the kernel, such as those in /proc.
+pub(crate) fn kernel_file(path: impl AsRef<Path>) -> io::Result<File> {
+    Open::to_read().through_links().any(path.as_ref())
+}
+
+/// All that a file of the kernel says.
+pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    kernel_file(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(kernel_bytes(path)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+/// A directory, to be synced or asked for its file system.
+pub(crate) fn directory(path: &Path) -> io::Result<File> {
+    above_standard(|| OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path))
+}
+
+/// What lies in a directory.
+pub(crate) fn entries(path: impl AsRef<Path>) -> io::Result<ReadDir> {
+    occupy_standard()?;
+    fs::read_dir(path)
+}
+
+/// An empty file in memory, without a name in any directory.
+pub(crate) fn in_memory(name: &CStr) -> io::Result<File> {
+    above_standard(|| Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?.into()))
+}
+
+pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    occupy_standard()?;
+    let (reader, writer) = io::pipe()?;
+    Ok((raised(reader)?, raised(writer)?))
+}
+
+/// A command, whose pipes get no standard descriptor.
+pub(crate) fn command(program: &Path) -> io::Result<Command> {
+    occupy_standard()?;
+    Ok(Command::new(program))
+}
