@@ -236,7 +236,8 @@ def test_what_levels_cannot_be(scratch, pools):
     assert "not a directory of this user alone" in refused(memory=str(given))
     made.unlink()
     for said in ["", "id = \"../../x\"\nlineage = 1\n", "id = \"" + 32 * "0" + "\"\nlineage = -1\n", 5000 * "x"]:
-        (scratch / "space" / "levels").write_text(said)
+        for name in ("levels", "levels.copy"):
+            (scratch / "space" / name).write_text(said)
         assert "does not say which levels belong to the space" in refused(memory=str(given)), said
 
 

@@ -6,12 +6,13 @@ use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},
     error::{Error, Result},
+    ground::files,
     group::{Group, agree, gather},
     printable::printable_path,
     remark::Remark,
     space::{
-        GoneBack, LEVELS_FILE, LevelsNote, draw_id, format::hash, is_layout, is_of_space, level_directory,
-        sync_directory, without_copy,
+        GoneBack, LEVELS_COPY, LEVELS_FILE, LevelsNote, draw_id, format::hash, is_layout, is_of_space, level_directory,
+        node_in, without_copy,
     },
     survey::{Place, Places},
 };
@@ -33,7 +34,7 @@ static UNUSED: Remark = Remark::new();
 /// What the file in the space says: which levels belong to it, and how far the lineages have come on all of them.
 #[derive(Debug)]
 pub(super) struct NoteFile {
-    path: PathBuf,
+    space: PathBuf,
     said: LevelsNote,
 }
 
@@ -70,7 +71,10 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
             let own = device(0)?;
             let mut before = [(copies..LEVELS_MAX as u32).rfind(|copy| directory(*copy).exists()).map_or(0, u64::from)];
             group.all_max(&mut before)?;
-            let former = (copies.max(1)..=before[0] as u32).map(device).collect::<Result<_>>()?;
+            let mut former: Vec<_> = (copies.max(1)..=before[0] as u32).map(device).collect::<Result<_>>()?;
+            if kind == LevelKind::Disk {
+                former.extend(of_other_nodes(group, &within, &note.said.id)?);
+            }
             let copies = (1..copies).map(device).collect::<Result<_>>()?;
             Ok(Some(LevelPlan { kind, device: own, every, keep, copies, former }))
         };
@@ -98,7 +102,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
 
 /// Whether there is a note in the space: jobs before this one had several levels. Collective.
 fn has_note(group: &dyn Group, path: &Path) -> Result<bool> {
-    let is_there = group.rank() == 0 && fs::symlink_metadata(path.join(LEVELS_FILE)).is_ok();
+    let is_there = group.rank() == 0 && [LEVELS_FILE, LEVELS_COPY].iter().any(|name| path.join(name).is_file());
     let mut told = [u64::from(is_there)];
     group.all_max(&mut told)?;
     Ok(told == [1])
@@ -132,13 +136,12 @@ fn name_of(path: &Path) -> Option<&str> {
 impl NoteFile {
     /// Of the space in `path`; made by rank 0 if there is none. Collective.
     fn of(group: &dyn Group, path: &Path) -> Result<NoteFile> {
-        let path = path.join(LEVELS_FILE);
-        let read = agree(group, (group.rank() == 0).then(|| read_or_make(&path)).transpose())?;
+        let read = agree(group, (group.rank() == 0).then(|| read_or_make(path)).transpose())?;
         let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage, note.back.clone())).unwrap_or_default();
         let (id, lineage, back) = gather(group, &mine)?.swap_remove(0);
         // Where levels lie that this job has not, rank 0 alone has to know.
         let within = read.map(|note| note.within).unwrap_or_default();
-        Ok(NoteFile { path, said: LevelsNote { id, lineage, within, back } })
+        Ok(NoteFile { space: path.to_owned(), said: LevelsNote { id, lineage, within, back } })
     }
 
     /// The highest lineage that any of the levels was opened with.
@@ -166,11 +169,11 @@ impl NoteFile {
 
     fn write(&self) -> Result<()> {
         // The levels are locked by now, and were not when the note was read.
-        if fs::symlink_metadata(&self.path).is_ok() && LevelsNote::read(&self.path)?.back != self.said.back {
+        if LevelsNote::of_space(&self.space)?.is_some_and(|now| now.back != self.said.back) {
             let holder = ", a rollback that has ended meanwhile; start it again".to_owned();
-            return Err(Error::InUse { path: printable_path(&self.path), holder });
+            return Err(Error::InUse { path: printable_path(&self.space), holder });
         }
-        self.said.replace(&self.path)
+        self.said.replace(&self.space)
     }
 }
 
@@ -195,24 +198,33 @@ fn label() -> Option<u32> {
     Some(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]))
 }
 
-/// The note in `path`; one is made if there is none.
-fn read_or_make(path: &Path) -> Result<LevelsNote> {
-    let failed = |e| Error::io("making", path.display().to_string(), e);
-    match fs::symlink_metadata(path) {
-        Ok(_) => return LevelsNote::read(path),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(failed(e)),
+/// The note of `space`; one is made if there is none.
+fn read_or_make(space: &Path) -> Result<LevelsNote> {
+    if let Some(note) = LevelsNote::of_space(space)? {
+        return Ok(note);
     }
-    // Whole or not there, whoever else makes one meanwhile.
-    let id = hex(&draw_id()?);
-    let own = path.with_extension(&id);
-    let note = LevelsNote { id, lineage: 0, within: BTreeMap::new(), back: Vec::new() };
-    let made = note.write(&own).and_then(|()| fs::hard_link(&own, path));
-    let _ = fs::remove_file(&own);
-    match made {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(e)),
-        _ => sync_directory(path).map_err(failed).and_then(|()| LevelsNote::read(path)),
-    }
+    let failed = |e| Error::io("making", printable_path(&space.join(LEVELS_FILE)), e);
+    let note = LevelsNote { id: hex(&draw_id()?), lineage: 0, within: BTreeMap::new(), back: Vec::new() };
+    note.make(space).map_err(failed)?;
+    LevelsNote::of_space(space)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+}
+
+/// Where this level lies of nodes of which the job has none, in a directory `within` that all ranks see. Collective.
+fn of_other_nodes(group: &dyn Group, within: &Path, id: &str) -> Result<Vec<Arc<dyn Device>>> {
+    let nodes = gather(group, &label())?;
+    let is_other = |path: &PathBuf| {
+        let node = name_of(path).and_then(|name| node_in(name, id));
+        let holds_any = || entries(path).any(|path| name_of(&path).is_some_and(is_layout));
+        node.is_some_and(|node| !nodes.contains(&node)) && holds_any() && check_own(path).is_ok()
+    };
+    let mut found: Vec<PathBuf> = entries(within).filter(is_other).collect();
+    found.sort();
+    let names: Vec<&str> = found.iter().filter_map(|path| name_of(path)).collect();
+    let told = hash(names.join("/").as_bytes());
+    // Ranks that see other directories there have disks of their own.
+    let is_shared = gather(group, &told)?.iter().all(|other| *other == told);
+    let device = |path: PathBuf| Arc::new(Disk::existing(&path)) as Arc<dyn Device>;
+    Ok(if is_shared { found.into_iter().map(device).collect() } else { Vec::new() })
 }
 
 /// Makes a directory of this user alone, or checks that the one that is there is such.
@@ -225,6 +237,12 @@ fn make_own(directory: &Path) -> Result<()> {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed("making", e)),
         _ => {}
     }
+    check_own(directory)
+}
+
+/// Checks that the directory is one of this user alone.
+fn check_own(directory: &Path) -> Result<()> {
+    let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
     let found = fs::symlink_metadata(directory).map_err(|e| failed("looking at", e))?;
     let own = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
@@ -259,7 +277,7 @@ pub(super) fn remove_with_copies(device: &dyn Device) {
 
 /// What lies in the directory, as far as that can be seen.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+    files::entries(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -277,10 +295,9 @@ mod tests {
         let space = tempfile::TempDir::new().unwrap();
         let mut note = NoteFile::of(&Solo, space.path()).unwrap();
         note.begin(&Solo, 1).unwrap();
-        let file = space.path().join(LEVELS_FILE);
-        let mut rolled_back = LevelsNote::read(&file).unwrap();
+        let mut rolled_back = LevelsNote::of_space(space.path()).unwrap().unwrap();
         rolled_back.go_back((1, 5));
-        rolled_back.replace(&file).unwrap();
+        rolled_back.replace(space.path()).unwrap();
         let told = note.begin(&Solo, 2).unwrap_err();
         assert!(matches!(told, Error::InUse { .. }), "{told}");
         let mut next = NoteFile::of(&Solo, space.path()).unwrap();

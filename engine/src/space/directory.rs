@@ -17,6 +17,8 @@ use std::{collections::BTreeMap, io, sync::Arc};
 pub(crate) const LOCK_FILE: &str = "lock";
 /// The file that says, in a space with other levels before it, by which id those are found.
 pub(crate) const LEVELS_FILE: &str = "levels";
+/// Its copy, by which they are found where it is lost.
+pub(crate) const LEVELS_COPY: &str = "levels.copy";
 /// The file that says, in a space with other levels before it, how its job stands: for those who look from outside.
 pub(crate) const STATUS_FILE: &str = "status";
 /// The file `status` while it is written.
@@ -133,13 +135,16 @@ pub(crate) fn is_layout(name: &str) -> bool {
 
 /// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
 pub fn is_of_space(name: &str) -> bool {
-    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE, JOURNAL_FILE, SALVAGED_FILE].contains(&name)
+    let others = [LOCK_FILE, LEVELS_FILE, LEVELS_COPY, STATUS_FILE, JOURNAL_FILE, SALVAGED_FILE];
+    is_layout(name) || others.contains(&name)
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
     let path: Arc<str> = path_of(device, &name).into();
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(format!("{path}: cut short in its header")),
+        // It was listed. Where its name is gone by now, another process has removed the layout.
+        io::ErrorKind::NotFound if e.get_ref().is_some() => Error::damaged(format!("{path}: {e}")),
         _ => Error::io("reading", &path, e),
     };
     let file = device.open(&name, access).map_err(failed)?;
@@ -156,6 +161,8 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
     let mut table = Aligned::zeroed(table_bytes as u64).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
     device::read_full(&*file, &mut table, BLOCK_BYTES).map_err(failed)?;
     let header = Header::parse(block, &table).map_err(|refusal| refused(refusal, &path))?;
+    // What comes after its end is none of the layout's.
+    let bytes = bytes.min(header.file_bytes);
     Ok(LayoutFile { name, path, header, file, bytes })
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct LayoutFile {
     pub(crate) path: Arc<str>,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn File>,
-    /// How long it was when it was opened.
+    /// How much of it was there when it was opened.
     pub(crate) bytes: u64,
 }
 

@@ -170,6 +170,16 @@ pub(crate) fn without_copy(name: &str) -> Option<String> {
 /// Which copy of a level the directory `name` holds, 0 for the level itself; `None` if it does not belong to the space of
 /// this `id`.
 pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
+    parts_of(name, id).map(|(copy, _)| copy)
+}
+
+/// The label of the node whose ranks have made the directory `name`, which may have none; `None` as for `copy_in`.
+pub(crate) fn node_in(name: &str, id: &str) -> Option<Option<u32>> {
+    parts_of(name, id).map(|(_, label)| label)
+}
+
+/// The copy and the label in a name that `level_directory` gives.
+fn parts_of(name: &str, id: &str) -> Option<(u32, Option<u32>)> {
     let mut parts = name.strip_prefix(OF_A_SPACE)?.strip_prefix(id)?.split('-');
     if parts.next() != Some("") {
         return None;
@@ -181,8 +191,8 @@ pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
         rest.remove(0);
     }
     match &rest[..] {
-        [] => Some(copy.unwrap_or(0)),
-        [label] if is_hex(label, LABEL_DIGITS) => Some(copy.unwrap_or(0)),
+        [] => Some((copy.unwrap_or(0), None)),
+        [label] if is_hex(label, LABEL_DIGITS) => Some((copy.unwrap_or(0), u32::from_str_radix(label, 16).ok())),
         _ => None,
     }
 }
@@ -314,7 +324,7 @@ mod tests {
     fn directories_tell_which_copy_they_hold() {
         for (copy, label) in [(0, None), (0, Some(7)), (1, None), (3, Some(u32::MAX))] {
             let name = level_directory(ID, copy, label);
-            assert_eq!(copy_in(&name, ID), Some(copy));
+            assert_eq!((copy_in(&name, ID), node_in(&name, ID)), (Some(copy), Some(label)));
             let id = space_of_level(&Path::new("/dev/shm").join(&name)).unwrap();
             assert_eq!((id[0], id[7], id[8], id[15]), (0x01, 0xef, 0x01, 0xef));
             assert_eq!(without_copy(&name), Some(level_directory(ID, 0, label)));

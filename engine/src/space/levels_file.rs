@@ -1,66 +1,97 @@
-//! The file `levels` of a space: read, written in one piece, and replaced so that a crash leaves the old or the new one.
+//! The file `levels` of a space, and its copy `levels.copy`: read, and replaced so that a crash leaves the old or the new
+//! text.
+//!
+//! What must hold: the copy is written first, so that it is never older than the file. Whichever of the two is lost or
+//! damaged, the levels are found by the other.
 
-use super::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
+use super::{LEVELS_COPY, LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
 use crate::{
     device::hand_over,
     error::{Error, Result},
+    ground::files::{Open, directory, put_in_place, read_within},
+    printable::printable_path,
 };
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs,
+    io::{self, Write},
     path::Path,
 };
 
 impl LevelsNote {
-    /// What the file in the directory `space` says; `None` where there is none.
+    /// What the file in the directory `space` says, or else its copy; `None` where there is neither. `Damaged`: none of those
+    /// that are there can be read.
     pub(crate) fn of_space(space: &Path) -> Result<Option<LevelsNote>> {
-        let path = space.join(LEVELS_FILE);
-        match fs::symlink_metadata(&path) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-            _ => LevelsNote::read(&path).map(Some),
+        let mut damaged = None;
+        for name in [LEVELS_FILE, LEVELS_COPY] {
+            let path = space.join(name);
+            match read_within(&path, NOTE_BYTES_MAX) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(e) => return Err(Error::io("reading", printable_path(&path), e)),
+                Ok(bytes) => match LevelsNote::parse(&String::from_utf8_lossy(&bytes)) {
+                    Some(note) => return Ok(Some(note)),
+                    None => damaged = Some(path),
+                },
+            }
         }
-    }
-
-    pub(crate) fn read(path: &Path) -> Result<LevelsNote> {
-        let failed = |e| Error::io("reading", path.display().to_string(), e);
-        let mut bytes = Vec::new();
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-        file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)).map_err(failed)?;
-        LevelsNote::parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
-            let why = "it does not say which levels belong to the space; remove it, and nothing in memory or on the nodes' disks is found";
-            Error::Damaged { what: vec![format!("{}: {why}", path.display())] }
+        damaged.map_or(Ok(None), |path| {
+            let why = format!(
+                "it does not say which levels belong to the space, and there is no other copy. Bring {LEVELS_FILE} back from a \
+                 backup. Without it, what lies only in memory or on the nodes' disks is lost: to go on from the space alone, \
+                 remove {LEVELS_FILE} and {LEVELS_COPY}, and the directories of its levels (mainstay-level-…)"
+            );
+            Err(Error::Damaged { what: vec![format!("{}: {why}", printable_path(&path))] })
         })
     }
 
-    /// Writes the file, which may be there already, and has it durable; its name is not.
-    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)?;
-        hand_over(&file, directory_of(path));
+    /// Makes the files of the space in the directory `space`, which has none; says what they say then. Whoever else makes them
+    /// meanwhile, all get the same.
+    pub(crate) fn make(&self, space: &Path) -> io::Result<()> {
+        let own = space.join(format!("{LEVELS_FILE}.{}", self.id));
+        let made =
+            self.write(&own).and_then(|()| put_in_place(&space.join(LEVELS_FILE), |path| fs::hard_link(&own, path)));
+        let _ = fs::remove_file(&own);
+        match made {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+            _ => directory(space)?.sync_all(),
+        }
+    }
+
+    /// Puts this text in the place of the one that is there.
+    pub(crate) fn replace(&self, space: &Path) -> Result<()> {
+        [LEVELS_COPY, LEVELS_FILE].into_iter().try_for_each(|name| {
+            let path = space.join(name);
+            let replaced = self.replace_one(&path).or_else(|error| match error.raw_os_error() {
+                // There is no room for a new file, and the other one is whole.
+                Some(libc::ENOSPC | libc::EDQUOT) => self.write_over(&path).map_err(|_| error),
+                _ => Err(error),
+            });
+            replaced.map_err(|e| Error::io("writing", printable_path(&path), e))
+        })
+    }
+
+    fn replace_one(&self, path: &Path) -> io::Result<()> {
+        let unfinished = path.with_file_name(format!("{}.unfinished", name_of(path)));
+        self.write(&unfinished).and_then(|()| put_in_place(path, |path| fs::rename(&unfinished, path)))?;
+        directory(path.parent().unwrap_or(path))?.sync_all()
+    }
+
+    /// Writes the file, and has it durable; its name is not.
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let mut file = Open::to_write().or_make().emptied().file(path)?;
+        hand_over(&file, path.parent().unwrap_or(path));
         file.write_all(self.text().as_bytes())?;
         file.sync_all()
     }
 
-    /// Puts the file in the place of the one that is there.
-    pub(crate) fn replace(&self, path: &Path) -> Result<()> {
-        let unfinished = path.with_extension("unfinished");
-        let failed = |e| Error::io("writing", path.display().to_string(), e);
-        let replaced = self.write(&unfinished).and_then(|()| fs::rename(&unfinished, path));
-        replaced.and_then(|()| sync_directory(path)).map_err(failed)
+    fn write_over(&self, path: &Path) -> io::Result<()> {
+        let mut file = Open::to_write().file(path)?;
+        let text = self.text();
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()
     }
 }
 
-/// Makes the name of the file durable.
-pub(crate) fn sync_directory(of: &Path) -> io::Result<()> {
-    File::open(directory_of(of))?.sync_all()
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -34,7 +34,7 @@ pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub(crate) use block_set::{BlockSet, Ranks, pays};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, Making, Probes, SALVAGED_FILE, STATUS_FILE,
+    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_COPY, LEVELS_FILE, LOCK_FILE, Making, Probes, SALVAGED_FILE, STATUS_FILE,
     STATUS_UNFINISHED, Stray, Strays, clear_away, contradictions, create_layout, files_of_layout, is_layout,
     layout_name, layout_pattern, layouts, layouts_and_strays, list, names_layout, open_layout, probe_name,
     remove_layout, remove_layouts_of, short,
@@ -46,9 +46,8 @@ pub(crate) use in_parts::portion_in_parts;
 pub(crate) use layout_file::LayoutFile;
 pub use levels::LevelKind;
 pub(crate) use levels::{
-    GoneBack, LevelsNote, NOTE_BYTES_MAX, OF_A_SPACE, copy_in, level_directory, space_of_level, without_copy,
+    GoneBack, LevelsNote, NOTE_BYTES_MAX, OF_A_SPACE, copy_in, level_directory, node_in, space_of_level, without_copy,
 };
-pub(crate) use levels_file::sync_directory;
 pub(crate) use lock_blocks::LockBlocks;
 pub(crate) use locks::Locks;
 pub use opener::tell_times;

@@ -4,14 +4,14 @@
 //! What must hold: only directories of the space's owner count, which nobody else can write to.
 
 use crate::{
+    error::Error,
+    ground::files,
     printable::printable_path,
-    space::{LEVELS_FILE, LevelKind, LevelsNote, NOTE_BYTES_MAX, copy_in},
+    space::{LevelKind, LevelsNote, copy_in},
 };
 use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    fmt, fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -46,10 +46,11 @@ impl Places {
     /// Of the space in the directory `space`, which need not exist.
     pub fn of(space: &Path) -> Places {
         let mut places = Places { all: Vec::new(), unseen: Vec::new() };
-        match note_of(space) {
+        match LevelsNote::of_space(space) {
             Ok(Some(note)) => places.find(space, &note),
             Ok(None) => {}
-            Err(why) => places.unseen.push(why),
+            Err(Error::Damaged { what }) => places.unseen.extend(what),
+            Err(error) => places.unseen.push(error.to_string()),
         }
         places.all.sort();
         places.all.push(Place { level: LevelKind::Pfs, copy: 0, directory: space.to_owned() });
@@ -60,7 +61,7 @@ impl Places {
         let Ok(owner) = fs::metadata(space).map(|found| found.uid()) else { return };
         for (level, within) in note.within.iter().flat_map(|(level, all)| all.iter().map(move |within| (level, within)))
         {
-            let names = match fs::read_dir(within) {
+            let names = match files::entries(within) {
                 Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()),
                 // Of another node, perhaps.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -86,24 +87,10 @@ impl Places {
     }
 }
 
-/// What the file `levels` says, if there is one.
-fn note_of(space: &Path) -> Result<Option<LevelsNote>, String> {
-    let path = space.join(LEVELS_FILE);
-    let mut bytes = Vec::new();
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
-    match file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)) {
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-        Err(e) => return Err(format!("{}: {e}", printable_path(&path))),
-        Ok(_) => {}
-    }
-    let note = LevelsNote::parse(&String::from_utf8_lossy(&bytes));
-    note.map(Some).ok_or_else(|| format!("{}: it does not say which levels belong to the space", printable_path(&path)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::level_directory;
+    use crate::space::{LEVELS_FILE, level_directory};
     use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
 
     #[test]

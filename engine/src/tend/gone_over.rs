@@ -6,15 +6,15 @@
 use crate::{
     device::hand_over,
     error::{Error, Result},
+    ground::files::{self, Open, put_in_place, read_within},
     printable::printable_path,
     space::{SALVAGED_FILE, format::Lineage},
 };
 use std::{
     fmt::Write as _,
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    fs,
+    io::{self, Write},
     ops::RangeInclusive,
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -58,13 +58,9 @@ impl GoneOver {
 
     /// What the space in `directory` has noted. A file that says something else is none.
     pub(super) fn of_space(directory: &Path) -> GoneOver {
-        let mut text = String::new();
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(directory.join(SALVAGED_FILE));
-        let read = file.and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
-        read.map_or_else(|_| GoneOver::default(), |_| GoneOver(text.lines().map_while(parse).collect()))
+        let read =
+            read_within(&directory.join(SALVAGED_FILE), BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        read.map_or_else(GoneOver::default, |text| GoneOver(text.lines().map_while(parse).collect()))
     }
 
     /// Has the space in `directory` note these, of the newest lineage.
@@ -92,12 +88,12 @@ fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     // One that a crash has left.
     let _ = fs::remove_file(&unfinished);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut file = Open::to_write().new_file().file(&unfinished)?;
     hand_over(&file, directory);
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&unfinished, path)?;
-    File::open(directory)?.sync_all()
+    put_in_place(path, |path| fs::rename(&unfinished, path))?;
+    files::directory(directory)?.sync_all()
 }
 
 #[cfg(test)]

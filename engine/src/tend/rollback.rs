@@ -15,7 +15,7 @@ use crate::{
     commit::RevisionKey,
     device::Device,
     error::{Error, Result},
-    space::{LEVELS_FILE, LevelsNote, format::Hold},
+    space::{LevelsNote, format::Hold},
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -42,7 +42,7 @@ pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: 
 fn note_back(directory: &Path, to: RevisionKey) -> Result<()> {
     let Some(mut note) = LevelsNote::of_space(directory)? else { return Ok(()) };
     note.go_back((to.lineage.number, to.number));
-    note.replace(&directory.join(LEVELS_FILE))
+    note.replace(directory)
 }
 
 /// Like `rollback`, on devices.

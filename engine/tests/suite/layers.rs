@@ -114,7 +114,7 @@ fn imports(crate_root: &Path, folder: &Path) -> Imports {
     imports
 }
 
-fn files(path: &Path) -> Vec<PathBuf> {
+pub fn files(path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
         return entries(path).into_iter().filter(|path| !is_for_tests(path)).flat_map(|path| files(&path)).collect();
     }
@@ -122,7 +122,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
 }
 
 /// A file without comments, and without what is compiled for tests only.
-fn code_of(path: &Path) -> String {
+pub fn code_of(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = lines.join("\n");

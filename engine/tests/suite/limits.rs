@@ -1,7 +1,7 @@
 //! What the system, or someone at work on it, takes away.
 
 use crate::support::{State, run};
-use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
+use mainstay_engine::{Config, ErrorKind, Session, group::Solo};
 use std::{fs, os::unix::fs::MetadataExt};
 use tempfile::TempDir;
 
@@ -52,18 +52,4 @@ fn a_space_that_was_removed_is_missed() {
     session.wait().unwrap();
     folder.close().unwrap();
     assert!(session.checkpoint().and_then(|_| session.wait()).is_err());
-}
-
-/// Locks of a pipe are none that another machine sees.
-#[test]
-fn a_pipe_that_has_the_name_of_the_lock_file_is_refused() {
-    let folder = TempDir::new().unwrap();
-    let lock = folder.path().join("lock");
-    nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let opened = Session::open(Box::new(Solo), folder.path(), small()).map(drop);
-    let surveyed = SpaceSurvey::open(folder.path()).map(drop);
-    for error in [opened.unwrap_err(), surveyed.unwrap_err()] {
-        let text = error.to_string();
-        assert!(text.contains(lock.to_str().unwrap()) && text.contains("not a regular file"), "{text}");
-    }
 }

@@ -390,15 +390,15 @@ fn a_pool_smaller_than_two_chunks_names_both() {
 fn what_is_no_readable_file_is_refused() {
     let place = Place::new();
     fs::create_dir(place.file()).unwrap();
-    place.refuses(&["{file}: ", "no regular file"]);
+    place.refuses(&["{file}: ", "not a regular file"]);
 
     let place = Place::new();
     nix::unistd::mkfifo(&place.file(), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    place.refuses(&["{file}: ", "no regular file"]);
+    place.refuses(&["{file}: ", "not a regular file"]);
 
     let place = Place::new();
     symlink("/dev/zero", place.file()).unwrap();
-    place.refuses(&["{file}: ", "no regular file"]);
+    place.refuses(&["{file}: ", "not a regular file"]);
 
     let place = Place::new();
     symlink("nowhere", place.file()).unwrap();
