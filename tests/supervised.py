@@ -5,10 +5,11 @@ import re
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from command import MAINSTAY
-from limits import LIMIT_S
+from limits import LIMIT_S, until
 
 
 class Run:
@@ -69,6 +70,12 @@ class Run:
         while left:
             line = self.until("|".join(f"(?:{pattern})" for pattern in left)).string
             left -= {pattern for pattern in left if re.search(pattern, line)}
+
+    def signal(self, number):
+        """Sends a signal to the command, and waits until it has taken it: of two that are pending at once one is seen."""
+        self.process.send_signal(number)
+        status = Path("/proc", str(self.process.pid), "status")
+        until(lambda: not any(int(mask, 16) >> number - 1 & 1 for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status.read_text(), re.M)))
 
     def end(self):
         """The exit status, and all that was printed."""

@@ -130,15 +130,19 @@ def test_a_warning_of_the_batch_system_has_the_job_save_itself_and_go_on(jacobi3
         assert newest(space) == 1
 
 
-# Looks for requests once, and comes to its next safe point only after a while.
+# Looks for requests once, and comes to its next safe point once a file is there, or after some seconds.
 SLOW = """
-import sys, time
+import os, sys, time
 import mainstay
 session = mainstay.open(sys.argv[1], agree_seconds=0)
 session.protect("state", bytearray(8))
 session.due(0)
 print("ready", flush=True)
-time.sleep(float(sys.argv[2]))
+if sys.argv[2].startswith("/"):
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+else:
+    time.sleep(float(sys.argv[2]))
 for step in range(1, 10**9):
     if session.due(step):
         session.checkpoint()
@@ -163,6 +167,7 @@ def test_a_job_is_asked_where_the_file_system_has_no_locks(tmp_path, monkeypatch
     assert re.search("revision 3 of .* is complete", output) and newest(space) == 3, output
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("comes_first", ["limit", "signal"])
 def test_a_signal_and_the_time_limit_ask_for_one_checkpoint(comes_first, tmp_path):
     """The second to come ended the job before it was taken, or had it waited for as long once more."""
@@ -183,11 +188,12 @@ def test_a_signal_and_the_time_limit_ask_for_one_checkpoint(comes_first, tmp_pat
 
 def test_a_second_warning_does_not_end_the_job(tmp_path):
     """It was passed on while the checkpoint of the first was on its way, and killed the job."""
-    with Run("--", sys.executable, "-c", SLOW, tmp_path / "space", 2) as running:
+    gate = tmp_path / "gate"
+    with Run("--", sys.executable, "-c", SLOW, tmp_path / "space", gate) as running:
         running.until("^ready$")
         for _ in range(3):
-            running.process.send_signal(signal.SIGUSR1)
-            time.sleep(0.2)
+            running.signal(signal.SIGUSR1)
+        gate.touch()
         # It may be seen complete before the program comes to say so.
         running.until_all("^saved$", r"revision \d+ of .* is complete")
         running.process.send_signal(signal.SIGUSR1)

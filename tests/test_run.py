@@ -374,9 +374,8 @@ def test_a_job_that_does_not_end_is_ended_by_a_second_signal():
         sleeper = Path("/proc", running.until("^started ([0-9]+)$")[1], "stat")
         (job,) = children(running.process.pid)
         until_stopped(job)
-        running.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)  # of two that come at once one is seen
-        running.process.send_signal(signal.SIGTERM)
+        running.signal(signal.SIGTERM)
+        running.signal(signal.SIGTERM)
         status, output = running.end()
     assert status == 137 and "it is killed, with all that it has started here" in output, output
     assert "the job ended after SIGTERM (killed by SIGKILL); not starting it again" in output
