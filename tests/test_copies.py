@@ -302,7 +302,8 @@ def saved(nodes, node, revision, shards):
     return any(found["revision"] >= revision and found["shards_found"] == shards for found in revisions)
 
 
-@pytest.mark.parametrize("call", ["progress", *rarely("poll", "due")])
+@pytest.mark.campaign
+@pytest.mark.parametrize("call", ["progress", "poll", "due"])
 def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
     nodes = of_openmpi
     with nodes.job(PAIRS, nodes.space, ENDLESS, nodes.cells, call) as job:

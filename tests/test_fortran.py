@@ -102,6 +102,7 @@ def test_the_structs_are_those_of_c(name):
     assert expected == [("size" if field == "size_of_options" else field, kind) for field, kind in found]
 
 
+@pytest.mark.campaign
 def test_heat_killed_and_started_again_gives_the_undisturbed_bits(mpi, scratch):
     heat = build_fortran(ROOT / "examples" / "heat" / "heat.f90", "heat", mpi)
     reached = 0

@@ -174,6 +174,7 @@ def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
     assert ("saved" in said) == (wrong is None), said
 
 
+@pytest.mark.campaign
 def test_pointers_of_the_run_before_are_told(scratch):
     """MPI_COMM_WORLD of Open MPI is an address in the program, which here nobody leaves out."""
     program = place(OPENMPI, "globals-stale")

@@ -268,7 +268,8 @@ STEPS = 1000
 EVERY = 100
 
 
-@pytest.mark.parametrize("language", [pytest.param("c", marks=pytest.mark.campaign), "python"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("language", ["c", "python"])
 def test_the_logbook_of_a_job_that_was_killed_is_whole(language, mpi, scratch, monkeypatch):
     """Every line is in the log once, and is that of a run that nothing disturbed."""
     monkeypatch.setenv("MAINSTAY_EVERY_STEPS", str(EVERY))

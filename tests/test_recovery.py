@@ -279,7 +279,8 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
         assert said.result.endswith(" after 8 steps\n"), said.output
 
 
-@ONE
+@pytest.mark.campaign
+@BOTH
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
     """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
     def words(space):
