@@ -261,7 +261,7 @@ class Leaving:
     def moved(self, node):
         """How many objects have left it."""
         told = self.leave(node)
-        found = re.fullmatch(rf"(\d+) objects and \d+ copies have left node {node}; revision \d+ is complete\n(\d+ copies stay .*\n)?", told.stdout)
+        found = re.fullmatch(rf"(\d+) objects? and \d+ cop(?:y|ies) have left node {node}; revision \d+ is complete\n(\d+ cop(?:y|ies) stays? .*\n)?", told.stdout)
         assert told.returncode == 0 and found, (told, self.job.tail())
         return int(found[1])
 
@@ -299,7 +299,7 @@ def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(l
         left, ward = job.holders()[0], 0
         node = job.nodes()[left]
         said = job.leave(node)
-        assert re.search(r"objects and 1 copies have left node", said.stdout), said
+        assert re.search(r"objects and 1 copy have left node", said.stdout), said
         for _ in range(100):  # the status is written every second
             now = job.holders()
             if left not in now:
@@ -326,7 +326,7 @@ def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
     with Leaving(lossy, 2, **SHRINK) as job:
         said = job.leave(job.nodes()[1])
         assert said.returncode == 0 and "2 copies stay" not in said.stdout, said
-        assert re.search(r" objects and 0 copies have left node .*\n1 copies stay on nodes that were left", said.stdout), said
+        assert re.search(r" objects and 0 copies have left node .*\n1 copy stays on nodes that were left", said.stdout), said
         assert job.holders() == [1, 0]
         job.job.kill_rank(0)
         job.until(r"revision [1-9]\d*: .* on 1 rank")

@@ -688,7 +688,7 @@ impl Session {
     /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
     /// all ranks, here or by checkpoint(); then nothing is under way, and this returns until the next checkpoint.
     ///
-    /// With a level, "memory" or "disk" of the nodes, or "pfs", the space that was opened: until the last revision that
+    /// With a level, "memory" or "disk" of the nodes, or "space", the space that was opened: until the last revision that
     /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
     #[pyo3(signature = (level=None))]
     fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyAny>>) -> PyResult<()> {

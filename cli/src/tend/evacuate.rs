@@ -36,10 +36,13 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
         })?;
     } else {
         let (moved, copies) = (count(moved, "object"), count(copies, "copy"));
-        let mut said = format!("left node {node}: {moved} and {copies}; revision {revision} is complete\n");
+        let mut said = format!("{moved} and {copies} have left node {node}; revision {revision} is complete\n");
         if copies_stay > 0 {
-            let stay = count(copies_stay, "copy");
-            said += &format!("still on nodes that were left: {stay}, as the other nodes are too few for all copies\n");
+            let stay = if copies_stay == 1 { "stays" } else { "stay" };
+            said += &format!(
+                "{} {stay} on nodes that were left: the others are fewer than a shard has copies\n",
+                count(copies_stay, "copy")
+            );
         }
         output::text(&said)?;
     }
