@@ -4,12 +4,16 @@
 //! What must hold: a process that has begun is noticed when it ends, however early.
 
 use super::process::is_running;
-use crate::{ground::spawn, remark::line};
+use crate::{
+    ground::{
+        files::{Open, read_within},
+        spawn,
+    },
+    remark::line,
+};
 use std::{
     ffi::OsString,
-    fs::{self, OpenOptions},
-    io,
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
     process,
     sync::{
@@ -24,6 +28,8 @@ use std::{
 const FOLDER: &str = "/dev/shm";
 /// Notes which process begins, and becomes the command. The note is there on this node only, and is not made elsewhere.
 const BEGIN: &str = "if [ -f \"$0\" ]; then echo \"$$ $(readlink /proc/self/ns/pid)\" >>\"$0\"; fi; exec \"$@\"";
+/// More lines than processes are ever started at a time.
+const NOTE_BYTES_MAX: u64 = 1 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Processes that are being started.
@@ -94,7 +100,7 @@ impl Note {
         let path = folder.join(format!("mainstay-start-{}-{count}", process::id()));
         // One of a process that had the number before.
         let _ = fs::remove_file(&path);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map(|_| Note(path))
+        Open::to_write().new_file().file(&path).map(|_| Note(path))
     }
 }
 
@@ -107,7 +113,8 @@ impl Drop for Note {
 /// Whether one of the processes that have begun is there no more.
 fn has_ended(note: &Path) -> bool {
     let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let begun = fs::read_to_string(note).unwrap_or_default();
+    let begun = read_within(note, NOTE_BYTES_MAX).unwrap_or_default();
+    let begun = String::from_utf8_lossy(&begun);
     // A line without its end is not whole yet.
     begun.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' ')).any(|(pid, numbered)| {
         let is_here = Path::new(numbered) == numbers;
