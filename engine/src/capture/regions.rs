@@ -281,6 +281,22 @@ mod tests {
         assert_eq!(regions.name_in(&memory_at(0x30_0000), "c"), None);
     }
 
+    /// Fewer ranks can go on with a state of which each has all; something of its own beside it is no such state.
+    #[test]
+    fn a_state_that_is_said_to_be_the_same_can_be_divided() {
+        let mut regions = Regions::default();
+        regions.add(region("table", 0x10_0000)).unwrap();
+        assert_eq!(regions.divided(), Divided::ByRanks);
+        regions.same_on_all_ranks("table").unwrap();
+        assert_eq!(regions.divided(), Divided::IntoBoxes);
+        // It is said of the region, wherever it lies.
+        regions.replace(region("table", 0x30_0000)).unwrap();
+        assert_eq!(regions.divided(), Divided::IntoBoxes);
+        regions.add(region("own", 0x20_0000)).unwrap();
+        assert_eq!(regions.divided(), Divided::ByRanks);
+        regions.same_on_all_ranks("none").unwrap_err();
+    }
+
     #[test]
     fn what_is_followed_is_asked_where_it_lies_now() {
         let [a, b] = [0x10_0000, 0x20_0000];

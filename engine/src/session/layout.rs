@@ -34,7 +34,7 @@ impl Level {
         let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.current.is_none());
         let mut arrangement = self.arrange(group, own)?;
         if self.mends.is_none() {
-            self.check_memory(group, own)?;
+            self.check_memory(group, &arrangement.blocks)?;
         }
         if let Some(Mends { layout_number, layout_id }) = self.mends {
             (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);

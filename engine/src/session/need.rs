@@ -34,18 +34,17 @@ impl Level {
         Ok(blocks)
     }
 
-    /// The bytes of the portions that a new layout has in the place where those lie that this rank writes. Collective.
-    fn bytes_here(&self, group: &dyn Group, size: &Size) -> Result<u64> {
-        let blocks = self.blocks_of_portions(group, size)?;
+    /// The bytes of portions of so many `blocks`, by shard, in the place where those lie that this rank writes. Collective.
+    fn bytes_here(&self, group: &dyn Group, blocks: &[u64]) -> Result<u64> {
         let leaders = gather(group, &self.domain.leader())?;
         let is_here = |shard: &usize| leaders[self.writers.of(*shard)] == self.domain.leader();
         Ok((0..leaders.len()).filter(is_here).map(|shard| blocks[shard].saturating_mul(BLOCK_BYTES)).sum())
     }
 
-    /// An error on all ranks if a new layout for shards like this rank's of this `size` would lie in memory that has not room for
-    /// all of it. Its files could be made, and to use them could end the job: a control group kills. Collective.
-    pub(super) fn check_memory(&self, group: &dyn Group, size: &Size) -> Result<()> {
-        let needed = self.bytes_here(group, size)?;
+    /// An error on all ranks if a new layout with portions of so many `blocks`, by shard, would lie in memory that has not room for
+    /// all of them. Its files could be made, and to use them could end the job: a control group kills. Collective.
+    pub(super) fn check_memory(&self, group: &dyn Group, blocks: &[u64]) -> Result<()> {
+        let needed = self.bytes_here(group, blocks)?;
         let is_promised = self.device.is_memory() && self.config.allocate != Allocate::Sparse;
         let free = self.device.available_bytes().filter(|free| is_promised && *free < needed);
         let no_space = || Arc::new(io::Error::from_raw_os_error(libc::ENOSPC));
@@ -72,7 +71,7 @@ pub(super) fn told_of_all(group: &dyn Group, levels: &[&Level], size: &Size, err
     }
     let mut needed = 0_u64;
     for level in levels {
-        match level.bytes_here(group, size) {
+        match level.blocks_of_portions(group, size).and_then(|blocks| level.bytes_here(group, &blocks)) {
             Ok(bytes) => needed = needed.saturating_add(if level.is_laid_out() { 0 } else { bytes }),
             Err(failed) => return failed,
         }
