@@ -3,7 +3,7 @@
 import re
 
 from .content import content
-from .space import DEAD, Attempt, Text
+from .space import DEAD, Attempt, Shard, Text
 from .verdict import INVALID, MAYBE, NO, OK, SMALL, UNREAD, YES, demand
 
 

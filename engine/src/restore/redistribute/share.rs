@@ -229,7 +229,7 @@ impl<'s> Sharing<'s> {
         let rank = self.rank;
         match items {
             [(0, _)] if all_had_it => {
-                refused(format!("was saved by rank 0 alone, and rank {rank} protects it, too"), SAY_SAME)
+                refused(format!("rank 0 alone saved it, and rank {rank} protects it, too"), SAY_SAME)
             }
             [(shard, _)] => refused(format!("was saved by rank {shard} alone, and rank {rank} protects it"), DIVIDE),
             _ if all_had_it => refused("each rank saved its own".to_owned(), SAY_SAME),
