@@ -639,6 +639,21 @@ def test_when_a_checkpoint_is_due(scratch):
     assert due == [3, 6, 9]
 
 
+def test_a_count_of_steps_that_is_another_object_is_told(scratch, capfd):
+    """`step = step + 1` makes a new array: the one that is protected stays 0, and nobody noticed."""
+    for _ in range(2):
+        step = np.array(0)
+        with mainstay.open(scratch / "space", every_steps=3) as session:
+            session.protect("step", step)
+            restored = session.restore()
+            for _ in range(4):
+                step = step + 1
+                if session.due(int(step)):
+                    session.checkpoint()
+    assert restored.step == 3
+    assert capfd.readouterr().err.count("was saved at step 3, and the program goes on at step 1:") == 1
+
+
 def test_what_a_checkpoint_took(scratch):
     with mainstay.open(scratch / "space") as session:
         session.protect("field", np.zeros(1000))

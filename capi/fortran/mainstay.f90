@@ -334,7 +334,7 @@ module mainstay
   end type
 
   type, bind(C) :: found
-    integer(c_int64_t) :: revision = 0, skipped = 0
+    integer(c_int64_t) :: revision = 0, skipped = 0, step = 0
   end type
 
   type, bind(C) :: got_back
@@ -1046,16 +1046,18 @@ contains
   end subroutine
 
   ! The newest complete revision, or the one of this `number`. `revision` 0: there was nothing to restore. `skipped`: how much
-  ! was found damaged; `report` says what.
-  recursive subroutine restore(self, revision, skipped, stat, number)
+  ! was found damaged; `report` says what. `step`: the one that the program had last given to `due` when it saved the
+  ! revision; 0: none.
+  recursive subroutine restore(self, revision, skipped, stat, number, step)
     class(mainstay_session), intent(in) :: self
-    integer(c_int64_t), intent(out), optional :: revision, skipped
+    integer(c_int64_t), intent(out), optional :: revision, skipped, step
     integer, intent(out), optional :: stat
     integer(c_int64_t), intent(in), optional :: number
     type(found) :: restored
     call settle(c_restore(self%handle, asked(number), restored), stat)
     if (present(revision)) revision = restored%revision
     if (present(skipped)) skipped = restored%skipped
+    if (present(step)) step = restored%step
   end subroutine
 
   ! What the last restore found damaged and passed over, in lines; "" if nothing.

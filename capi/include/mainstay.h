@@ -452,6 +452,8 @@ typedef struct {
   // How much was found damaged: parts of the space, and newer revisions that were passed over for it;
   // mainstay_report says what it was.
   uint64_t skipped;
+  // The step that the program had last given to mainstay_due when it saved the revision; 0: it had given none.
+  uint64_t step;
 } mainstay_restored;
 
 // The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns

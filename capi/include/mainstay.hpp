@@ -70,6 +70,7 @@ struct restored {
   std::uint64_t revision = 0;
   std::uint64_t skipped = 0; /* how much was found damaged and passed over: `report` says what */
   std::string report;
+  std::uint64_t step = 0; /* which the program had last given to `due` when it saved the revision; 0: none */
   explicit operator bool() const noexcept { return revision != 0; }
 };
 
@@ -351,9 +352,9 @@ public:
 
   /* The newest complete revision, or the one of this number. */
   mainstay::restored restore(std::uint64_t revision = MAINSTAY_NEWEST) {
-    mainstay_restored found = {0, 0};
+    mainstay_restored found = {};
     detail::check(mainstay_restore_revision(handle_, revision, &found));
-    return {found.revision, found.skipped, mainstay_report(handle_)};
+    return {found.revision, found.skipped, mainstay_report(handle_), found.step};
   }
   /* What this rank noted under `name` in the revision that was restored. */
   std::optional<std::string> restored_note(const std::string &name) const {

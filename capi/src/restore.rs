@@ -18,6 +18,8 @@ pub struct Restored {
     /// How much was found damaged: parts of the space, and newer revisions that were passed over for it;
     /// mainstay_report says what it was.
     pub skipped: u64,
+    /// The step that the program had last given to mainstay_due when it saved the revision; 0: it had given none.
+    pub step: u64,
 }
 
 /// Fills the protected regions with the newest complete revision that can be read whole, the same on
@@ -74,6 +76,7 @@ unsafe fn bring_back(
         if let Some(restored) = restored {
             restored.revision = found.as_ref().map_or(0, |found| found.revision);
             restored.skipped = found.as_ref().map_or(0, |found| found.skipped.len() as u64);
+            restored.step = found.as_ref().and_then(|found| found.step).unwrap_or(0);
         }
         Ok(())
     })

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Restored {
     revision: u64,
+    /// The step that the program had last given to `due` when it saved the revision; None if it had given none.
+    step: Option<u64>,
     /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     skipped: Vec<String>,
     /// What this rank's program noted, by name.
@@ -23,6 +25,6 @@ impl Restored {
 
 impl From<mainstay_engine::Restored> for Restored {
     fn from(restored: mainstay_engine::Restored) -> Restored {
-        Restored { revision: restored.revision, skipped: restored.skipped, notes: restored.notes }
+        Restored { revision: restored.revision, step: restored.step, skipped: restored.skipped, notes: restored.notes }
     }
 }

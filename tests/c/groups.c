@@ -47,7 +47,7 @@ static void code_open(code *c, MPI_Comm comm, const char *directory, const char 
 {
     char path[4096];
     MPI_Comm passing;
-    mainstay_restored restored = {0, 0};
+    mainstay_restored restored = {0};
     snprintf(c->name, sizeof c->name, "%s", name);
     snprintf(path, sizeof path, "%s/%s", directory, name);
     c->step = 0;

@@ -143,7 +143,7 @@ static mainstay_status open_space(const char *path, const char *hints)
 
 static mainstay_status restore(void)
 {
-    mainstay_restored restored = {0, 0};
+    mainstay_restored restored = {0};
     mainstay_status status = mainstay_restore(session, &restored);
     struct stat found;
     if (status)

@@ -219,7 +219,7 @@ int main(int argc, char **argv)
     must(mainstay_protect(session, "origin", &now, sizeof now), "protect origin");
     must(mainstay_protect(session, "field", field, words * sizeof *field), "protect field");
     must(mainstay_protect(session, "odd", odd, sizeof odd), "protect odd");
-    mainstay_restored restored = {0, 0};
+    mainstay_restored restored = {0};
     must(mainstay_restore(session, &restored), "restore");
     judge(&restored, now, acknowledged);
     now.run = strtoull(argv[4], NULL, 10);

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 {
     int rank, ranks;
     mainstay_session *session;
-    mainstay_restored restored = {0, 0};
+    mainstay_restored restored = {0};
     uint64_t ghosts, shape[2], stored[2], inside[2], whole[2] = {ROWS, COLUMNS}, start[2] = {0, 0};
     double *field;
     long wrong = 0;

@@ -145,6 +145,7 @@ static void come_back(const std::string &space, const std::string &output) {
   MUST(thrown([&] { session.restore(9); }, "revision 9 has not been written yet") == MAINSTAY_REVISION_MISSING);
   mainstay::restored restored = session.restore(1);
   MUST(restored && restored.revision == 1 && restored.skipped == 0 && restored.report.empty());
+  MUST(restored.step == 6);
   MUST(session.restored_note("step") == "5" && !session.restored_note("stop"));
   MUST(now.flag && now.i8 == then.i8 && now.u8 == then.u8 && now.i16 == then.i16 && now.u16 == then.u16);
   MUST(now.i32 == then.i32 && now.u32 == then.u32 && now.i64 == then.i64 && now.u64 == then.u64);

@@ -141,7 +141,7 @@ contains
 
   subroutine come_back()
     type(mainstay_session) :: session
-    integer(int64) :: revision, skipped, bytes
+    integer(int64) :: revision, skipped, bytes, step
     character(:), allocatable :: note
     integer :: unit, stat
     open (newunit=unit, file=output, position="append", status="old")
@@ -155,8 +155,8 @@ contains
     call refused(stat, MAINSTAY_NOT_RESTORED, "push out revision 1")
     call session%restore(stat=stat, number=9_int64)
     call refused(stat, MAINSTAY_REVISION_MISSING, "revision 9 has not been written yet")
-    call session%restore(revision, skipped, number=1_int64)
-    call must(revision == 1 .and. skipped == 0, "restored")
+    call session%restore(revision, skipped, number=1_int64, step=step)
+    call must(revision == 1 .and. skipped == 0 .and. step == 6, "restored")
     call must(session%report() == "", "the report")
     call must(i8 == 1 .and. all(i16 == 1) .and. i32(2, 1) == 21 .and. i32(2, 3) == 1 .and. all(i64 == 1) &
       .and. all(longs(:, :, 2:3) == 1), "integers")

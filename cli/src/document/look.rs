@@ -146,6 +146,8 @@ pub struct Revision {
     pub shards_found: usize,
     pub bytes: u64,
     pub t1_unix_ns: u64,
+    /// The step that the program had told; `None` if it had told none.
+    pub step: Option<u64>,
     pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
     /// Where it lies, the nearest level first; empty where the space has no other level in sight.
@@ -304,6 +306,7 @@ impl Revision {
             shards_found: revision.shards.len(),
             bytes: revision.bytes(),
             t1_unix_ns: revision.t1_unix_ns(),
+            step: revision.step(),
             perceived_ns: revision.perceived_ns(),
             durable_ns: revision.durable_ns(),
             levels: Lies::of(revision),

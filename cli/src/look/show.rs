@@ -165,7 +165,7 @@ fn table(survey: &SpaceSurvey) -> String {
 fn revision_page(shown: &ShownRevision, wanted: &arguments::Show) -> String {
     let r = &shown.revision;
     let mut page = format!(
-        "\nrevision {} of lineage {} (id {}), {}: {} of {}, {}, saved {}\n\n",
+        "\nrevision {} of lineage {} (id {}), {}: {} of {}, {}, saved{} {}\n\n",
         r.key.revision,
         r.key.lineage,
         &r.key.lineage_id[..8],
@@ -173,6 +173,7 @@ fn revision_page(shown: &ShownRevision, wanted: &arguments::Show) -> String {
         r.shards_found,
         text::count(r.shards.into(), "shard"),
         text::bytes(r.bytes),
+        r.step.map_or(String::new(), |step| format!(" at step {step},")),
         time::when_and_where(r.t1_unix_ns),
     );
     if !r.levels.is_empty() {

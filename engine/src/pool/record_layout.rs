@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
 /// Version 6: what is written can be compressed. Version 3: a segment can lie in the target. Version 2: one staged shard for several targets. Version 1: for one target.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 pub(super) const CONTROL_AT: usize = 1024;
 pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 

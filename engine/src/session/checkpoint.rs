@@ -12,7 +12,6 @@ use super::{
     level::{Level, LevelKind, lost_layout},
     reading::Reading,
     room::{RoomSought, ShardSizes},
-    stepping::same_steps,
 };
 use crate::{
     capture::{Size, size_elsewhere, size_to_lead, tell_of_pointers},
@@ -117,7 +116,7 @@ impl Inner {
         let previous = told.untold(self.epoch.group.with(&entry));
         self.levels.nearest_mut().failing.because(&previous);
         previous?;
-        same_steps(all.step)?;
+        self.program.due.same_steps(all.step)?;
         if all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
         }
@@ -172,8 +171,12 @@ impl Inner {
         let (_, farther) = self.levels.split();
         feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));
         self.levels.keep_for_feeding((!feeds.is_empty()).then_some(key));
-        let phases =
-            PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
+        let phases = PhaseRecord {
+            t1_unix_ns,
+            step: self.program.due.step,
+            communication_ns: communication.as_nanos() as u64,
+            ..PhaseRecord::default()
+        };
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         // Where no room was found for what changed alone, there is some for all.
         let planned = planned.and_then(|planned| planned.for_room(&allocation));

@@ -129,14 +129,16 @@ impl Diary {
                 let shard = level.complete.iter().find(|complete| complete.key == *key);
                 let shard = shard.and_then(|complete| level.stored(0, complete));
                 let BegunAt { step, saved_early, put_off } = self.begun.get(key).copied().unwrap_or_default();
+                let phases = shard.as_ref().map(|(_, kept)| kept.entry.phases);
+                let kept_step = phases.map(|phases| phases.step).filter(|step| *step > 0);
                 self.note(Event::Complete(Completion {
                     level: kind,
                     copy,
                     lineage: key.lineage.number,
                     revision: key.number,
-                    step,
-                    bytes: shard.as_ref().map(|(_, kept)| kept.entry.bytes),
-                    phases: shard.map(|(_, kept)| kept.entry.phases),
+                    step: step.or(kept_step),
+                    bytes: shard.map(|(_, kept)| kept.entry.bytes),
+                    phases,
                     saved_early,
                     put_off,
                 }));
@@ -162,9 +164,8 @@ impl Diary {
         }
     }
 
-    pub(super) fn restored(&mut self, key: RevisionKey, took_ns: u64, skipped: &[String]) {
+    pub(super) fn restored(&mut self, key: RevisionKey, step: Option<u64>, took_ns: u64, skipped: &[String]) {
         let (lineage, revision) = (key.lineage.number, key.number);
-        let step = self.begun.get(&key).and_then(|at| at.step);
         let skipped = skipped.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
         self.note(Event::Restored { lineage, revision, step, took_ns, skipped });
     }

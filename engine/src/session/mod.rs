@@ -25,6 +25,7 @@ mod domain;
 mod due;
 mod earlier;
 mod early;
+mod ended_unsaved;
 mod entry;
 mod epoch;
 mod exchange;

@@ -4,7 +4,7 @@ use super::{
     agreement::LEVELS_MAX,
     changed::Changing,
     copies::Post,
-    diary::{BegunAt, Diary},
+    diary::Diary,
     due::{Due, SignalFlag},
     epoch::{Epoch, next_lineage, same_id},
     inner::Inner,
@@ -30,7 +30,6 @@ use super::{
 };
 use crate::{
     capture::{Globals, Notes, Outputs, Regions},
-    commit::RevisionKey,
     config::{self, Config, DiskLost, Stage, Start, Surroundings, Track, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
@@ -70,8 +69,6 @@ struct Open {
     later: Option<LaterLevels>,
     report: Option<Report>,
     recovering: Option<Recovery>,
-    /// At which steps revisions were begun that the ranks may go back to.
-    saved_at: Vec<(RevisionKey, u64)>,
 }
 
 /// A group whose ranks could not open a space together, and why.
@@ -108,8 +105,6 @@ impl Inner {
         if group.rank() == 0 {
             let nodes = open.outward.telling.as_ref().map_or(0, |telling| telling.nodes);
             let mut diary = Diary::begin(path, open.levels.all(), open.lineage.number, group.size(), nodes);
-            let at = |step: &u64| BegunAt { step: Some(*step), ..BegunAt::default() };
-            open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, at(step)));
             match remains.diary.take() {
                 Some(before) => diary.take_over(before),
                 // This rank was not the first before, and the one that was has written nothing of these.
@@ -245,7 +240,7 @@ impl Inner {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
-        let GoingOn { mut recovering, spares_left, saved_at, .. } = going_on;
+        let GoingOn { mut recovering, spares_left, .. } = going_on;
         if let Some(recovering) = &mut recovering {
             // Those that were there before the failure know more.
             recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
@@ -265,7 +260,6 @@ impl Inner {
             later,
             report,
             recovering,
-            saved_at,
         };
         Ok(open)
     }

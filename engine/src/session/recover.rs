@@ -106,7 +106,6 @@ impl Inner {
             fed: levels.newest_fed(),
             spares_left: epoch.spares_left,
             step: program.due.step,
-            saved_at: program.due.saved_at,
             noticed_unix_ns: unix_ns() - regroup_ns,
             regroup_ns,
             divided: program.divided(),
@@ -157,7 +156,7 @@ impl Program {
         (self.divided, self.passed_over, self.allocated, self.steps) = (divided, passed_over, allocated, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         // Who has raised the signal before is still waiting.
-        (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);
+        (self.due.step, self.due.tally, self.due.signal) = (due.step, due.tally, due.signal);
         self.due.all_times_put_off = due.all_times_put_off;
     }
 }

@@ -1,6 +1,6 @@
 //! What is left of a session for the one that goes on with it after a failure, and what all ranks know of that.
 
-use super::{diary::Diary, due::SAVED_MAX, locking::KeptLocks, telling::Past};
+use super::{diary::Diary, locking::KeptLocks, telling::Past};
 use crate::{
     commit::RevisionKey,
     error::Result,
@@ -25,8 +25,6 @@ pub(super) struct Before {
     pub(super) spares_left: u32,
     /// The step that the program last told.
     pub(super) step: u64,
-    /// At which steps it began the last revisions.
-    pub(super) saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
     pub(super) noticed_unix_ns: u64,
     pub(super) regroup_ns: u64,
     #[serde(skip)]
@@ -59,8 +57,6 @@ pub(super) struct GoingOn {
     pub(super) newest: Option<RevisionKey>,
     pub(super) fed: Option<RevisionKey>,
     pub(super) spares_left: u32,
-    /// At which steps the last revisions were begun.
-    pub(super) saved_at: Vec<(RevisionKey, u64)>,
     /// Where rank 0 is new: the recoveries that nobody has written down.
     pub(super) untold: Vec<Recovery>,
 }
@@ -101,7 +97,6 @@ impl GoingOn {
             fed: before.iter().filter_map(|before| before.fed).max(),
             spares_left: spares.saturating_sub(new),
             untold: untold(group, &told, remains)?,
-            saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
         })
     }
 }

@@ -7,6 +7,7 @@ use super::{
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::{Level, LevelKind},
+    levels::Levels,
     outputs::{Known, cut_outputs, find_outputs},
     program::Program,
     ranks::Entered,
@@ -34,6 +35,8 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub revision: u64,
+    /// The step that the program had last given to `due` when it saved the revision; `None` if it had given none.
+    pub step: Option<u64>,
     /// What was damaged or could not be read: parts of the space, and newer revisions that were passed over for this
     /// one.
     pub skipped: Vec<String>,
@@ -111,8 +114,8 @@ impl Inner {
         }
         let Tried { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);
-        let back_at = came.as_ref().map(|(chosen, _)| chosen.complete.key);
-        self.program.due.go_back_to(group, back_at)?;
+        let saved_at = came.as_ref().map(|(chosen, back)| self.levels.step_of(chosen, back, group.rank()));
+        self.program.due.go_back_to(group, saved_at)?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped, found.has_flaws());
@@ -152,12 +155,13 @@ impl Inner {
             telling.has_lost(&skipped);
         }
         let took_ns = begun.elapsed().as_nanos() as u64;
+        let step = Some(self.program.due.step).filter(|step| *step > 0);
         if let Some(diary) = &mut self.outward.diary {
-            diary.restored(revision.key, took_ns, &skipped);
+            diary.restored(revision.key, step, took_ns, &skipped);
         }
         self.report.iter().for_each(|report| report.restored(revision.key, took_ns));
         self.tell();
-        Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+        Ok(Some(Restored { revision: revision.key.number, step, skipped, notes }))
     }
 
     /// Has lost copies of the revision that was restored made again, and the portions for the next one. The program goes on
@@ -240,6 +244,15 @@ impl Program {
 /// Whether another revision, or the same on another level, may come back where this one did not.
 fn is_of_revision(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight | ErrorKind::RevisionMissing)
+}
+
+impl Levels {
+    /// The step at which `chosen` was saved, as far as rank `rank` sees a shard of it; 0: unknown.
+    fn step_of(&self, chosen: &Chosen, back: &Back, rank: usize) -> u64 {
+        let own = self.at(chosen.level).shard(rank as u32, &chosen.complete);
+        let shared = back.seen.values().map(|(_, entry)| entry.phases.step);
+        shared.chain(own.map(|(_, kept)| kept.entry.phases.step)).max().unwrap_or(0)
+    }
 }
 
 impl Level {

@@ -83,9 +83,12 @@ impl Schedule {
         *every_steps > 0 || !every.is_zero() || !mtbf.is_zero()
     }
 
-    /// Whether the steps alone make a checkpoint due.
-    pub(super) fn by_steps(&self, step: u64) -> bool {
-        self.rules.every_steps > 0 && step > 0 && step.is_multiple_of(self.rules.every_steps)
+    /// Whether steps make a checkpoint due at `step`: it is the first one at or after a multiple, as the program was at the
+    /// step `before` when it last asked. Without that, only a multiple itself is due.
+    pub(super) fn by_steps(&self, before: Option<u64>, step: u64) -> bool {
+        let before = before.unwrap_or(step.saturating_sub(1));
+        let multiples = |step: u64| step.checked_div(self.rules.every_steps).unwrap_or(0);
+        multiples(step) > multiples(before)
     }
 
     /// Counts one call, and returns whether the ranks meet at it.
@@ -192,7 +195,7 @@ mod tests {
         for step in 1..=steps {
             now_ms += step_ms(step);
             let now = start + Duration::from_millis(now_ms);
-            let mut is_due = schedule.by_steps(step);
+            let mut is_due = schedule.by_steps(Some(step - 1), step);
             if schedule.meets() {
                 met += 1;
                 is_due |= schedule.decide(schedule.facts(false, now), now);

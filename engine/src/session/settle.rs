@@ -121,6 +121,7 @@ impl Inner {
 
     pub(super) fn close(mut self) -> Result<()> {
         let report = self.ending_report();
+        self.remark_unsaved_end();
         let closed = self.close_together();
         if matches!(closed, Err(Error::GroupFailed { .. })) && self.close_apart() {
             let rank = self.epoch.group.rank();

@@ -2,7 +2,7 @@
 //! for one, learn of it.
 
 use super::{
-    agreement::Agreement, diary::BegunAt, due::SAVED_MAX, entry::Call, epoch::Epoch, flag::Alike, inner::Inner,
+    agreement::Agreement, diary::BegunAt, due::Due, entry::Call, epoch::Epoch, flag::Alike, inner::Inner,
     level::Level, program::Program, progress::early, requests::Listener, schedule::Schedule,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::agree,
-    remark::Remark,
+    remark::{Remark, remark},
     stage::TouchOrder,
 };
 use std::{mem::take, sync::atomic::Ordering, time::Duration};
@@ -32,15 +32,20 @@ impl Inner {
         if let Some(early) = early(&mut self.means.changing) {
             early.step(regions.all());
         }
-        due.step = step;
+        let by_steps = due.ask(step);
+        let rank = self.epoch.group.rank();
         if !due.has_rule() {
-            NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
+            NO_RULE.make(rank, || Some(NO_RULE_TEXT.to_owned()));
         }
-        let by_steps = due.schedule.by_steps(step);
+        if let Some(text) = due.look_back(step) {
+            remark(rank, &text);
+        }
+        due.tally.asked += 1;
         // Whether another rank's part is still under way takes a meeting.
         let meets = due.schedule.meets();
         let asks_all = puts_off && by_steps;
         if !meets && !asks_all {
+            due.tally.found += u64::from(by_steps);
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;
@@ -66,14 +71,15 @@ impl Inner {
         let due = &mut self.program.due;
         let is_asked = Schedule::is_asked(told.all.meeting);
         due.to_all |= is_asked;
-        let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.is_put_off;
-        same_steps(told.all.step)?;
+        let is_due = due.schedule.decide(told.all.meeting, Instant::now()) | by_steps | due.put_off_at.is_some();
+        due.same_steps(told.all.step)?;
         // Whoever asks may be about to end the job, and is not put off.
         if is_due && !is_asked && puts_off && told.all.levels[0].busy.is_set() {
             due.put_off();
             return Ok(false);
         }
-        due.is_put_off = false;
+        due.put_off_at = None;
+        due.tally.found += u64::from(is_due);
         Ok(is_due)
     }
 
@@ -101,6 +107,7 @@ impl Inner {
         let Program { due, tracing, regions, .. } = &mut self.program;
         tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
         due.begin(started);
+        due.tally.begun += 1;
         let was_asked_for = due.to_all;
         let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on ask for the next checkpoint.
@@ -119,11 +126,8 @@ impl Inner {
         let put_off = take(&mut due.times_put_off);
         if let Ok(number) = &saved {
             let key = RevisionKey::new(self.epoch.lineage, *number);
+            due.last_saved_at = due.step;
             let step = Some(due.step).filter(|step| *step > 0);
-            if let Some(step) = step {
-                due.saved_at.rotate_left(1);
-                due.saved_at[SAVED_MAX - 1] = Some((key, step));
-            }
             let saved_early = self.means.changing.as_ref().and_then(|changing| changing.saved_early);
             if let Some(telling) = &mut self.outward.telling {
                 telling.put_off = due.all_times_put_off;
@@ -144,12 +148,15 @@ impl Inner {
     }
 }
 
-/// Refuses ranks at different steps: together they would save a mixture.
-pub(super) fn same_steps(step: Alike) -> Result<()> {
-    if step.is_so() {
-        return Ok(());
+impl Due {
+    /// Refuses ranks at different steps: together they would save a mixture.
+    pub(super) fn same_steps(&mut self, step: Alike) -> Result<()> {
+        if step.is_so() {
+            return Ok(());
+        }
+        let (highest, lowest) = (step.highest(), step.lowest());
+        self.agree_on(highest);
+        let why = format!("the ranks call it with steps {lowest} to {highest}; call it on all ranks at the same step");
+        Err(Error::argument("due", why))
     }
-    let (highest, lowest) = (step.highest(), step.lowest());
-    let why = format!("the ranks call it with steps {lowest} to {highest}; call it on all ranks at the same step");
-    Err(Error::argument("due", why))
 }

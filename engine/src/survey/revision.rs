@@ -57,6 +57,11 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0)
     }
 
+    /// The step that the program had told at t1, if it had told one.
+    pub fn step(&self) -> Option<u64> {
+        self.shards.iter().map(|shard| shard.phases.step).max().filter(|step| *step > 0)
+    }
+
     /// The longest t2 − t1 of all ranks, if the times of all are known.
     pub fn perceived_ns(&self) -> Option<u64> {
         self.longest(|phases| phases.perceived_ns)

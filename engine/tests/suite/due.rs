@@ -55,6 +55,38 @@ fn every_so_many_steps() {
     job.run(|rank, session, state| assert_eq!(steps(session, state, rank, |step| step == 13), [4, 8, 12]));
 }
 
+/// A program that asked at every 20th step only, with `every_steps = 33`, saved nothing in 600 steps, without a word.
+#[test]
+fn the_first_step_that_is_asked_at_or_after_each_multiple_is_due() {
+    let job = job(2, Config { every_steps: 33, agree_every: Duration::from_secs(1000), ..Config::default() });
+    let asked = |from: u64, to: u64| (from..=to).step_by(20);
+    let saves = |session: &mut Session, step| {
+        let is_due = session.due(step).unwrap();
+        assert_eq!(session.due(step).unwrap(), is_due, "the same answer until a checkpoint begins");
+        if is_due {
+            session.checkpoint().unwrap();
+            assert!(!session.due(step).unwrap(), "step {step} has been saved");
+        }
+        is_due
+    };
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        let saved: Vec<u64> = asked(20, 300).filter(|step| saves(session, *step)).collect();
+        assert_eq!(saved, [40, 80, 100, 140, 180, 200, 240, 280, 300]);
+        // Back at step 300, of which 297 has had its turn; 330 has not.
+        session.restore().unwrap().unwrap();
+        assert_eq!(asked(320, 400).find(|step| saves(session, *step)), Some(340));
+        // A count that begins anew has multiples of its own.
+        assert_eq!((1..=40).find(|step| saves(session, *step)), Some(33));
+        assert_eq!((37..=70).find(|step| saves(session, *step)), Some(66));
+    });
+    // A restart goes on where the revision was saved, at 66, and asks at the top of its loop.
+    job.run(|_, session, _| {
+        session.restore().unwrap().unwrap();
+        assert_eq!((66..=200).find(|step| saves(session, *step)), Some(99));
+    });
+}
+
 /// A checkpoint that had to wait for the last one held the program for as long as that took.
 #[test]
 fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_after_that() {
@@ -106,7 +138,7 @@ fn what_is_due_while_the_last_is_under_way_on_any_rank_is_due_at_the_next_step_a
             barrier.wait();
             assert_eq!(due(&mut session, 11), !is_now, "{asked}, {when_busy:?}");
             assert_eq!(session.checkpoint().unwrap(), 2);
-            assert!(!due(&mut session, 13));
+            assert!(!due(&mut session, 11));
             session.wait().unwrap();
             assert!(due(&mut session, 16));
             session.close().unwrap();

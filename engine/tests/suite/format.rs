@@ -158,6 +158,7 @@ fn a_profile_that_is_not_whole_is_refused() {
 fn phases_are_kept_whatever_they_say() {
     let phases = PhaseRecord {
         t1_unix_ns: 1,
+        step: 11,
         communication_ns: 2,
         buffer_wait_ns: 3,
         copy_ns: 4,

@@ -1,12 +1,12 @@
 //! What no call can refuse is told in a line on standard error: once, by rank 0.
 
-use crate::support::{between::Watched, gate::Gate};
+use crate::support::{between::Watched, gate::Gate, run};
 use mainstay_engine::{
-    Config, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session,
+    Config, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, WhenBusy,
     device::Disk,
     group::{Solo, ThreadGroup},
 };
-use std::{env, path::PathBuf, process::Command, sync::Arc, thread};
+use std::{env, path::PathBuf, process::Command, sync::Arc, thread, time::Duration};
 use tempfile::TempDir;
 
 /// Names the space, in a process that is the job.
@@ -77,18 +77,130 @@ fn that_nothing_makes_a_checkpoint_due_is_told_once() {
     }
 }
 
+/// Six hundred steps went by without a checkpoint and without a word.
 #[test]
-fn where_a_setting_makes_one_due_there_is_nothing_to_tell() {
-    for (variable, value) in
-        [("EVERY_STEPS", "100"), ("EVERY_SECONDS", "1h"), ("MTBF_SECONDS", "1d"), ("CHECKPOINT_SIGNAL", "USR2")]
-    {
-        assert_eq!(told(&[(&format!("MAINSTAY_{variable}"), value)]), [""; 0], "{variable}");
+fn each_session_that_asked_and_saved_nothing_tells_why() {
+    let asked = |why: &str| {
+        format!(
+            "mainstay: no checkpoint was saved: `due` was asked 10 times, up to step 9, and {why} or call checkpoint"
+        )
+    };
+    let never = |rules: &str| asked(&format!("none became due ({rules}); set a shorter interval,"));
+    for (variable, value, rules) in [
+        ("EVERY_STEPS", "100", "every_steps = 100"),
+        ("EVERY_SECONDS", "1h", "every_seconds = 3600"),
+        ("CHECKPOINT_SIGNAL", "USR2", "checkpoint_signal = USR2"),
+    ] {
+        let told = told(&[(&format!("MAINSTAY_{variable}"), value)]);
+        assert_eq!(told.len(), 2, "one line for each session: {told:?}");
+        assert!(told.iter().all(|line| line.starts_with(&never(rules))), "{told:?}");
+    }
+    let told = told(&[("MAINSTAY_EVERY_STEPS", "3")]);
+    assert!(told.len() == 2 && told.iter().all(|line| line.contains("it returned true 3 times")), "{told:?}");
+}
+
+/// Protects, restores, asks at `steps` and saves where that is due; the number of the step lies in the state.
+fn go_on(space: &PathBuf, config: &Config, steps: &[u64], more: impl FnOnce(&mut Session)) {
+    let mut state = [7_u8; 100];
+    let mut session = Session::open(Box::new(Solo), space, config.clone()).unwrap();
+    // SAFETY: the state outlives the session.
+    #[expect(unsafe_code, reason = "regions are memory of the program")]
+    session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
+    session.restore().unwrap();
+    for step in steps {
+        if session.due(*step).unwrap() {
+            session.checkpoint().unwrap();
+        }
+    }
+    more(&mut session);
+    session.close().unwrap();
+}
+
+/// Sessions of which some lose the count of their steps.
+#[test]
+fn job_of_which_steps_do_not_come_back() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let config = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
+    let config = Config { pool_bytes: Some(1 << 20), when_busy: WhenBusy::Now, ..config };
+    go_on(&space, &config, &[1, 2, 7], |_| {});
+    // All of these follow: the next step, the same one at the top of a loop, and one that is asked later.
+    for steps in [[8, 14], [14, 21], [40, 42]] {
+        go_on(&space, &config, &steps, |_| {});
+    }
+    go_on(&space, &config, &[1, 2, 7], |_| {});
+    go_on(&space, &config, &[8, 14, 15, 16, 17, 18], |session| {
+        session.restore().unwrap().unwrap();
+        session.due(19).unwrap();
+        session.due(20).unwrap();
+        session.restore().unwrap().unwrap();
+        session.due(15).unwrap();
+    });
+}
+
+/// `step = i + 1` makes another object in Python, and a step that was not protected begins anew: nobody noticed.
+#[test]
+fn a_count_of_steps_that_did_not_come_back_is_told_with_both_numbers() {
+    let told = told_by("remarks::job_of_which_steps_do_not_come_back", &[("MAINSTAY_EVERY_STEPS", "7")]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("was saved at step 42") && told[0].contains("at step 1:"), "{told:?}");
+    assert!(told[1].contains("was saved at step 14") && told[1].contains("at step 19,"), "{told:?}");
+    for word in ["protect", "Python", "follow"] {
+        assert!(told.iter().all(|line| line.contains(word)), "no {word:?} in {told:?}");
+    }
+}
+
+/// The disk of rank 1 takes no write while checkpoints become due; only the second session makes up for that.
+#[test]
+fn job_that_puts_off() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let config = Config { every_steps: 1, pool_bytes: Some(1 << 20), agree_every: Duration::ZERO, ..Config::default() };
+    for (makes_up, first) in [(false, 6), (true, 26)] {
+        run(2, |rank, group| {
+            let mut state = [7_u8; 100];
+            let disk = Watched::new(Disk::make(&space).unwrap(), Gate::new(1));
+            let gate = disk.between.clone();
+            let mut session = Session::open_on(group, Arc::new(disk), config.clone()).unwrap();
+            // SAFETY: the state outlives the session.
+            #[expect(unsafe_code, reason = "regions are memory of the program")]
+            session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
+            session.restore().unwrap();
+            assert!(session.due(first).unwrap());
+            if rank == 1 {
+                gate.shut();
+            }
+            session.checkpoint().unwrap();
+            assert!((first + 1..first + 5).all(|step| !session.due(step).unwrap()));
+            if rank == 1 {
+                gate.come();
+            }
+            if makes_up {
+                session.checkpoint().unwrap();
+            }
+            session.close().unwrap();
+            if rank == 1 {
+                gate.nobody_waited();
+            }
+        });
+    }
+}
+
+/// Five were due and one was saved, as in the first program of every new user.
+#[test]
+fn a_checkpoint_that_was_put_off_and_not_made_up_for_is_told() {
+    let told = told_by("remarks::job_that_puts_off", &[]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    for word in ["due at step 7", "newest that is saved is step 6", "call checkpoint", "when_busy"] {
+        assert!(told[0].contains(word), "no {word:?} in {told:?}");
     }
 }
 
 #[test]
 fn variables_that_are_no_settings_are_told_once() {
     let rule = ("MAINSTAY_EVERY_STEPS", "100");
+    let told = |variables: &[(&str, &str)]| {
+        let all = told(variables).into_iter();
+        all.filter(|line| !line.contains("no checkpoint was saved")).collect::<Vec<_>>()
+    };
     let one = told(&[rule, ("MAINSTAY_ROOT", "/opt/mainstay")]);
     assert!(one.len() == 1 && one[0].starts_with("mainstay: MAINSTAY_ROOT is no setting"), "{one:?}");
     let odd = told(&[rule, ("MAINSTAY_ROOT", "/opt"), ("MAINSTAY_\u{1b}[31m", "x"), ("MAINSTAY_NODE", "a")]);

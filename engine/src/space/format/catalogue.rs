@@ -47,16 +47,20 @@ struct EntryRecord {
     chunks: U64,
     writes: U64,
     resume_ns: U64,
-    reserved_2: [u8; 72],
+    step: U64,
+    reserved_2: [u8; 64],
 }
 
 const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueRecord>() == 16);
 
-/// How long one rank's part of a checkpoint took; `other` is what is left of `perceived`.
+/// When one rank's part of a checkpoint began, at which step, and how long it took; `other` is what is left of `perceived`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// t1, nanoseconds since 1970.
     pub t1_unix_ns: u64,
+    /// The step that the program had told; 0: none, or an earlier Mainstay saved it.
+    #[serde(default)]
+    pub step: u64,
     /// The time that the all-reduce at t1 took.
     pub communication_ns: u64,
     /// The time that the program waited for chunks of the pool to become free.
@@ -183,7 +187,8 @@ impl Entry {
             chunks: p.chunks.into(),
             writes: p.writes.into(),
             resume_ns: p.resume_ns.into(),
-            reserved_2: [0; 72],
+            step: p.step.into(),
+            reserved_2: [0; 64],
         }
     }
 
@@ -201,6 +206,7 @@ impl Entry {
             meta_bytes: r.meta_bytes.get(),
             phases: PhaseRecord {
                 t1_unix_ns: r.t1_unix_ns.get(),
+                step: r.step.get(),
                 communication_ns: r.communication_ns.get(),
                 buffer_wait_ns: r.buffer_wait_ns.get(),
                 copy_ns: r.copy_ns.get(),
