@@ -7,7 +7,11 @@ use crate::{
     group::Group,
 };
 use signal_hook::{SigId, flag, low_level};
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    mem::MaybeUninit,
+    ptr,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// What makes a checkpoint due.
 pub(super) struct Due {
@@ -76,6 +80,9 @@ impl CameBack {
 pub(super) struct SignalFlag {
     pub(super) raised: Arc<AtomicBool>,
     id: SigId,
+    number: i32,
+    /// What the system called at the signal once this was set.
+    handler: Option<usize>,
 }
 
 impl SignalFlag {
@@ -83,7 +90,23 @@ impl SignalFlag {
         let raised = Arc::new(AtomicBool::new(false));
         let id = flag::register(number, raised.clone());
         let id = id.map_err(|e| Error::io("handling", format!("signal {number}"), e))?;
-        Ok(SignalFlag { raised, id })
+        Ok(SignalFlag { raised, id, number, handler: handler_of(number) })
+    }
+
+    /// Whether something else has been set as the handler since.
+    pub(super) fn is_replaced(&self) -> bool {
+        handler_of(self.number) != self.handler
+    }
+}
+
+/// The address that the system calls at the signal; `None` if it does not tell.
+#[allow(unsafe_code)]
+fn handler_of(number: i32) -> Option<usize> {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only fills the old one, which has room for it; zeros are one, too.
+    unsafe {
+        let told = libc::sigaction(number, ptr::null(), action.as_mut_ptr());
+        (told == 0).then(|| action.assume_init().sa_sigaction)
     }
 }
 

@@ -50,6 +50,8 @@ struct Rules {
 #[repr(C)]
 pub(super) struct Facts {
     asked: Flag,
+    /// The program has replaced the handler of `checkpoint_signal`.
+    pub(super) is_deaf: Flag,
     since_checkpoint_ns: u64,
     since_meeting_ns: u64,
     /// Times of the last checkpoint; zero if unknown.
@@ -127,6 +129,7 @@ impl Schedule {
         let (perceived, durable) = self.cost.unwrap_or_default();
         Facts {
             asked: asked.into(),
+            is_deaf: false.into(),
             since_checkpoint_ns: ns(now - self.last_checkpoint),
             since_meeting_ns: ns((now - self.last_meeting).saturating_sub(self.apart)),
             perceived_ns: ns(perceived),

@@ -2,12 +2,22 @@
 //! for one, learn of it.
 
 use super::{
-    agreement::Agreement, diary::BegunAt, due::Due, entry::Call, epoch::Epoch, flag::Alike, inner::Inner,
-    level::Level, program::Program, progress::early, requests::Listener, schedule::Schedule,
+    agreement::Agreement,
+    diary::BegunAt,
+    due::{Due, SignalFlag},
+    entry::Call,
+    epoch::Epoch,
+    flag::Alike,
+    inner::Inner,
+    level::Level,
+    program::Program,
+    progress::early,
+    requests::Listener,
+    schedule::Schedule,
 };
 use crate::{
     commit::RevisionKey,
-    config::WhenBusy,
+    config::{Signal, WhenBusy},
     error::{Error, Result},
     ground::Instant,
     group::agree,
@@ -20,6 +30,16 @@ static NO_RULE: Remark = Remark::new();
 const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_steps, every_seconds, mtbf_seconds, \
                             checkpoint_signal): one is taken only where the program decides so itself, or when \
                             `mainstay checkpoint` or `mainstay run` asks for it";
+
+static DEAF: Remark = Remark::new();
+
+fn deaf(signal: Option<Signal>) -> String {
+    let name = signal.map_or("checkpoint_signal", Signal::name);
+    format!(
+        "the program has set a handler of its own for {name} since the session was opened: the signal no longer asks for a \
+         checkpoint on each rank that did. Set the handler before the session is opened, and both are called"
+    )
+}
 
 impl Inner {
     /// Whether a checkpoint is due: `true` on all ranks, or on none.
@@ -59,7 +79,8 @@ impl Inner {
             let ns = Duration::from_nanos;
             due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
         }
-        let meeting = due.schedule.facts(asked, now);
+        let mut meeting = due.schedule.facts(asked, now);
+        meeting.is_deaf = due.signal.as_ref().is_some_and(SignalFlag::is_replaced).into();
         let ready = self.program.ready();
         let not_ready = ready.is_err().into();
         let (entry, told) =
@@ -68,6 +89,9 @@ impl Inner {
             return agree(self.epoch.group.with(&entry), ready.map(|()| false));
         }
         self.check_read(Call::Due)?;
+        if told.all.meeting.is_deaf.is_set() {
+            DEAF.make(rank, || Some(deaf(self.program.config.checkpoint_signal)));
+        }
         let due = &mut self.program.due;
         let is_asked = Schedule::is_asked(told.all.meeting);
         due.to_all |= is_asked;

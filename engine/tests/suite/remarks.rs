@@ -149,6 +149,35 @@ fn a_count_of_steps_that_did_not_come_back_is_told_with_both_numbers() {
     }
 }
 
+/// Opens a space whose signal gets another handler then.
+#[test]
+fn job_that_goes_deaf() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let config = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
+    let number = config.checkpoint_signal.unwrap().number();
+    let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
+    session.due(1).unwrap();
+    // SAFETY: nothing is called at the signal.
+    #[expect(unsafe_code, reason = "a program sets handlers so")]
+    unsafe {
+        libc::signal(number, libc::SIG_IGN)
+    };
+    session.due(2).unwrap();
+    session.due(3).unwrap();
+    session.leave().unwrap();
+}
+
+/// The signal was off, and whoever sent it waited in vain.
+#[test]
+fn a_handler_that_takes_the_place_of_ours_is_told_once() {
+    let told = told_by(
+        "remarks::job_that_goes_deaf",
+        &[("MAINSTAY_CHECKPOINT_SIGNAL", "USR2"), ("MAINSTAY_AGREE_SECONDS", "0")],
+    );
+    let deaf: Vec<_> = told.iter().filter(|line| line.contains("a handler of its own for USR2")).collect();
+    assert!(deaf.len() == 1 && deaf[0].contains("before the session is opened"), "{told:?}");
+}
+
 /// The disk of rank 1 takes no write while checkpoints become due; only the second session makes up for that.
 #[test]
 fn job_that_puts_off() {
