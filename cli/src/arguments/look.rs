@@ -72,10 +72,12 @@ pub struct Diff {
     pub shards: bool,
 }
 
-/// Tells how a job stands that saves to several levels, and which losses it would survive now
+/// Tells how a job stands: whether it is at work, and what it has saved
 ///
-/// While the job runs and after it: what it told of itself, together with what is in sight on this node. Where two revisions
-/// in a row did not get to a level, or nothing is saved anywhere, it says so first, in red, and ends with the exit code 5.
+/// While the job runs and after it. Of a job with several levels it tells how each stands, and which losses the job would
+/// survive now: what the job told of itself, together with what is in sight on this node. Where two revisions in a row did not
+/// get to a level, or nothing is saved anywhere, it says so first, in red, and ends with the exit code 5. A job that has been at
+/// work for less than an hour may have nothing saved yet.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -88,6 +90,9 @@ Examples:
 pub struct Status {
     #[command(flatten)]
     pub space: Space,
+    /// The table of levels also of a space that has no other level
+    #[arg(long)]
+    pub details: bool,
     /// Again every two seconds, or every TIME (--watch=10s), until it is stopped
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
     #[arg(value_parser = pause)]

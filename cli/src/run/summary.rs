@@ -13,6 +13,9 @@ use std::{
     time::Instant,
 };
 
+/// In a shorter run one checkpoint is much of the time, and the share says nothing about longer ones.
+const SHARE_FROM_NS: u64 = 60_000_000_000;
+
 /// The run so far, of all starts.
 pub struct Summary {
     begun: Instant,
@@ -118,15 +121,21 @@ impl Summary {
         let kinds: Vec<String> =
             kinds.map(|(number, ns, what)| format!("{} {}", text::count(*number, what), text::duration(*ns))).collect();
         if !kinds.is_empty() {
-            let percent = 100.0 * all_ns as f64 / run_ns.max(1) as f64;
             say(&format!(
-                "summary: inside Mainstay {}, {percent:.2} % of the time ({}), in {}",
+                "summary: inside Mainstay {}{} ({}), in {}",
                 text::duration(all_ns),
+                share(all_ns, run_ns),
                 kinds.join(", "),
                 printable_path(space),
             ));
         }
     }
+}
+
+/// The share of a run that Mainstay took; of a short run nothing.
+fn share(all_ns: u64, run_ns: u64) -> String {
+    let percent = 100.0 * all_ns as f64 / run_ns.max(1) as f64;
+    if run_ns < SHARE_FROM_NS { String::new() } else { format!(", {percent:.2} % of the time") }
 }
 
 impl Inside {
@@ -204,6 +213,13 @@ mod tests {
         let wanted = Inside { checkpoints: 2, checkpoints_ns: 15, restores: 1, restores_ns: 50, ..Inside::default() };
         let journal = Journal { entries, passed_over: 0 };
         assert_eq!(Inside::of(&journal, &Reported::default(), Path::new("/a"), 10), wanted);
+    }
+
+    /// A first try of some seconds was told that half of its time went into checkpoints.
+    #[test]
+    fn the_share_is_told_of_a_minute_and_more() {
+        assert_eq!(share(500, 59_999_999_999), "");
+        assert_eq!(share(600_000_000, 60_000_000_000), ", 1.00 % of the time");
     }
 
     /// Before, a job with one level that was killed, as by SIGTERM at the end of its time, counted for nothing: it writes its

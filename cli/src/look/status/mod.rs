@@ -39,7 +39,7 @@ fn tell(wanted: &arguments::Status) -> Result<(Exit, bool), Failure> {
     }
     let told = match wanted.space.json {
         true => output::json_read(&Status::of(&standing, now_unix_ns)),
-        false => page(&standing, now_unix_ns),
+        false => page(&standing, wanted.details, now_unix_ns),
     };
     let is_read = match told {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => false,
@@ -49,9 +49,9 @@ fn tell(wanted: &arguments::Status) -> Result<(Exit, bool), Failure> {
     Ok((exit(&standing), is_read))
 }
 
-fn page(standing: &Standing, now_unix_ns: u64) -> io::Result<()> {
+fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> io::Result<()> {
     output::alarms(&standing.alarms)?;
-    output::text_read(&page::page(standing, now_unix_ns))
+    output::text_read(&page::page(standing, has_details, now_unix_ns))
 }
 
 fn exit(standing: &Standing) -> Exit {

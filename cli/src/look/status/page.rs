@@ -16,13 +16,16 @@ const HOLDERS_MAX: usize = 32;
 /// So many lines tell of recoveries.
 const RECOVERIES_MAX: usize = 8;
 
-pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
-    let mut page = format!("space   {}\n", printable(&standing.survey.path));
-    page += &match &standing.told {
-        Some(told) => job(standing, told, now_unix_ns),
-        None => format!("job     {}\n", at_work(standing)),
+/// With `has_details`, the table of levels also where there is one level alone.
+pub fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> String {
+    let space = printable(&standing.survey.path);
+    let mut page = match &standing.told {
+        Some(told) => format!("space   {space}\n{}", job(standing, told, now_unix_ns)),
+        None => format!("space   {space}: {}\nsaved   {}\n", at_work(standing), saved(standing, now_unix_ns)),
     };
-    page += &format!("\n{}", levels(&standing.levels, now_unix_ns));
+    if has_details || standing.told.is_some() || standing.levels.len() > 1 {
+        page += &format!("\n{}", levels(&standing.levels, now_unix_ns));
+    }
     if let Some(told) = &standing.told {
         page += &holders(told);
     }
@@ -38,6 +41,19 @@ pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
         page += &format!("lost: {what}\n");
     }
     page
+}
+
+/// What is saved in a space that has no other level, in a line.
+fn saved(standing: &Standing, now_unix_ns: u64) -> String {
+    let complete = standing.levels.iter().find(|level| !level.complete.is_empty()).map(|level| &level.complete);
+    let Some((newest, older)) = complete.and_then(|complete| complete.split_first()) else {
+        return "nothing yet".to_owned();
+    };
+    let step = standing.survey.newest().filter(|revision| revision.key.number == newest.revision);
+    let step = step.and_then(|revision| revision.step()).map_or(String::new(), |step| format!(", step {step}"));
+    let when = newest.saved_unix_ns.map_or("?".to_owned(), |unix_ns| age(now_unix_ns, unix_ns));
+    let older = if older.is_empty() { String::new() } else { format!("; older: {}", revisions(older)) };
+    format!("revision {}{step}, {when} ago{older}", newest.revision)
 }
 
 fn at_work(standing: &Standing) -> &'static str {
