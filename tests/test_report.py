@@ -25,6 +25,21 @@ with mainstay.open(sys.argv[1]) as session:
         session.checkpoint()
         session.wait()
 """
+# Saves once and is killed, as soon as its opening is in the journal.
+KILLED = """
+import os, pathlib, signal, sys, time
+import mainstay
+session = mainstay.open(sys.argv[1])
+session.protect("state", bytearray(8))
+session.restore()
+session.due(7)
+session.checkpoint()
+session.wait()
+journal = pathlib.Path(sys.argv[1], "journal")
+while not journal.exists() or f'"pid":{os.getpid()}' not in journal.read_text():
+    time.sleep(0.001)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 # What the browser asks for itself has no page for an origin; it gets nowhere.
 ITS_OWN = (None, "not an origin")
 NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND"
@@ -89,3 +104,17 @@ def test_the_page_shows_what_happened(space, browser, tmp_path):
     # Revision 5 was saved at step 50, and the rank failed at 63.
     assert "rank 2 failed; replaced by a spare" in document and '<td class="number">13</td>' in document
     assert document.count("<table") >= 3 and "<img" not in document and "<b>of a space" not in document
+
+
+def test_starts_that_were_killed_are_told_as_what_they_were(tmp_path):
+    """Five starts were told as one that had ended in order."""
+    space = tmp_path / "space"
+    job = [sys.executable, "-c", KILLED, space]
+    ran = subprocess.run([MAINSTAY, "run", "--restarts", "1", "--", *job], capture_output=True, text=True, timeout=LIMIT_S)
+    page = subprocess.run([MAINSTAY, "report", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
+    assert page.count("did not end in order: killed by SIGKILL") == 2, ran.stderr + page
+    assert "The last job did not end in order" in page and "0 ms" not in page, page
+    stands = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
+    assert re.fullmatch(
+        r"space   \S+: not ended in order: it died, or was stopped\nsaved   revision 2, step 7, .* ago; older: 1\n", stands
+    )

@@ -33,11 +33,11 @@ use in_job::InJob;
 use job::{Ended, Limits};
 use killed::Killed;
 use launcher::{Launcher, Placed, Words};
-use mainstay_engine::{Surroundings, printable_path, unix_ns};
+use mainstay_engine::{Surroundings, printable_path, status::tell_death, unix_ns};
 use nix::sys::signal::Signal;
 use outcome::{Outcome, Ranks};
 use placing::Nodes;
-use report::{Recoveries, Report};
+use report::{Recoveries, Report, Reported};
 use signals::Signals;
 use spaces::Newest;
 use std::{
@@ -213,6 +213,7 @@ fn start_until_done(
         }
         if let Some(signal) = asked {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
+            journal_death(&told, &format!("asked to end by {signal} ({how})"));
             tell_if_nothing_was_saved(&known());
             let reached = newest();
             summary.lost_after(&reached);
@@ -228,6 +229,7 @@ fn start_until_done(
             how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
         }
         say(&format!("start {start} failed: {how}"));
+        journal_death(&told, &how);
         let unfinished = completing::what_can_be(&spaces);
         unfinished.iter().for_each(|line| say(line));
         let reached = newest();
@@ -303,6 +305,12 @@ fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
         }
         _ => Ok(as_given(&wanted.command)),
     }
+}
+
+/// Notes in the journals of the spaces that a start has left open how it ended.
+fn journal_death(told: &Reported, how: &str) {
+    let left = told.open.iter().filter(|(_, is_open)| **is_open);
+    left.for_each(|(space, _)| tell_death(space, how));
 }
 
 /// A job that saves nothing loses nothing that anybody would notice, until it fails.

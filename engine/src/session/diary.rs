@@ -1,7 +1,8 @@
 //! What happens in a session, noted for the journal of its space, on rank 0.
 //!
 //! What must hold: a checkpoint of a session with one level costs its file system nothing but the checkpoint. Such a session
-//! keeps its notes in memory, and has them written once something has failed and when it ends.
+//! has openings, restores and failures written at once. It keeps notes of checkpoints in memory until the next of these, or
+//! its end.
 
 use super::level::{Level, LevelKind};
 use crate::{
@@ -88,7 +89,10 @@ impl Diary {
         if self.entries.len() == EVENTS_MAX {
             self.entries.remove(0);
         }
-        self.is_urgent |= matches!(event, Event::Failed { .. } | Event::Recovered(_));
+        self.is_urgent |= matches!(
+            event,
+            Event::Opened(_) | Event::Restored { .. } | Event::Failed { .. } | Event::Recovered(_) | Event::Closed
+        );
         self.entries.push(JournalEntry { unix_ns: unix_ns(), event });
     }
 
@@ -202,11 +206,8 @@ impl Diary {
 }
 
 impl Drop for Diary {
-    /// A session that only came and went leaves nothing.
     fn drop(&mut self) {
-        if self.entries.iter().any(|entry| !matches!(entry.event, Event::Opened(_) | Event::Closed))
-            || self.writer.is_some() && !self.entries.is_empty()
-        {
+        if !self.entries.is_empty() {
             self.write();
         }
     }

@@ -9,6 +9,9 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
+/// A variable that processes have which were started in the place of others.
+const STARTED: &str = "MAINSTAY_RUN_REPLACES";
+
 /// What a rank that goes on brings along from before the failure.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Before {
@@ -64,9 +67,11 @@ pub(super) struct GoingOn {
 impl GoingOn {
     /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
     pub(super) fn find(group: &dyn Group, remains: &Remains, spares: u32) -> Result<GoingOn> {
-        let told: Vec<(Option<Before>, bool)> = gather(group, &(remains.before, remains.kept.has_any()))?;
-        let (told, locked): (Vec<Option<Before>>, Vec<bool>) = told.into_iter().unzip();
-        let has_locks = locked.contains(&true);
+        let mine = (remains.before, remains.kept.has_any(), was_started());
+        let told: Vec<(Option<Before>, bool, bool)> = gather(group, &mine)?;
+        let has_locks = told.iter().any(|(_, is_locked, _)| *is_locked);
+        let started = told.iter().filter(|(before, _, was_started)| before.is_none() && *was_started).count() as u32;
+        let told: Vec<Option<Before>> = told.into_iter().map(|(before, ..)| before).collect();
         let before: Vec<Before> = told.iter().flatten().copied().collect();
         let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
             return Ok(GoingOn { spares_left: spares, has_locks, ..GoingOn::default() });
@@ -79,7 +84,8 @@ impl GoingOn {
             failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
             way: match () {
                 () if ranks < ranks_before => Way::Shrunk,
-                () if new > spares => Way::Spawned,
+                // Spares that are left may have died.
+                () if started > 0 || new > spares => Way::Spawned,
                 () => Way::Spare,
             },
             ranks_before,
@@ -95,10 +101,15 @@ impl GoingOn {
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
             fed: before.iter().filter_map(|before| before.fed).max(),
-            spares_left: spares.saturating_sub(new),
+            spares_left: spares.saturating_sub(new - started),
             untold: untold(group, &told, remains)?,
         })
     }
+}
+
+/// Whether this process was started to take the place of a rank that failed: the fronts mark it.
+fn was_started() -> bool {
+    std::env::var_os(STARTED).is_some()
 }
 
 /// What a new rank 0 has to tell for the one that has failed, of which the first rank that was there before has kept

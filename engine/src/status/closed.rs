@@ -1,7 +1,8 @@
 //! Whether the last job that had a space open has closed it. Portions tell that of themselves; where all that a job saved lies on
-//! nearer levels, the space has none, or none of that job, and what the job told counts.
+//! nearer levels, the space has none, or none of that job, and what the job told counts; so does its journal, of a job that
+//! ended before it had written to a portion.
 
-use super::{Status, document::Told};
+use super::{Status, document::Told, ended::LastOpening};
 use crate::survey::SpaceSurvey;
 use std::path::Path;
 
@@ -12,7 +13,10 @@ pub fn last_lineage(space: &Path, survey: &SpaceSurvey) -> u64 {
 
 /// Whether the last job in `space`, which was surveyed as `survey`, has closed it in order, as far as can be told.
 pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
-    survey.clean && told_since(space, survey).is_none_or(|told| told.ended)
+    let is_in_order = |last: LastOpening| last.is_closed || last.lineage <= lineage_of_portions(survey);
+    survey.clean
+        && told_since(space, survey).is_none_or(|told| told.ended)
+        && LastOpening::read(space).is_none_or(is_in_order)
 }
 
 /// What a job has told that is as new as all portions.

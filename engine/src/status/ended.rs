@@ -1,12 +1,51 @@
-//! Telling that a job has ended in the place of its rank 0, which failed before it had told so.
+//! Telling that a job has ended in the place of its rank 0, which failed before it had told so; and what the journal says of
+//! the end of the last job.
 
 use super::{
     document::Status,
-    journal::{Event, Journal, JournalEntry, Pen},
+    journal::{Event, Journal, JournalEntry, Opening, Pen},
     writer::put,
 };
-use crate::ground::unix_ns;
-use std::path::PathBuf;
+use crate::{ground::unix_ns, printable::shortened};
+use std::path::{Path, PathBuf};
+
+/// The last opening that a journal tells of, and what became of that job.
+pub(super) struct LastOpening {
+    pub(super) unix_ns: u64,
+    pub(super) lineage: u64,
+    pub(super) is_closed: bool,
+    has_died: bool,
+}
+
+impl LastOpening {
+    /// Of the journal in `directory`; `None` if it tells of no opening.
+    pub(super) fn read(directory: &Path) -> Option<LastOpening> {
+        let (mut is_closed, mut has_died) = (false, false);
+        for JournalEntry { unix_ns, event } in Journal::read(directory).ok()??.entries.into_iter().rev() {
+            match event {
+                Event::Opened(Opening { lineage, .. }) => {
+                    return Some(LastOpening { unix_ns, lineage, is_closed, has_died });
+                }
+                Event::Closed => is_closed = true,
+                Event::Died { .. } => has_died = true,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn is_open(&self) -> bool {
+        !self.is_closed && !self.has_died
+    }
+}
+
+/// Notes in the journal of the space in `directory` that its last job has ended `why`, unless the journal tells how it ended.
+pub fn tell_death(directory: &Path, why: &str) {
+    if LastOpening::read(directory).is_some_and(|last| last.is_open()) {
+        let event = Event::Died { why: shortened(why) };
+        Pen::new(vec![directory.to_owned()]).write(&[JournalEntry { unix_ns: unix_ns(), event }]);
+    }
+}
 
 /// Has what is told in `directories`, the farthest level's first, say that the job has ended which saves under `lineage`, if
 /// it does not say so yet. `memory_goes`: what lies on the nearest level goes with it.
@@ -24,11 +63,7 @@ pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool)
             // Nothing depends on it but what people are told.
             let _ = put(directory, &job, &told);
         }
-        let is_turn = |entry: &&JournalEntry| matches!(entry.event, Event::Opened(_) | Event::Closed);
-        if let Ok(Some(journal)) = Journal::read(directory)
-            && let Some(Event::Opened(opening)) = journal.entries.iter().rev().find(is_turn).map(|entry| &entry.event)
-            && opening.lineage <= lineage
-        {
+        if LastOpening::read(directory).is_some_and(|last| last.is_open() && last.lineage <= lineage) {
             Pen::new(vec![directory.clone()]).write(&[JournalEntry { unix_ns: unix_ns(), event: Event::Closed }]);
         }
     }

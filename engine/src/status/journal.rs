@@ -62,6 +62,8 @@ pub enum Event {
     Recovered(Recovery),
     /// The job has ended in order.
     Closed,
+    /// The job has ended without that, as `mainstay run` saw, which had started it.
+    Died { why: String },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,7 +233,7 @@ impl JournalEntry {
                             .chain(blocks)
                             .all(is_number)
                 }
-                Event::Failed { why, .. } => is_text(why),
+                Event::Failed { why, .. } | Event::Died { why } => is_text(why),
                 Event::PassedOver { .. } | Event::Closed => true,
                 Event::Recovered(recovery) => recovery.is_sound(),
             }
@@ -397,6 +399,7 @@ mod tests {
             Event::PassedOver { level: LevelKind::Pfs, times: 1 },
             Event::Recovered(recovery),
             Event::Closed,
+            Event::Died { why: "SIGKILL".to_owned() },
         ];
         (1..).zip(events).map(|(unix_ns, event)| JournalEntry { unix_ns, event }).collect()
     }

@@ -6,11 +6,13 @@ use super::{
     Saved,
     closed::was_closed,
     document::{Failures, Job, Node, Status},
+    ended::LastOpening,
     outlook::{HeldRevisions, Loss, Outlook, Store, Survivor},
     seen::{Seen, newest_told, seen_of},
 };
 use crate::{
     error::Result,
+    ground::unix_ns,
     group::host_name,
     plural::count,
     space::LevelKind,
@@ -19,10 +21,13 @@ use crate::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    time::Duration,
 };
 
 /// Failures in a row from which on they are shouted.
 const SHOUTED_FROM: u64 = 2;
+/// A job may be at work so long before it is shouted that nothing is saved: its first checkpoint need not be due before.
+const FIRST_MAX: Duration = Duration::from_secs(3600);
 
 /// How a space stands now.
 #[derive(Debug)]
@@ -88,7 +93,11 @@ impl Standing {
             None => seen_levels(&seen),
         };
         let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
-        let alarms = alarms(&levels, &losses);
+        let opened = told.as_ref().map(|status| status.job.opened_unix_ns);
+        let opened = opened.or_else(|| LastOpening::read(space).map(|last| last.unix_ns));
+        let is_early = |opened: u64| unix_ns().saturating_sub(opened) < FIRST_MAX.as_nanos() as u64;
+        let waits = survey.is_at_work() && lost.is_empty() && opened.is_none_or(is_early);
+        let alarms = alarms(&levels, &losses, waits);
         let unlooked = told.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
         Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
     }
@@ -245,7 +254,8 @@ fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> 
     [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()
 }
 
-fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)]) -> Vec<String> {
+/// `waits`: a job is at work whose first checkpoint may not be due yet.
+fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: bool) -> Vec<String> {
     let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
     let mut alarms: Vec<String> = failing
         .map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision)))
@@ -254,7 +264,7 @@ fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)]) -> Vec<
         |level: &LevelStanding| !level.complete.is_empty() || level.copies.iter().any(|copy| !copy.is_empty());
     // The levels may have together what none has alone.
     let is_left = losses.iter().any(|(loss, survivor)| *loss == Loss::Processes && survivor.is_some());
-    if !is_left && !levels.iter().any(is_whole) {
+    if !waits && !is_left && !levels.iter().any(is_whole) {
         alarms.push("nothing is saved: no level has a complete revision".to_owned());
     }
     alarms

@@ -110,6 +110,7 @@ impl Desk {
     fn write_all(&self, directories: &[PathBuf], mut job: Job) {
         let mut pen = Pen::new(directories.to_vec());
         while let Some((told, entries)) = self.next() {
+            let has_told = told.is_some();
             if let Some(told) = told {
                 let holders = lock(&self.waiting).holders.take();
                 job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
@@ -118,6 +119,9 @@ impl Desk {
             }
             if !entries.is_empty() {
                 pen.write(&entries);
+            }
+            if !has_told {
+                continue;
             }
             let waiting = lock(&self.waiting);
             let _ = self.changed.wait_timeout_while(waiting, PAUSE, |waiting| !waiting.over);

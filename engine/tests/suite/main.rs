@@ -34,6 +34,7 @@ mod growing;
 mod holding;
 mod holds;
 mod incremental;
+mod journalled;
 mod lacking;
 mod layers;
 mod level_places;

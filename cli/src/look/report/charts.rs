@@ -32,8 +32,8 @@ struct Series {
 
 /// How long checkpoints took on the level of `row`; on the nearest, for which the program waits, two curves.
 pub fn times(history: &History, row: &Row, is_nearest: bool) -> Markup {
-    let perceived: Value = |checkpoint| checkpoint.phases.map(|phases| phases.perceived_ns);
-    let durable: Value = |checkpoint| checkpoint.phases.map(|phases| phases.durable_ns);
+    let perceived: Value = Checkpoint::perceived_ns;
+    let durable: Value = Checkpoint::durable_ns;
     let mut series = vec![Series { name: "t3 − t1, until it was durable", class: "durable", value: durable }];
     if is_nearest {
         series.push(Series { name: "t2 − t1, for which the program waited", class: "perceived", value: perceived });

@@ -39,6 +39,8 @@ pub struct Start {
     /// When it closed the space, or was last heard of.
     pub end_ns: u64,
     pub end: End,
+    /// Why it ended without closing the space, if `mainstay run` saw it.
+    pub died_of: Option<String>,
     /// What it began with; `None` if it began anew, or went on without asking.
     pub restored: Option<Key>,
     /// It has saved something, or gone on after a failure: what it restores now is not what it began with.
@@ -130,18 +132,21 @@ impl History {
     }
 
     fn take(&mut self, unix_ns: u64, event: Event, recovered: &BTreeSet<u64>) {
+        let is_new = |opening: &Opening| self.starts.is_empty() || !recovered.contains(&opening.lineage);
+        if let Event::Opened(opening) = &event
+            && is_new(opening)
+        {
+            let (opening, opened_ns) = (opening.clone(), unix_ns);
+            let (end, died_of, restored) = (End::Died, None, None);
+            self.starts.push(Start { opening, opened_ns, end_ns: unix_ns, end, died_of, restored, has_begun: false });
+            return;
+        }
         if let Some(start) = self.starts.last_mut().filter(|start| start.end != End::Closed) {
             start.end_ns = unix_ns;
         }
         match event {
             // The same job, which has opened its space again after a failure.
-            Event::Opened(opening) if recovered.contains(&opening.lineage) && !self.starts.is_empty() => {
-                self.has_begun();
-            }
-            Event::Opened(opening) => {
-                let (opened_ns, end) = (unix_ns, End::Died);
-                self.starts.push(Start { opening, opened_ns, end_ns: unix_ns, end, restored: None, has_begun: false });
-            }
+            Event::Opened(_) => self.has_begun(),
             Event::Restored { lineage, revision, step, .. } => {
                 self.steps.extend(step.map(|step| ((lineage, revision), step)));
                 if let Some(start) = self.starts.last_mut().filter(|start| !start.has_begun) {
@@ -159,6 +164,23 @@ impl History {
                 if let Some(start) = self.starts.last_mut() {
                     start.end = End::Closed;
                 }
+            }
+            Event::Died { why } => {
+                if let Some(start) = self.starts.last_mut().filter(|start| start.end != End::Closed) {
+                    start.died_of = Some(why);
+                }
+            }
+        }
+    }
+
+    /// The start that was the last when it was `unix_ns`, and is known to have lived then.
+    fn lived(&mut self, unix_ns: u64) {
+        let next = self.starts.partition_point(|start| start.opened_ns <= unix_ns);
+        let below = self.starts.get(next).map_or(u64::MAX, |next| next.opened_ns);
+        if let Some(start) = next.checked_sub(1).and_then(|last| self.starts.get_mut(last)) {
+            start.has_begun = true;
+            if start.end != End::Closed && start.died_of.is_none() {
+                start.end_ns = start.end_ns.max(unix_ns).min(below);
             }
         }
     }
@@ -195,6 +217,7 @@ impl History {
     fn add_survey(&mut self, survey: &SpaceSurvey) {
         for revision in survey.revisions.iter().filter(|revision| revision.complete) {
             let key = (revision.key.lineage.number, revision.key.number);
+            self.lived(revision.t1_unix_ns());
             let row = self.row(LevelKind::Pfs, 0);
             let shard = revision.shards.iter().find(|shard| shard.shard == 0);
             if let Some(shard) = shard.filter(|_| row.checkpoints.iter().all(|checkpoint| checkpoint.key != key)) {
@@ -204,7 +227,7 @@ impl History {
                     t1_ns,
                     phases,
                     bytes: Some(shard.bytes),
-                    step: None,
+                    step: Some(shard.phases.step).filter(|step| *step > 0),
                     saved_early: None,
                     put_off: 0,
                 });
@@ -214,7 +237,7 @@ impl History {
     }
 
     fn end(&mut self, survey: &SpaceSurvey, was_closed: bool) {
-        if let Some(start) = self.starts.last_mut().filter(|start| start.end == End::Died) {
+        if let Some(start) = self.starts.last_mut().filter(|start| start.end == End::Died && start.died_of.is_none()) {
             match (survey.in_use, was_closed) {
                 (Some(true), _) => start.end = End::AtWork,
                 // The journal could not be written any more.
@@ -252,6 +275,17 @@ fn went_on_under(event: &Event) -> Option<u64> {
     }
 }
 
+impl Start {
+    /// What it began with, in words.
+    pub fn began_with(&self) -> String {
+        match self.restored {
+            Some((lineage, revision)) => format!("revision {revision} (lineage {lineage})"),
+            None if self.has_begun || self.end == End::Closed => "the beginning".to_owned(),
+            None => "not known".to_owned(),
+        }
+    }
+}
+
 impl Row {
     pub fn name(&self) -> String {
         match self.copy {
@@ -265,6 +299,16 @@ impl Checkpoint {
     /// When the program went on.
     pub fn t2_ns(&self) -> u64 {
         self.t1_ns.saturating_add(self.phases.map_or(0, |phases| phases.perceived_ns))
+    }
+
+    /// t3 − t1, if it is known.
+    pub fn durable_ns(&self) -> Option<u64> {
+        self.phases.map(|phases| phases.durable_ns).filter(|ns| *ns > 0)
+    }
+
+    /// t2 − t1, if it is known.
+    pub fn perceived_ns(&self) -> Option<u64> {
+        self.phases.map(|phases| phases.perceived_ns).filter(|ns| *ns > 0)
     }
 
     /// When the data was durable, as far as that is known.

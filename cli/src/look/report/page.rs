@@ -67,7 +67,8 @@ fn subtitle(history: &History) -> String {
 
 fn facts(history: &History) -> Markup {
     let nearest = history.rows.first();
-    let perceived: Vec<u64> = nearest.iter().flat_map(|row| &row.checkpoints).filter_map(perceived_ns).collect();
+    let perceived: Vec<u64> =
+        nearest.iter().flat_map(|row| &row.checkpoints).filter_map(Checkpoint::perceived_ns).collect();
     let worked: u64 = history.starts.iter().map(|start| start.end_ns - start.opened_ns).sum();
     let waited: u64 = perceived.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
     let died = history.starts.iter().filter(|start| start.end == End::Died).count();
@@ -97,10 +98,6 @@ fn facts(history: &History) -> Markup {
 
 fn fact(class: &str, value: &str, what: &str) -> Markup {
     html! { div class=(format!("fact {class}")) { b { (value) } span { (what) } } }
-}
-
-fn perceived_ns(checkpoint: &Checkpoint) -> Option<u64> {
-    checkpoint.phases.map(|phases| phases.perceived_ns)
 }
 
 fn median(mut all: Vec<u64>) -> Option<u64> {
@@ -222,11 +219,15 @@ fn failures_table(history: &History) -> Markup {
     }
     for (number, start) in (1..).zip(&history.starts).filter(|(_, start)| start.end == End::Died) {
         let next = history.starts.get(number);
-        let back = next.map_or("not started again".to_owned(), |next| back(next.restored));
+        let back = next.map_or("not started again".to_owned(), Start::began_with);
+        let why = match &start.died_of {
+            Some(why) => why.clone(),
+            None => "this is when it was last heard of".to_owned(),
+        };
         rows.push((
             start.end_ns,
             html! {
-                td { "start " (number) " did not end in order; this is when it was last heard of" }
+                td { "start " (number) " did not end in order: " (why) }
                 td { (back) } td .number { "?" } td {} td {}
             },
         ));
@@ -274,7 +275,7 @@ fn starts_table(history: &History) -> Markup {
                         td .number { (start.opening.ranks) }
                         td .number { @if start.opening.nodes > 0 { (start.opening.nodes) } @else { "?" } }
                         td { (start.opening.host) ", process " (start.opening.pid) }
-                        td { (back(start.restored)) }
+                        td { (start.began_with()) }
                         td { @match start.end { End::Closed => "in order", End::Died => span .alarm { "not in order" }, End::AtWork => "at work" } }
                     }
                 }
@@ -308,9 +309,9 @@ fn revisions_table(history: &History) -> Markup {
                         td { (time::when(checkpoint.t1_ns)) }
                         td .number { (checkpoint.step.map_or(String::new(), |step| step.to_string())) }
                         td .number { (checkpoint.bytes.map_or("?".to_owned(), text::bytes)) }
-                        td .number { (text::duration_if_known(perceived_ns(checkpoint))) }
+                        td .number { (text::duration_if_known(checkpoint.perceived_ns())) }
                         td { (places.iter().map(|(name, there)| match there.phases {
-                            Some(phases) => format!("{name} {}", text::duration(phases.durable_ns)),
+                            Some(_) => format!("{name} {}", text::duration_if_known(there.durable_ns())),
                             None => name.clone(),
                         }).collect::<Vec<_>>().join(", ")) }
                     }

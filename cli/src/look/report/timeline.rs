@@ -134,9 +134,9 @@ fn told(row: &Row, checkpoint: &Checkpoint) -> String {
     let mut told = format!("revision {revision} (lineage {lineage}) on {}\n", row.name());
     told += &format!("t1 {}\n", time::when_and_where(checkpoint.t1_ns));
     match checkpoint.phases {
-        Some(phases) => {
-            told += &format!("t2 − t1, perceived: {}\n", text::duration(phases.perceived_ns));
-            told += &format!("t3 − t1, actual: {}", text::duration(phases.durable_ns));
+        Some(_) => {
+            told += &format!("t2 − t1, perceived: {}\n", text::duration_if_known(checkpoint.perceived_ns()));
+            told += &format!("t3 − t1, actual: {}", text::duration_if_known(checkpoint.durable_ns()));
         }
         None => told += "it lies on other nodes than rank 0's",
     }
@@ -166,9 +166,10 @@ fn cross(x: f64, y: f64, why: &str) -> Markup {
 
 fn died(start: &Start, scale: &TimeScale, bottom: f64) -> Markup {
     let x = scale.x(start.end_ns);
+    let how = start.died_of.as_ref().map_or("last heard of".to_owned(), |why| format!("{why};"));
     html! {
         line .died-line x1=(px(x)) x2=(px(x)) y1="4" y2=(px(bottom)) {}
-        (cross(x, 8.0 + BAR / 2.0, &format!("the job died; last heard of {}", time::when_and_where(start.end_ns))))
+        (cross(x, 8.0 + BAR / 2.0, &format!("the job died; {how} {}", time::when_and_where(start.end_ns))))
     }
 }
 

@@ -1,0 +1,135 @@
+//! What happens in a space that has no other level is in its journal, also of jobs that are killed; what the journal and the
+//! space do not tell is not claimed.
+
+use mainstay_engine::{
+    Config, Region, Session, SpaceSurvey,
+    group::Solo,
+    status::{Event, Journal, Standing, tell_death, was_closed},
+};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Names the space, in a process that is the job.
+const TASK: &str = "MAINSTAY_TEST_JOURNALLED";
+/// How its job ends: `killed` or `closed`; at once, or after it has saved twice.
+const END: &str = "MAINSTAY_TEST_JOURNALLED_END";
+
+/// Opens the space, restores, saves twice at steps 1 and 2 unless it ends at once.
+#[test]
+fn job() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let end = env::var(END).unwrap();
+    let before = events(&space).len();
+    let mut state = [7_u8; 100];
+    let config = Config { pool_bytes: Some(1 << 20), every_steps: 1, ..Config::default() };
+    let mut session = Session::open(Box::new(Solo), &space, config).unwrap();
+    if end != "killed at once" {
+        // SAFETY: the state outlives the session.
+        #[expect(unsafe_code, reason = "regions are memory of the program")]
+        session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
+        let restored = session.restore().unwrap();
+        assert!(restored.is_none_or(|restored| restored.step == Some(2)));
+        for step in [1, 2] {
+            session.due(step).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+    }
+    if end == "closed" {
+        return session.close().unwrap();
+    }
+    // The journal is written in the background.
+    let begun = Instant::now();
+    while events(&space).len() == before {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is journalled");
+        thread::sleep(Duration::from_millis(1));
+    }
+    process::abort();
+}
+
+fn run(space: &Path, end: &str) {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "journalled::job", "--nocapture"]).env(TASK, space).env(END, end);
+    let ran = command.output().unwrap();
+    assert_eq!(ran.status.success(), end == "closed", "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+fn events(space: &Path) -> Vec<Event> {
+    let journal = Journal::read(space).unwrap().unwrap_or_default();
+    journal.entries.into_iter().map(|entry| entry.event).collect()
+}
+
+/// What a name says of each event.
+fn names(space: &Path) -> Vec<&'static str> {
+    let name = |event: &Event| match event {
+        Event::Opened(_) => "opened",
+        Event::Restored { step, .. } if *step == Some(2) => "restored step 2",
+        Event::Complete(complete) if complete.step.is_some() => "complete",
+        Event::Closed => "closed",
+        Event::Died { .. } => "died",
+        _ => "?",
+    };
+    events(space).iter().map(name).collect()
+}
+
+fn is_closed(space: &Path) -> bool {
+    was_closed(space, &SpaceSurvey::open(space).unwrap())
+}
+
+/// Five starts that were killed were one in the report, and one that was killed at once had "ended in order".
+#[test]
+fn openings_and_ends_are_journalled_whoever_is_killed() {
+    let folder = TempDir::new().unwrap();
+    let space = folder.path().join("space");
+    fs::create_dir(&space).unwrap();
+    run(&space, "killed at once");
+    assert_eq!(names(&space), ["opened"]);
+    assert!(!is_closed(&space), "it was killed before it had saved anything");
+    run(&space, "killed");
+    assert_eq!(names(&space)[1..2], ["opened"]);
+    assert!(!is_closed(&space));
+    run(&space, "closed");
+    let names = names(&space);
+    assert_eq!(names[2..4], ["opened", "restored step 2"], "{names:?}");
+    assert_eq!(names[4..], ["complete", "complete", "closed"], "{names:?}");
+    assert!(is_closed(&space));
+}
+
+/// Whoever has started the job knows of what it died; it is told once, and of no job that ended in order.
+#[test]
+fn the_death_of_a_job_is_told_once() {
+    let folder = TempDir::new().unwrap();
+    let space = folder.path().join("space");
+    fs::create_dir(&space).unwrap();
+    tell_death(&space, "no job was there");
+    assert!(events(&space).is_empty());
+    run(&space, "killed at once");
+    tell_death(&space, "killed by SIGABRT");
+    tell_death(&space, "again");
+    assert_eq!(events(&space)[1..], [Event::Died { why: "killed by SIGABRT".to_owned() }]);
+    assert!(!is_closed(&space));
+    run(&space, "closed");
+    let before = events(&space).len();
+    tell_death(&space, "it has ended in order");
+    assert_eq!(events(&space).len(), before);
+}
+
+/// The alarm was there before the first checkpoint could be due.
+#[test]
+fn a_job_that_has_just_begun_is_no_alarm() {
+    let folder = TempDir::new().unwrap();
+    let space = folder.path().join("space");
+    fs::create_dir(&space).unwrap();
+    let alarms = || Standing::of(&space).unwrap().alarms;
+    let config = Config { pool_bytes: Some(1 << 20), ..Config::default() };
+    let session = Session::open(Box::new(Solo), &space, config).unwrap();
+    assert_eq!(alarms(), [""; 0]);
+    session.close().unwrap();
+    assert_eq!(alarms().len(), 1, "it has ended, and saved nothing");
+}
