@@ -30,6 +30,7 @@ const RACKS: [nodes::Shape; 1] = [nodes::Shape {
 
 /// The switch is one for the process: they are in one of their own.
 #[test]
+#[ignore = "long; make campaign runs it"]
 fn every_mutant_is_caught() {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "mutant::tests::all_take_turns", "--ignored", "--nocapture"]);

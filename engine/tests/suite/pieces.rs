@@ -2,7 +2,7 @@
 
 use crate::support::{
     between::Watched,
-    in_sessions,
+    in_sessions, often,
     stuck::{Writes, stuck},
 };
 use mainstay_engine::{Capture, Config, ErrorKind, LevelPlace, Region, Session, Stage, device::Disk, group::Solo};
@@ -100,7 +100,7 @@ fn check(session: &mut Session, wanted: &BTreeMap<String, Vec<u8>>, case: &str) 
 
 #[test]
 fn what_was_written_in_pieces_is_read_back() {
-    for (way, seed) in WAYS.into_iter().flat_map(|way| (0..12).map(move |seed| (way, seed))) {
+    for (way, seed) in WAYS.into_iter().flat_map(|way| (0..often(2, 12)).map(move |seed| (way, seed))) {
         let case = format!("{way:?}, seed {seed}");
         let space = way.space();
         in_sessions(space.path(), 3, &way.config(&space), |rank, session| {
@@ -144,7 +144,7 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
 fn what_is_written_twice_is_what_was_written_last() {
     let captures = [Capture::Whole, Capture::Incremental, Capture::IncrementalSnapshot];
     let cases = WAYS.into_iter().flat_map(|way| captures.into_iter().map(move |capture| (way, capture)));
-    for ((way, capture), seed) in cases.flat_map(|case| (0..10).map(move |seed| (case, seed))) {
+    for ((way, capture), seed) in cases.flat_map(|case| (0..often(3, 10)).map(move |seed| (case, seed))) {
         let (case, space) = (format!("{way:?}, {capture:?}, seed {seed}"), way.space());
         let config = Config { capture, snapshot_bytes: Some(0), ..way.config(&space) };
         in_sessions(space.path(), 1, &config, |_, session| {

@@ -175,11 +175,11 @@ impl Recording {
         Ok(Recording { shape, log: medium.log(), acknowledged: acknowledged.into_inner().unwrap() })
     }
 
-    /// Crashes after every operation, with every kind of loss; outside the campaign after one of a few. `deaf`: on a device
-    /// whose syncs do nothing.
+    /// Crashes after every operation, with every kind of loss, until there are `limit` cases; without a limit and outside the
+    /// campaign after one of a few. `deaf`: on a device whose syncs do nothing.
     pub fn crash_everywhere(&self, seeds: u64, deaf: bool, limit: u64) -> Checked<Count> {
         let mut count = Count::default();
-        let stride = if deaf { 1 } else { often(7, 1) };
+        let stride = if deaf || limit < u64::MAX { 1 } else { often(7, 1) };
         self.each_point(deaf, |point, durable| {
             if !point.is_multiple_of(stride) && point != self.log.len() {
                 return Ok(true);
