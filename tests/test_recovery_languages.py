@@ -2,9 +2,11 @@
 
 import re
 
+import library
+import numpy as np
 import pytest
-from mpi import OPENMPI
-from programs import FORTRAN_SOURCES, PYTHON, build_c, build_cxx, build_fortran
+from mpi import OPENMPI, ROOT
+from programs import FORTRAN_SOURCES, PYTHON, SOURCES, build_c, build_cxx, build_fortran, place
 from recovering import Recovering, begun_anew
 from staged import pool_directory
 from ways import rarely
@@ -99,3 +101,36 @@ def test_ranks_that_only_check_hear_of_a_failure_soon(scratch, language):
         heard = re.findall(r"^rank (\d) has heard of it at check (\d+)$", "\n".join(job.output), re.M)
         # The first may come before MPI's own word of it.
         assert len(heard) == HEARING - 1 and all(int(asked) <= 3 for _, asked in heard), job.output
+
+
+def relaxed():
+    """What examples/relax computes."""
+    cells = np.arange(3000.0) % 1000
+    for _ in range(20):
+        old, most = cells.copy(), 1.0
+        while most > 1e-6:
+            after = (old + np.roll(cells, 1) + np.roll(cells, -1)) / 3
+            cells, most = after, np.abs(after - cells).max()
+    return f"the first cell is {cells[0]:.12f}"
+
+
+def relaxing(language):
+    folder, dies = ROOT / "examples" / "relax", SOURCES / "dies.c"
+    if language == "c":
+        return build_c([folder / "relax.c", folder / "messages.c", dies], "relax", "-lm")
+    if language == "cxx":
+        return build_cxx(folder / "relax.cpp", "relax-cxx", dies)
+    compiled = place(OPENMPI, "dies.o")
+    library.run([OPENMPI.command("mpicc"), "-O1", "-c", dies, "-o", compiled])
+    return build_fortran(folder / "relax.f90", "relax-fortran", OPENMPI, link=[compiled, *library.link_flags()])
+
+
+@pytest.mark.parametrize("language", ["c", "cxx", "fortran"])
+def test_a_message_that_fails_deep_in_a_solver_ends_the_step(language, scratch, monkeypatch):
+    """Solvers that iterate until nothing changes: after an error they went on for ever, or with wrong numbers."""
+    monkeypatch.chdir(scratch)
+    with pool_directory() as nodes:
+        how = {"DIES_AT": 300, "DIES_MARK": scratch / "died"}
+        job = Recovering(scratch, nodes).start(RANKS, [relaxing(language)], scratch, spares=1, **how)
+        assert relaxed() in finished(job)
+    assert (scratch / "died").exists()

@@ -9,7 +9,9 @@ module mpi
   integer(c_int), protected, bind(C, name="standin_comm_world") :: MPI_COMM_WORLD
   integer(c_int), protected, bind(C, name="standin_double") :: MPI_DOUBLE_PRECISION
   integer(c_int), protected, bind(C, name="standin_proc_null") :: MPI_PROC_NULL
-  integer, parameter :: MPI_STATUS_IGNORE = 0  ! never looked at
+  integer(c_int), protected, bind(C, name="standin_max") :: MPI_MAX
+  integer, parameter :: MPI_STATUS_IGNORE = 0, MPI_STATUSES_IGNORE = 0  ! never looked at
+  integer, parameter :: MPI_SUCCESS = 0
 
   interface
     subroutine MPI_Init(error) bind(C, name="standin_init")
@@ -36,6 +38,31 @@ module mpi
       type(*), dimension(*), intent(in) :: out
       type(*), dimension(*), intent(inout) :: in
       integer(c_int), intent(in) :: out_count, out_type, to, out_tag, in_count, in_type, from, in_tag, comm, status
+      integer(c_int), intent(out) :: error
+    end subroutine
+    subroutine MPI_Irecv(in, count, kind, from, tag, comm, request, error) bind(C, name="standin_irecv")
+      import
+      type(*), dimension(..), intent(inout) :: in
+      integer(c_int), intent(in) :: count, kind, from, tag, comm
+      integer(c_int), intent(out) :: request, error
+    end subroutine
+    subroutine MPI_Send(out, count, kind, to, tag, comm, error) bind(C, name="standin_send")
+      import
+      type(*), dimension(..), intent(in) :: out
+      integer(c_int), intent(in) :: count, kind, to, tag, comm
+      integer(c_int), intent(out) :: error
+    end subroutine
+    subroutine MPI_Waitall(count, requests, statuses, error) bind(C, name="standin_waitall")
+      import
+      integer(c_int), intent(in) :: count, statuses
+      integer(c_int), intent(inout) :: requests(*)
+      integer(c_int), intent(out) :: error
+    end subroutine
+    subroutine MPI_Allreduce(out, in, count, kind, op, comm, error) bind(C, name="standin_allreduce")
+      import
+      type(*), dimension(..), intent(in) :: out
+      type(*), dimension(..), intent(inout) :: in
+      integer(c_int), intent(in) :: count, kind, op, comm
       integer(c_int), intent(out) :: error
     end subroutine
   end interface
