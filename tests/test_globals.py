@@ -56,8 +56,16 @@ def test_variables_of_c_come_back(flags, scratch):
     said = comes_back(program, scratch, OPENMPI)
     assert said.splitlines()[-1] == "done" and "mainstay:" not in said, said
     shown = json.loads(subprocess.check_output([MAINSTAY, "show", "--json", scratch / "space"]))
-    items = [item["name"] for item in shown["revision"]["shard_list"][0]["items"]]
-    assert {"globals/addresses", "globals/data", "globals/bss", "heap", "named"} <= set(items), items
+    items = {item["name"]: item["bytes"] for item in shown["revision"]["shard_list"][0]["items"]}
+    assert {"globals/addresses", "heap", "named"} <= set(items) and "globals/named" not in items, items
+    if "-s" in flags:
+        assert {"globals/data", "globals/bss"} <= set(items), items
+        return
+    wanted = {"globals/one": 8 * 20001, "globals/step": 8, "globals/history": 8 * 64, "globals/odd_after": 5}
+    assert wanted.items() <= items.items() and "globals/world" not in items, items
+    newest = shown["revision"]["revision"]
+    differs = subprocess.check_output([MAINSTAY, "diff", scratch / "space", str(newest - 1), str(newest)], text=True)
+    assert "globals/step" in differs and "globals/fixed" not in differs, differs
 
 
 @pytest.mark.campaign
@@ -111,6 +119,11 @@ def test_another_program_is_refused(flags, scratch):
     program = build_c(["globals.c"], f"globals-first{len(flags)}", *flags)
     status, said = run(2, [program, scratch / "space", 7], scratch)
     assert status == 0, said
+    if not flags:
+        stripped = scratch / "stripped"
+        subprocess.run(["strip", "-o", stripped, program], check=True, timeout=LIMIT_S)
+        said = refused(stripped, scratch, ranks=2)
+        assert "restore: OTHER_PROGRAM" in said and ", stripped)" in said, said
     other = build_c(["globals.c"], f"globals-other{len(flags)}", "-DFIRST=2.0", *flags)
     said = refused(other, scratch, ranks=2)
     assert "restore: OTHER_PROGRAM" in said and "revision 1 holds the globals of another program" in said, said

@@ -232,8 +232,11 @@ def test_memory_is_let_go_by_unprotect_and_by_the_end(scratch):
     assert gone == []
     session.unprotect("b")
     assert gone == ["b"]
-    session.close()
+    session.unprotect_all()
     assert sorted(gone) == ["a", "b", "c"]
+    protected(session, "a")  # the name is free again
+    session.close()
+    assert sorted(gone) == ["a", "a", "b", "c"]
     session = mainstay.open(scratch / "space")
     protected(session, "dropped")
     del session

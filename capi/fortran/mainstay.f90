@@ -167,7 +167,7 @@ module mainstay
   use mainstay_calls
   implicit none
   private
-  public :: mainstay_error_message, mainstay_status_name
+  public :: mainstay_error_message, mainstay_status_name, mainstay_heap_calloc, mainstay_heap_free
   public :: mainstay_item, MAINSTAY_NEWEST, MAINSTAY_BYTES, MAINSTAY_I8, MAINSTAY_U8, MAINSTAY_I16, MAINSTAY_U16, MAINSTAY_I32, &
     MAINSTAY_U32, MAINSTAY_I64, MAINSTAY_U64, MAINSTAY_F16, MAINSTAY_BF16, MAINSTAY_F32, MAINSTAY_F64, MAINSTAY_C64, &
     MAINSTAY_C128, MAINSTAY_BOOL
@@ -362,10 +362,12 @@ module mainstay
     generic :: settled => settled_int32, settled_int64
     procedure :: speculation
     procedure :: unprotect
+    procedure :: unprotect_all
     procedure :: alloc
     procedure :: free
     procedure :: leave_out
     procedure :: protect_globals
+    procedure :: protect_heap
     procedure :: protect_output
     procedure :: restore
     procedure :: report
@@ -498,6 +500,23 @@ module mainstay
       type(c_ptr), value :: session
       integer(c_int) :: status
     end function
+    ! Memory of the heap, for c_f_pointer: `count` elements of `bytes` bytes each, all zero, or c_null_ptr. It has the same address
+    ! in each run that makes the same calls; session%protect_heap has it saved.
+    function mainstay_heap_calloc(count, bytes) bind(C, name="mainstay_heap_calloc") result(memory)
+      import
+      integer(c_size_t), value :: count, bytes
+      type(c_ptr) :: memory
+    end function
+    ! Gives back memory of the heap: c_loc of the pointer that it was given to.
+    subroutine mainstay_heap_free(memory) bind(C, name="mainstay_heap_free")
+      import
+      type(c_ptr), value :: memory
+    end subroutine
+    function c_protect_heap(session) bind(C, name="mainstay_protect_heap") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
     function c_untrack(session, name) bind(C, name="mainstay_untrack") result(status)
       import
       type(c_ptr), value :: session
@@ -527,6 +546,11 @@ module mainstay
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: status
+    end function
+    function c_unprotect_all(session) bind(C, name="mainstay_unprotect_all") result(status)
+      import
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
     function c_alloc(session, name, bytes, flags, memory) bind(C, name="mainstay_alloc") result(status)
@@ -911,6 +935,13 @@ contains
     call settle(c_unprotect(self%handle, to_c(name)), stat)
   end subroutine
 
+  ! Takes all regions out again.
+  recursive subroutine unprotect_all(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_unprotect_all(self%handle), stat)
+  end subroutine
+
   ! Memory of `bytes` bytes, of zeros, for c_f_pointer, which is saved and restored under `name`; `flags` is a sum of
   ! MAINSTAY_ALLOC_FLAG_: say if MPI or input writes into it. It stays until it is freed, or the session is closed.
   recursive subroutine alloc(self, name, bytes, memory, flags, stat)
@@ -943,6 +974,14 @@ contains
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_protect_globals(self%handle), stat)
+  end subroutine
+
+  ! All memory that the heap (mainstay_heap_calloc) has given out and will give out, with the pointers in it. Pointers of modules to
+  ! such memory come back with protect_globals, in a program linked with -no-pie.
+  recursive subroutine protect_heap(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_protect_heap(self%handle), stat)
   end subroutine
 
   ! Has a later protect_globals leave out a variable: it is not saved, and stays as it is.

@@ -773,6 +773,35 @@ mainstay_status mainstay_leave_out(mainstay_session *session,
                                    const void *address,
                                    size_t bytes);
 
+// As malloc: `bytes` bytes at a multiple of 16, or NULL if there is no memory for them. What the heap gives out lies at the same
+// address in each run that makes the same calls, and mainstay_protect_heap has all of it saved. May be called by any thread, at
+// any time, also before a session is open.
+void *mainstay_heap_malloc(size_t bytes);
+
+// As calloc: memory for `count` elements of `bytes` bytes each, all zero, or NULL.
+void *mainstay_heap_calloc(size_t count, size_t bytes);
+
+// As aligned_alloc: `bytes` bytes at a multiple of `alignment`, a power of two up to 2 MiB, or NULL.
+void *mainstay_heap_aligned_alloc(size_t alignment,
+                                  size_t bytes);
+
+// As realloc: memory of `bytes` bytes with what is at `memory`, which is given back, or NULL, and `memory` is as it was. With a
+// `memory` of NULL as mainstay_heap_malloc. Ends the program where the heap has given out nothing at `memory`.
+void *mainstay_heap_realloc(void *memory,
+                            size_t bytes);
+
+// As free: gives back memory of the heap. NULL does nothing. Ends the program where the heap has given out nothing at
+// `memory`, as what was freed twice or came from malloc.
+void mainstay_heap_free(void *memory);
+
+// Has all memory that the heap (mainstay_heap_malloc) has given out, and will give out, saved and restored, as regions whose
+// names begin with "heap/". Local; in one session at a time. A restore brings the heap back as it was saved, at the same
+// addresses, whether or not this run has made the same calls before: allocations of this run that were not saved are gone
+// then. With mainstay_protect_globals, in a program linked with -no-pie, all pointers between the program's variables and the
+// heap are valid after it. A heap comes back to as many ranks as saved it: MAINSTAY_RANK_COUNT. Between mainstay_begin and
+// mainstay_checkpoint it may not grow or shrink: MAINSTAY_INVALID_ARGUMENT.
+mainstay_status mainstay_protect_heap(mainstay_session *session);
+
 // Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 // version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
 // them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.

@@ -25,6 +25,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -221,6 +222,22 @@ private:
   std::vector<std::uint64_t> numbers_;
 };
 
+/* Memory of the heap for containers: std::map<int, body *, std::less<int>, mainstay::heap_allocator<...>>. */
+template <class T> struct heap_allocator {
+  using value_type = T;
+  heap_allocator() = default;
+  template <class U> heap_allocator(const heap_allocator<U> &) noexcept {}
+  T *allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
+    void *memory = mainstay_heap_aligned_alloc(alignof(T), count * sizeof(T));
+    if (!memory) throw std::bad_alloc();
+    return static_cast<T *>(memory);
+  }
+  void deallocate(T *memory, std::size_t) noexcept { mainstay_heap_free(memory); }
+};
+template <class T, class U> bool operator==(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return true; }
+template <class T, class U> bool operator!=(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return false; }
+
 /* One job at work on one space; mainstay::open and mainstay::open_solo make it. It can be moved, not copied.
  *
  * The destructor closes it and says nothing. Closing is collective: where an exception ends one rank and
@@ -342,9 +359,12 @@ public:
     detail::check(mainstay_settled(handle_, detail::text(name), offset, bytes));
   }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
+  void unprotect_all() { detail::check(mainstay_unprotect_all(handle_)); }
   /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
    * or point to memory of their own (std::string, std::vector) are to be left out. */
   void protect_globals() { detail::check(mainstay_protect_globals(handle_)); }
+  /* All memory that the heap has given out and will give out: mainstay_heap_malloc, and containers with a heap_allocator. */
+  void protect_heap() { detail::check(mainstay_protect_heap(handle_)); }
   template <class T> void leave_out(const T &variable) {
     detail::check(mainstay_leave_out(handle_, std::addressof(variable), sizeof variable));
   }

@@ -16,6 +16,7 @@ mod error;
 mod follow;
 mod globals;
 mod group;
+mod heap;
 mod item;
 mod memory;
 mod notes;

@@ -294,6 +294,16 @@ impl Session {
         Ok(())
     }
 
+    /// Takes all regions out again, as unprotect() does one, and lets their memory go. Local.
+    fn unprotect_all(&self, py: Python<'_>) -> PyResult<()> {
+        let held = self.state.local(py, |open| {
+            open.engine()?.unprotect_all()?;
+            Ok((std::mem::take(&mut open.held), std::mem::take(&mut open.followed)))
+        })?;
+        drop(held);
+        Ok(())
+    }
+
     /// Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
     /// revision is published, its length is kept, and restore() cuts it back to that: restore before
     /// writing to it, and flush() it before a checkpoint. It need not be there yet. If it is shorter than it

@@ -201,7 +201,7 @@ static void fail(const std::string &space) {
   session = mainstay::open_solo(space + "-f");
   session.protect("value", value);
   MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_CHANGED);
-  session.unprotect("value");
+  session.unprotect_all();
   session.protect("other", other);
   MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_MISSING);
 }

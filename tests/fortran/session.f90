@@ -459,7 +459,7 @@ contains
     call session%unprotect("nobody", stat)
     call refused(stat, MAINSTAY_REGION_MISSING, "nobody")
     call session%checkpoint()
-    call session%unprotect("deep")
+    call session%unprotect_all()
     call session%protect("deep", view, stat)
     call session%restore(stat=stat)
     call refused(stat, MAINSTAY_REGION_CHANGED, "deep")

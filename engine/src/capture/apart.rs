@@ -88,10 +88,10 @@ fn span_of(region: &Region) -> (usize, usize) {
     (region.begins_at(), region.begins_at().saturating_add(region.reach()))
 }
 
-/// Whether it has bytes that no other may have: not a buffer that a checkpoint only reads, nor the program's variables, a
-/// part of which can have a name of its own besides.
+/// Whether it has bytes that no other may have: not a buffer that a checkpoint only reads, nor the program's variables and
+/// heap, a part of which can have a name of its own besides.
 fn lies_apart(region: &Region) -> bool {
-    region.description.bytes > 0 && !region.is_put() && !region.is_of_globals()
+    region.description.bytes > 0 && !region.is_put() && !region.is_found_by_us()
 }
 
 /// The first bytes that two regions have in common.
@@ -127,8 +127,8 @@ pub(super) fn check_apart(regions: &[Region], followed: impl Fn(&Region) -> bool
     for has_gaps in [false, true] {
         check_spans(named().filter(|region| region.row().is_none() == has_gaps))?;
     }
-    let of_globals = regions.iter().filter(|region| region.is_of_globals());
-    check_spans(of_globals.chain(named().filter(|region| followed(region) && region.row().is_some())))
+    let found = regions.iter().filter(|region| region.is_found_by_us());
+    check_spans(found.chain(named().filter(|region| followed(region) && region.row().is_some())))
 }
 
 fn check_spans<'a>(regions: impl Iterator<Item = &'a Region>) -> Result<()> {

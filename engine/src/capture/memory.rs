@@ -1,9 +1,9 @@
-//! Where a region's bytes lie in the program's memory: in a row, or in rows with gaps between them, as the inside of
-//! an array with ghost cells does.
+//! Where a region's bytes lie in the program's memory: in a row, in rows with gaps between them, as the inside of
+//! an array with ghost cells does, or in stretches of any length.
 //!
 //! What must hold: no byte is touched that is not the region's.
 
-use super::copy::copy;
+use super::{copy::copy, stretches::Stretches};
 use crate::boxes::Rows;
 use std::ops::Range;
 
@@ -11,7 +11,13 @@ use std::ops::Range;
 pub(super) struct RegionMemory {
     address: *mut u8,
     bytes: u64,
-    rows: Rows,
+    lay: Lay,
+}
+
+#[derive(Debug, Clone)]
+enum Lay {
+    Rows(Rows),
+    Stretches(Stretches),
 }
 
 // SAFETY: the address is used only inside calls that the owner of the memory makes (see `Region::new`).
@@ -23,12 +29,17 @@ unsafe impl Sync for RegionMemory {}
 
 impl RegionMemory {
     pub(super) fn in_a_row(address: *mut u8, bytes: u64) -> RegionMemory {
-        RegionMemory { address, bytes, rows: Rows::whole(bytes) }
+        RegionMemory { address, bytes, lay: Lay::Rows(Rows::whole(bytes)) }
     }
 
     /// The same bytes where `rows` say that they lie, as offsets from the address, and no longer in one row.
     pub(super) fn in_rows(self, rows: Rows) -> RegionMemory {
-        RegionMemory { rows, ..self }
+        RegionMemory { lay: Lay::Rows(rows), ..self }
+    }
+
+    /// The same bytes in stretches, of which the first begins at the address.
+    pub(super) fn in_stretches(self, stretches: Stretches) -> RegionMemory {
+        RegionMemory { lay: Lay::Stretches(stretches), ..self }
     }
 
     /// Rows of the same shape at another address.
@@ -37,7 +48,7 @@ impl RegionMemory {
     }
 
     pub(super) fn is_in_a_row(&self) -> bool {
-        self.rows.alone() == Some(0)
+        self.alone() == Some(0)
     }
 
     pub(super) fn address(&self) -> usize {
@@ -46,35 +57,46 @@ impl RegionMemory {
 
     /// The number of bytes from the region's first to its last, with the gaps between.
     pub(super) fn reach(&self) -> u64 {
-        let mut end = self.rows.first();
-        self.rows.each(self.bytes.saturating_sub(1)..self.bytes, |_, at, bytes| end = at + bytes as u64);
-        end - self.rows.first()
+        let rows = match &self.lay {
+            Lay::Rows(rows) => rows,
+            Lay::Stretches(stretches) => return stretches.reach(),
+        };
+        let mut end = rows.first();
+        rows.each(self.bytes.saturating_sub(1)..self.bytes, |_, at, bytes| end = at + bytes as u64);
+        end - rows.first()
     }
 
     /// The address of the region's first byte.
     pub(super) fn begins_at(&self) -> usize {
-        self.address as usize + self.rows.first() as usize
+        self.address as usize + self.first() as usize
     }
 
     /// The first row that ends behind `address`, or what of it lies behind that: its addresses.
     pub(super) fn stretch_from(&self, address: usize) -> Option<Range<usize>> {
         let from = address.saturating_sub(self.address()) as u64;
-        let row = self.rows.row_from(from)?;
+        let row = match &self.lay {
+            Lay::Rows(rows) => rows.row_from(from)?,
+            Lay::Stretches(stretches) => stretches.from(from)?,
+        };
         let at = |offset: u64| self.address().saturating_add(offset as usize);
         Some(at(row.start.max(from))..at(row.end))
     }
 
+    /// The length of the first row.
     pub(super) fn row_bytes(&self) -> u64 {
-        self.rows.row_bytes()
+        match &self.lay {
+            Lay::Rows(rows) => rows.row_bytes(),
+            Lay::Stretches(stretches) => stretches.first_bytes(),
+        }
     }
 
     pub(super) fn row(&self) -> Option<&[u8]> {
-        self.rows.alone().map(|at| self.at(at, self.bytes as usize))
+        self.alone().map(|at| self.at(at, self.bytes as usize))
     }
 
     /// Copies the region's bytes from `offset` on into a buffer.
     pub(super) fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        self.rows.each(self.range(offset, into.len()), |from, at, bytes| {
+        self.each(self.range(offset, into.len()), |from, at, bytes| {
             copy(self.at(at, bytes), &mut into[(from - offset) as usize..][..bytes]);
         });
     }
@@ -82,7 +104,7 @@ impl RegionMemory {
     /// Copies `from` over the region's bytes from `offset` on.
     #[allow(unsafe_code)]
     pub(super) fn copy_in(&self, offset: u64, from: &[u8]) {
-        self.rows.each(self.range(offset, from.len()), |source, at, bytes| {
+        self.each(self.range(offset, from.len()), |source, at, bytes| {
             // SAFETY: inside the region, which is writable and ours during the call (`Region::new`); other
             // threads write other bytes of it.
             let into = unsafe { std::slice::from_raw_parts_mut(self.address.add(at as usize), bytes) };
@@ -92,12 +114,31 @@ impl RegionMemory {
 
     /// The same, except for memory that holds it already: that is not written, and needs no pages then.
     pub(super) fn copy_in_what_differs(&self, offset: u64, from: &[u8]) {
-        self.rows.each(self.range(offset, from.len()), |source, at, bytes| {
+        self.each(self.range(offset, from.len()), |source, at, bytes| {
             let part = &from[(source - offset) as usize..][..bytes];
             if self.at(at, bytes) != part {
                 self.copy_in(source, part);
             }
         });
+    }
+
+    /// Where the bytes lie, from the address on, if they are one row.
+    fn alone(&self) -> Option<u64> {
+        let Lay::Rows(rows) = &self.lay else { return None };
+        rows.alone()
+    }
+
+    /// Where the first byte lies, from the address on.
+    fn first(&self) -> u64 {
+        let Lay::Rows(rows) = &self.lay else { return 0 };
+        rows.first()
+    }
+
+    fn each(&self, range: Range<u64>, put: impl FnMut(u64, u64, usize)) {
+        match &self.lay {
+            Lay::Rows(rows) => rows.each(range, put),
+            Lay::Stretches(stretches) => stretches.each(range, put),
+        }
     }
 
     fn range(&self, offset: u64, bytes: usize) -> Range<u64> {

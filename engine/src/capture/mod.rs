@@ -1,8 +1,8 @@
 //! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
 //!
-//! What the program writes in pieces, and every protected region, of which the program's own variables can be some
-//! (`globals`): whole, or what of it has `changed` since an older revision; beside it the program's notes, and how long its
-//! output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
+//! What the program writes in pieces, and every protected region: whole, or what of it has `changed` since an older revision.
+//! The program's own variables can be regions (`globals`), and so can the memory that it has from Mainstay's `heap`. Beside them
+//! lie the program's notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
 //! with what was handed over last.
 
 mod apart;
@@ -11,6 +11,7 @@ mod contents;
 mod copy;
 mod follow;
 mod globals;
+pub mod heap;
 mod log;
 mod log_runs;
 mod mappings;
@@ -24,6 +25,7 @@ mod region;
 mod regions;
 mod size;
 mod snapshot;
+mod stretches;
 #[cfg(test)]
 mod tests;
 mod unseen;
@@ -36,7 +38,8 @@ pub(crate) use changed::{
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
-pub(crate) use globals::{Globals, is_own_note};
+pub(crate) use globals::Globals;
+pub(crate) use heap::{SavedHeap, is_of_heap};
 pub(crate) use log::{HandedOver, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};
 pub(crate) use notes::Notes;
@@ -52,3 +55,8 @@ pub use snapshot::{Allocated, OwnMemory};
 pub(crate) use snapshot::{Cloned, NotTaken, Protectable, Protected, Snapshot, SnapshotChoice, Transfer};
 pub(crate) use unseen::unseen_writer;
 pub(crate) use userfaultfd::page_bytes;
+
+/// Whether a note is for Mainstay alone.
+pub(crate) fn is_own_note(note: &crate::space::format::Note) -> bool {
+    globals::is_note_of_globals(note) || heap::is_note_of_heap(note)
+}

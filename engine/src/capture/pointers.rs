@@ -6,6 +6,7 @@
 
 use super::{
     globals::{NOTE_OF_PLACE, loaded},
+    heap::is_of_heap,
     region::Region,
     regions::Regions,
     snapshot::has_same_address,
@@ -31,7 +32,7 @@ pub(crate) fn note_of_program() -> Note {
 
 /// An error if memory with the same address in every run has pointers into the program, as that lay in the run that saved it with
 /// these `notes`, and it lies elsewhere now.
-pub(crate) fn check_pointers(regions: &Regions, notes: &[Note]) -> Result<()> {
+pub(crate) fn check_pointers(regions: &[Region], notes: &[Note]) -> Result<()> {
     let saved = notes.iter().find(|note| note.name == NOTE_OF_PLACE).and_then(|note| range_of(&note.value));
     let Some(saved) = saved.filter(|saved| *saved != loaded()) else { return Ok(()) };
     match in_regions(regions, &saved) {
@@ -46,7 +47,7 @@ pub(crate) fn check_pointers(regions: &Regions, notes: &[Note]) -> Result<()> {
 
 /// Tells the user, at the first checkpoint, of pointers for which the next run of this program is going to refuse the restore.
 pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
-    if regions.all().iter().any(|region| has_same_address(region.begins_at())) {
+    if regions.all().iter().any(stays) {
         TOLD.make(rank, || pointers_to_tell(regions, &loaded()));
     }
 }
@@ -55,7 +56,7 @@ fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
     if program.start < MOVED_FROM {
         return None;
     }
-    let (region, Found { words, first }) = in_regions(regions, program)?;
+    let (region, Found { words, first }) = in_regions(regions.all(), program)?;
     Some(format!(
         "{words} words of the region {:?}, the first at byte {first}, point to functions or constants of this program, which is \
          position-independent and lies elsewhere in its next run: link it with -no-pie, or no restart can use them",
@@ -73,9 +74,14 @@ fn range_of(told: &str) -> Option<Range<u64>> {
 }
 
 /// The first region with pointers into `program`, of those that have the same address in every run.
-fn in_regions<'a>(regions: &'a Regions, program: &Range<u64>) -> Option<(&'a Region, Found)> {
-    let stays = regions.all().iter().filter(|region| has_same_address(region.begins_at()));
-    stays.filter_map(|region| Some((region, pointers_in(region.row()?, program)?))).next()
+fn in_regions<'a>(regions: &'a [Region], program: &Range<u64>) -> Option<(&'a Region, Found)> {
+    let staying = regions.iter().filter(|region| stays(region));
+    staying.filter_map(|region| Some((region, pointers_in(region.row()?, program)?))).next()
+}
+
+/// Whether a region has the same address in every run.
+fn stays(region: &Region) -> bool {
+    has_same_address(region.begins_at()) || is_of_heap(region)
 }
 
 /// The words of `memory` that are addresses in `program`.

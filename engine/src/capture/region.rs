@@ -1,6 +1,6 @@
 //! Named memory of the program.
 
-use super::memory::RegionMemory;
+use super::{memory::RegionMemory, stretches::Stretches};
 use crate::{
     boxes::{Cells, Rows},
     error::{Error, Result},
@@ -23,8 +23,8 @@ pub struct Region {
     is_untracked: bool,
     /// The region is a buffer that the program has put, for which a restore does not ask.
     is_put: bool,
-    /// The region is of the program's own variables, as `protect_globals` finds them.
-    is_of_globals: bool,
+    /// The region is of the program's own variables or of its heap: Mainstay has found it.
+    is_found_by_us: bool,
 }
 
 /// What is saved of a region besides its bytes.
@@ -83,7 +83,7 @@ impl Region {
             memory,
             is_untracked: false,
             is_put: false,
-            is_of_globals: false,
+            is_found_by_us: false,
         })
     }
 
@@ -164,6 +164,22 @@ impl Region {
         }
         let rows = Rows::spread(shape, element.size(), strides);
         Ok(Region { memory: self.memory.in_rows(rows), ..self })
+    }
+
+    /// Bytes at several addresses, which ascend and are apart, as one region.
+    ///
+    /// # Safety
+    /// As for [`Region::new`], of all of them.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn in_stretches(name: &str, addresses: &[Range<u64>]) -> Result<Region> {
+        let bytes = addresses.iter().map(|range| range.end - range.start).sum();
+        let first = addresses.first().map_or(0, |range| range.start);
+        // SAFETY: the caller's promise is passed on.
+        let region = unsafe { Self::new(name, std::ptr::with_exposed_provenance_mut(first as usize), bytes)? };
+        if addresses.len() < 2 {
+            return Ok(region);
+        }
+        Ok(Region { memory: region.memory.in_stretches(Stretches::new(addresses)), ..region })
     }
 
     /// The same region at another `address`, if given with so many elements along its slowest side. Where it is the
@@ -260,13 +276,18 @@ impl Region {
         self.is_put
     }
 
-    /// The same as a part of the program's own variables.
-    pub(super) fn of_globals(self) -> Region {
-        Region { is_of_globals: true, ..self }
+    /// The same as a part of the program's own variables or of its heap.
+    pub(super) fn found_by_us(self) -> Region {
+        Region { is_found_by_us: true, ..self }
     }
 
-    pub(super) fn is_of_globals(&self) -> bool {
-        self.is_of_globals
+    pub(super) fn is_found_by_us(&self) -> bool {
+        self.is_found_by_us
+    }
+
+    /// Whether both are the same bytes under the same name.
+    pub(super) fn is_at(&self, other: &Region) -> bool {
+        self.address() == other.address() && self.description == other.description
     }
 
     pub(super) fn begins_at(&self) -> usize {

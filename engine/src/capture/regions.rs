@@ -66,6 +66,17 @@ impl Regions {
         Ok(())
     }
 
+    /// Takes all out again but those that `stay`.
+    pub(super) fn retain(&mut self, stay: impl Fn(&Region) -> bool) {
+        let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut self.list).into_iter().partition(stay);
+        self.list = stay;
+        for region in go {
+            self.places.remove(&region);
+            self.names.remove(&region.description.name);
+            self.followed.remove(&region.description.name);
+        }
+    }
+
     /// Puts `region` in the place of the region of its name, which must have the same shape.
     pub(crate) fn replace(&mut self, region: Region) -> Result<()> {
         let name = region.description.name.clone();

@@ -45,7 +45,9 @@ impl Inner {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
+        let had = means.pooled_bytes_of_heap(&program.regions);
         let looked = program.look();
+        means.foresee(means.pooled_bytes_of_heap(&program.regions).saturating_sub(had));
         let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);

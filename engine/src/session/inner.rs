@@ -5,7 +5,7 @@ use super::{
     program::Program, ranks::Entered, report::Report,
 };
 use crate::{
-    capture::{Allocated, OwnMemory, Region, check_name, note_of_program},
+    capture::{Allocated, OwnMemory, Region, SavedHeap, check_name, note_of_program},
     error::{Error, Result},
     ground::lock,
     group::agree,
@@ -102,6 +102,9 @@ impl Inner {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
         self.means.foresee_less(bytes);
         self.program.globals.unprotect(&mut self.program.notes);
+        if let Some(heap) = self.program.heap.take() {
+            heap.unprotect(&mut self.program.notes);
+        }
         Ok(())
     }
 
@@ -131,6 +134,18 @@ impl Inner {
                 return Err(error);
             }
         }
+        Ok(())
+    }
+
+    /// Protects the heap of the process.
+    pub(super) fn protect_heap(&mut self) -> Result<()> {
+        let program = self.program.not_begun("protect_heap")?;
+        program.heap = Some(SavedHeap::claim(&mut program.notes)?);
+        let Note { name, value } = note_of_program();
+        program.notes.set(&name, &value)?;
+        program.look_at_heap()?;
+        let bytes = self.means.pooled_bytes_of_heap(&self.program.regions);
+        self.means.foresee(bytes);
         Ok(())
     }
 

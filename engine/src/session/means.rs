@@ -7,7 +7,7 @@ use super::{
     levels::Levels,
 };
 use crate::{
-    capture::{Late, Region, Regions, Size},
+    capture::{Late, Region, Regions, Size, is_of_heap},
     error::{Error, Result},
     feed::{Feeder, Source},
     ground::lock,
@@ -151,6 +151,11 @@ impl Means {
     pub(super) fn pooled_bytes_of(&self, region: &Region) -> u64 {
         let bytes = region.description.bytes;
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
+    }
+
+    /// How many bytes of the program's heap the pool holds.
+    pub(super) fn pooled_bytes_of_heap(&self, regions: &Regions) -> u64 {
+        regions.all().iter().filter(|region| is_of_heap(region)).map(|region| self.pooled_bytes_of(region)).sum()
     }
 
     /// Begins to stage a shard for targets at `sites`, nearest first, by `changed` if the next one may share blocks with it.

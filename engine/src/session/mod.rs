@@ -292,6 +292,19 @@ impl Session {
         unsafe { self.ours()?.protect_globals(handles) }
     }
 
+    /// Protects the [`heap`](crate::heap) of the process: all memory that it has given out, and that it will give out, as
+    /// regions whose names begin with `heap/`. Local; in one session at a time. `restore` gives back the heap that was saved, at
+    /// the same addresses: memory that this process had from the heap, and that is not part of it, is gone then. It takes as many ranks as saved it. Between
+    /// `begin` and the `checkpoint` that ends it the heap may not grow or shrink: `InvalidArgument`.
+    ///
+    /// # Safety
+    /// During `checkpoint` and `restore` nobody else uses the heap. After `restore` the program uses no memory of the heap but
+    /// that which was saved.
+    #[allow(unsafe_code)]
+    pub unsafe fn protect_heap(&mut self) -> Result<()> {
+        self.ours()?.protect_heap()
+    }
+
     /// Has `protect_globals`, which comes later, leave out the `bytes` bytes at `address`: they are not saved, and a restore
     /// leaves them as they are. Local.
     pub fn leave_out(&mut self, address: usize, bytes: u64) -> Result<()> {

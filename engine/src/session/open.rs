@@ -196,6 +196,7 @@ impl Inner {
             knows_failure: false,
             regions: Regions::default(),
             globals: Globals::default(),
+            heap: None,
             notes: Notes::default(),
             allocated: BTreeMap::new(),
             laid_out_before: BTreeSet::new(),

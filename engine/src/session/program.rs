@@ -2,10 +2,11 @@
 
 use super::{begun::Begun, chosen::PassedOver, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
 use crate::{
-    capture::{Globals, Notes, Outputs, OwnMemory, Regions},
+    capture::{Globals, Notes, Outputs, OwnMemory, Region, Regions, SavedHeap},
     config::Config,
     error::{Error, Result},
     group::Divided,
+    space::format::{Item, Note},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +20,8 @@ pub(super) struct Program {
     pub(super) knows_failure: bool,
     pub(super) regions: Regions,
     pub(super) globals: Globals,
+    /// The heap of the process, if this session saves it.
+    pub(super) heap: Option<SavedHeap>,
     pub(super) notes: Notes,
     /// Memory that the program had from Mainstay, by the names of its regions.
     pub(super) allocated: BTreeMap<String, OwnMemory>,
@@ -68,12 +71,14 @@ impl Program {
     /// Finds out where all that is to be saved lies, at t1.
     pub(super) fn look(&mut self) -> Result<()> {
         self.regions.look()?;
+        self.look_at_heap()?;
         self.globals.note_addresses(&mut self.regions)
     }
 
     /// The same for the bytes of a checkpoint that has begun.
     pub(super) fn look_again(&mut self) -> Result<()> {
         self.regions.look_again()?;
+        self.heap.as_ref().map_or(Ok(()), |heap| heap.look_again(&self.regions))?;
         self.globals.note_addresses(&mut self.regions)
     }
 
@@ -81,7 +86,35 @@ impl Program {
     pub(super) fn look_to_fill(&mut self) -> Result<()> {
         self.regions.look_to_fill()?;
         self.regions.check_writable()?;
+        if let Some(heap) = &self.heap {
+            heap.leave(&mut self.regions);
+        }
         self.globals.note_addresses(&mut self.regions)
+    }
+
+    /// Finds out which memory the heap has now.
+    pub(super) fn look_at_heap(&mut self) -> Result<()> {
+        self.heap.as_ref().map_or(Ok(()), |heap| heap.look(&mut self.regions))
+    }
+
+    /// The regions that a shard with these `items` and `notes` is to fill: what is protected, and the heap as it was saved.
+    pub(super) fn to_fill(&self, items: &[Item], notes: &[Note], revision: u64) -> Result<Vec<Region>> {
+        let mut regions = self.regions.all().to_vec();
+        if let Some(heap) = &self.heap {
+            regions.extend(heap.to_fill(self.regions.all(), items, notes, revision)?);
+        }
+        Ok(regions)
+    }
+
+    /// Makes room for the heap among `regions`, which is filled next.
+    pub(super) fn lay_out_heap(&self, regions: &[Region]) -> Result<()> {
+        self.heap.as_ref().map_or(Ok(()), |heap| heap.lay_out(regions))
+    }
+
+    /// Whether this program protects its variables or its heap, and a shard with these `notes` holds some: what one rank had is
+    /// no state of another.
+    pub(super) fn is_all_in(&self, notes: &[Note]) -> bool {
+        self.globals.are_in(notes) || self.heap.as_ref().is_some_and(|heap| heap.is_in(notes))
     }
 
     pub(super) fn refuse(&mut self, error: Error) {

@@ -152,9 +152,11 @@ impl Inner {
 impl Program {
     /// From now on this is what the program said `before`.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, globals, notes, allocated, steps, outputs, due, divided, passed_over, .. } = before;
+        let Program { regions, globals, heap, notes, allocated, steps, outputs, due, divided, passed_over, .. } =
+            before;
         (self.divided, self.passed_over, self.allocated, self.steps) = (divided, passed_over, allocated, steps);
         (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
+        self.heap = heap;
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.tally, self.due.signal) = (due.step, due.tally, due.signal);
         self.due.all_times_put_off = due.all_times_put_off;

@@ -38,7 +38,7 @@ impl Level {
         program: &Program,
         candidate: &Complete,
     ) -> Result<Attempted<Back>> {
-        let (regions, outputs) = (program.regions.all(), &program.outputs);
+        let outputs = &program.outputs;
         let told = lock(&self.told).take();
         // What was lacking has come: all have told each other before.
         let told = match told {
@@ -49,7 +49,10 @@ impl Level {
             Ok(told) => told,
             Err(flaws) => return Ok(Err(flaws)),
         };
-        agree(group, self.check_globals(group, program, candidate, &shards))?;
+        agree(group, self.check_own(group, program, candidate, &shards))?;
+        let own_shard = shards.get(group.rank()).or(shards.first());
+        let to_fill = |saved: &SavedShard| program.to_fill(&saved.items, &saved.notes, candidate.key.number);
+        let regions = agree(group, own_shard.map_or(Ok(Vec::new()), to_fill))?;
         let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
         let sharing = Sharing {
             path: &self.device.path(),
@@ -67,7 +70,7 @@ impl Level {
             rank: group.rank() as u32,
             ranks: group.size() as u32,
         };
-        let share = agree(group, share_of(&sharing, regions))?;
+        let share = agree(group, share_of(&sharing, &regions))?;
         let known = if sharing.same_ranks() { Known::OfThisRank } else { Known::OfAll };
         let found = find_outputs(group, outputs, known(sharing.outputs()))?;
 
@@ -83,6 +86,7 @@ impl Level {
             return Ok(Err(Flaws::lacking()));
         }
 
+        agree(group, program.lay_out_heap(&regions))?;
         let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
         for shard in share.shards() {
             let pour = |(portion, entry): &(Portion, Entry)| {
@@ -106,8 +110,8 @@ impl Level {
         Ok(Ok(Back { seen: portions, ..back }))
     }
 
-    /// An error if the program's own variables would go to another number of ranks.
-    fn check_globals(
+    /// An error if the program's own variables, or its heap, would go to another number of ranks.
+    fn check_own(
         &self,
         group: &dyn Group,
         program: &Program,
@@ -115,11 +119,11 @@ impl Level {
         shards: &[SavedShard],
     ) -> Result<()> {
         let (saved, now) = (candidate.shards, group.size() as u32);
-        if saved == now || !shards.iter().any(|saved| program.globals.are_in(&saved.notes)) {
+        if saved == now || !shards.iter().any(|saved| program.is_all_in(&saved.notes)) {
             return Ok(());
         }
-        let why = "it holds the program's own variables (mainstay_protect_globals), which come back to as many ranks as saved \
-                   them: protect by name what other ranks are to go on with";
+        let why = "it holds the program's own variables (mainstay_protect_globals) or its heap, which come back to as many \
+                   ranks as saved them: protect by name what other ranks are to go on with";
         Err(Error::RankCount {
             path: self.device.path(),
             revision: candidate.key.number,

@@ -66,6 +66,8 @@ impl Inner {
         let kept = self.program.globals.keep(&self.program.regions);
         let begun = Instant::now();
         let restored = self.restore_one_of(revision, ready);
+        // The regions of the heap are those that came back with it.
+        let restored = self.program.look_at_heap().and(restored);
         let has_filled = matches!(restored, Ok(Some(_)));
         if let Some(stale) = self.program.globals.mend(&self.program.regions, kept, has_filled) {
             remark(self.epoch.group.rank(), &stale);
@@ -262,32 +264,39 @@ impl Level {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
         }
-        let (regions, outputs) = (program.regions.all(), &program.outputs);
+        let outputs = &program.outputs;
         let (portion, manifest) = self.read_shard(group, candidate)?;
         let same = manifest
             .as_ref()
             .map_or(Ok(()), |manifest| program.globals.check(&manifest.annex.notes, candidate.key.number));
         agree(group, same)?;
-        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, regions)))];
+        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, program.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {
             return self.redistribute(group, program, candidate);
         }
-        let targets = match &manifest {
-            Ok(manifest) => match_regions(manifest, regions, candidate.key.number).map(Some),
-            Err(_) => Ok(None),
+        let number = candidate.key.number;
+        let to_fill = |manifest: &Manifest| program.to_fill(&manifest.items, &manifest.annex.notes, number);
+        let regions = manifest.as_ref().map_or(Ok(Vec::new()), to_fill);
+        let targets = match (&manifest, &regions) {
+            (Ok(manifest), Ok(regions)) => match_regions(manifest, regions, number).map(Some),
+            (Ok(_), Err(error)) => Err(error.clone()),
+            (Err(_), _) => Ok(None),
         };
         let targets = agree(group, targets)?;
         let known = manifest.as_ref().map_or_else(|_| Vec::new(), |manifest| manifest.annex.outputs.clone());
         let found = find_outputs(group, outputs, Known::OfThisRank(known))?;
+        agree(group, regions.as_ref().map_or(Ok(()), |regions| program.lay_out_heap(regions)))?;
         if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(flaws));
         }
         // The revision was read whole on every rank: only now is it sure which lengths the files go back to.
-        let pointers =
-            manifest.as_ref().map_or(Ok(()), |manifest| check_pointers(&program.regions, &manifest.annex.notes));
+        let pointers = match (&manifest, &regions) {
+            (Ok(manifest), Ok(regions)) => check_pointers(regions, &manifest.annex.notes),
+            _ => Ok(()),
+        };
         agree(group, pointers)?;
-        cut_outputs(group, outputs, &found, candidate.key.number)?;
+        cut_outputs(group, outputs, &found, number)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
             let reading = Reading::of(candidate.key.number, portion, manifest);

@@ -99,11 +99,11 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     assert_eq!((shard.items.len(), shard.annex.notes.len()), (1, 0));
     let reader = Reader::open(space.path(), Some(revision), "test").unwrap();
     let items = &reader.shard(0).unwrap().items;
-    let bytes = |name: &str| {
-        items.iter().filter(|item: &&Item| item.name.starts_with(name)).map(|item| item.bytes).sum::<u64>()
-    };
-    assert!(bytes("globals/bss") >= 8 * CELLS as u64 && bytes("globals/bss") < 16 * CELLS as u64, "{items:?}");
-    assert!(bytes("globals/data") >= 8 && bytes("globals/addresses") == 8 * 3, "{items:?}");
+    let bytes = |name: &str| items.iter().find(|item: &&Item| item.name == name).map(|item| item.bytes);
+    assert_eq!(bytes("globals/MAINSTAY_TEST_FIELD"), Some(8 * CELLS as u64), "{items:?}");
+    assert_eq!(bytes("globals/MAINSTAY_TEST_BEGUN"), Some(8));
+    assert_eq!([bytes("globals/MAINSTAY_TEST_LEFT_OUT"), bytes("globals/OF_RUST")], [None, None], "{items:?}");
+    assert_eq!(bytes("globals/addresses"), Some(16 * 3));
 }
 
 /// What the pages of .bss and .data tell, or their hashes; the second revision leads to the first, and the next job to that

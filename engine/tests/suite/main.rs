@@ -31,6 +31,7 @@ mod globals;
 mod gone;
 mod groups;
 mod growing;
+mod heap;
 mod holding;
 mod holds;
 mod incremental;

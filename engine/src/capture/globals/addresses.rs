@@ -1,15 +1,25 @@
-//! Where things lie that the program's variables may point to, as it is saved with them: first where the program was
-//! loaded, then its session, then its other regions, in the order of their names.
+//! Where things lie that the program's variables may point to, as it is saved with them: where the program was loaded, its
+//! session, and its other regions, each with a hash of its name. A restore may find other regions than were saved.
 
-use crate::{capture::region::Region, error::Result, space::format::ElementType};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{
+    capture::region::Region,
+    error::Result,
+    space::format::{ElementType, hash},
+};
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 pub(super) const NAME: &str = "globals/addresses";
+
+/// A hash of the name of a thing, and its address.
+pub(super) type Place = [u64; 2];
 
 #[derive(Debug)]
 pub(super) struct Addresses {
     /// The list as it is saved, to which a restore writes.
-    list: Box<[AtomicU64]>,
+    list: Box<[[AtomicU64; 2]]>,
     base: u64,
     handles: Vec<u64>,
 }
@@ -23,19 +33,21 @@ impl Addresses {
     }
 
     pub(super) fn note<'a>(&mut self, regions: impl Iterator<Item = &'a Region>) {
-        let mut named: Vec<_> = regions.map(|region| (&region.description.name, region.address() as u64)).collect();
-        named.sort_unstable();
-        let others = named.iter().map(|(_, address)| *address);
-        let all: Vec<u64> = [self.base].into_iter().chain(self.handles.iter().copied()).chain(others).collect();
+        let named = |region: &'a Region| [key(&region.description.name), region.address() as u64];
+        let handles = (0..).zip(&self.handles).map(|(index, handle)| [key(&format!("/session-{index}")), *handle]);
+        let all: Vec<Place> =
+            [[key(PROGRAM), self.base]].into_iter().chain(handles).chain(regions.map(named)).collect();
         if self.list.len() != all.len() {
-            self.list = all.iter().map(|_| AtomicU64::new(0)).collect();
+            self.list = all.iter().map(|_| Default::default()).collect();
         }
-        self.list.iter().zip(all).for_each(|(to, from)| to.store(from, Relaxed));
+        for (to, from) in self.list.iter().zip(all) {
+            to.iter().zip(from).for_each(|(to, from)| to.store(from, Relaxed));
+        }
     }
 
-    /// The addresses in the list: after `note` those of now, after a restore those of when the list was saved.
-    pub(super) fn all(&self) -> Vec<u64> {
-        self.list.iter().map(|address| address.load(Relaxed)).collect()
+    /// What is in the list: after `note` the places of now, after a restore those of when the list was saved.
+    pub(super) fn all(&self) -> Vec<Place> {
+        self.list.iter().map(|place| [0, 1].map(|index| place[index].load(Relaxed))).collect()
     }
 
     pub(super) fn handles(&self) -> &[u64] {
@@ -47,7 +59,43 @@ impl Addresses {
         // SAFETY: the list lives as long as the region is protected, or until it is replaced by that of a new list.
         #[allow(unsafe_code)]
         unsafe {
-            Region::array(NAME, at, ElementType::U64, &[self.list.len() as u64]).map(Region::of_globals)
+            Region::array(NAME, at, ElementType::U64, &[self.list.len() as u64, 2]).map(Region::found_by_us)
         }
+    }
+}
+
+/// No region has such a name.
+const PROGRAM: &str = "/program";
+
+fn key(name: &str) -> u64 {
+    u128::from_le_bytes(hash(name.as_bytes())) as u64
+}
+
+/// Where the program was loaded.
+pub(super) fn base_of(places: &[Place]) -> u64 {
+    let program = key(PROGRAM);
+    places.iter().find(|[name, _]| *name == program).map_or(0, |[_, at]| *at)
+}
+
+/// What lay somewhere and lies somewhere now, besides the program: the address then, and the one of now.
+pub(super) fn moved(was: &[Place], now: &[Place]) -> Vec<(u64, u64)> {
+    let program = key(PROGRAM);
+    let now: HashMap<u64, u64> = now.iter().map(|[name, at]| (*name, *at)).collect();
+    let is_thing = |[name, at]: &&Place| *name != program && *at != 0;
+    was.iter().filter(is_thing).filter_map(|[name, at]| Some((*at, *now.get(name)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two lists of one length had other regions: a pointer to one came to point to another.
+    #[test]
+    fn a_pointer_is_mended_to_the_thing_of_its_name_alone() {
+        let place = |name: &str, at: u64| [key(name), at];
+        let was = [place(PROGRAM, 1), place("/session-0", 10), place("a", 0x100), place("m", 0x200)];
+        let now = [place(PROGRAM, 2), place("/session-0", 20), place("m", 0x300), place("z", 0x400)];
+        assert_eq!((base_of(&was), base_of(&now)), (1, 2));
+        assert_eq!(moved(&was, &now), [(10, 20), (0x200, 0x300)]);
     }
 }

@@ -4,7 +4,10 @@
 //! What must hold: memory of the loader, or of another library, counts as no variable of the program. A program that is not
 //! understood is refused.
 
-use super::ranges::{Range, without};
+use super::{
+    ranges::{Range, meet, without},
+    symbols::{Symbol, symbols},
+};
 use crate::{
     capture::region::Region,
     error::{Error, Result},
@@ -56,6 +59,8 @@ pub(super) struct Image {
     pub(super) loaded: Range,
     /// Where its variables are, with the name of what they lie in.
     pub(super) variables: Vec<(&'static str, Range)>,
+    /// Those of them that the file still names.
+    pub(super) symbols: Vec<Symbol>,
     /// Words among them that began as addresses within the program, in order.
     pub(super) inner: Vec<u64>,
     /// Words among them that began as addresses in other libraries, in order.
@@ -72,6 +77,7 @@ impl Image {
             image.base = base;
             moved(&mut image.loaded);
             image.variables.iter_mut().for_each(|(_, range)| moved(range));
+            image.symbols.iter_mut().for_each(|symbol| moved(&mut symbol.range));
             image.inner.iter_mut().chain(&mut image.outer).for_each(|word| *word = word.wrapping_add(base));
             Ok(image)
         })
@@ -84,14 +90,9 @@ impl Image {
     }
 
     /// The name of the variable at `address`, where the file still tells.
-    pub(super) fn name_at(&self, address: u64) -> Option<String> {
-        let address = address.wrapping_sub(self.base);
-        let name = with_file(|file| {
-            let all = symbols(file)?;
-            let found = all.into_iter().find(|(_, range)| range.contains(&address));
-            found.map(|(name, _)| name).ok_or_else(|| "it has no symbols".to_owned())
-        });
-        name.ok()
+    pub(super) fn name_at(&self, address: u64) -> Option<&str> {
+        let found = self.symbols.iter().find(|symbol| symbol.range.contains(&address));
+        found.map(|symbol| symbol.name.as_str())
     }
 }
 
@@ -178,8 +179,9 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
             _ => others.push(at..at + WORD),
         }
     }
+    let mut symbols = symbols(file)?;
     if loaded.contains(&here) {
-        others.extend(of_mainstay(file)?);
+        others.extend(of_mainstay(&symbols)?);
     }
 
     let mut variables = Vec::new();
@@ -195,8 +197,11 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
         words.retain(is_variable);
         words.sort_unstable();
     }
-    let identity = identity(file, segments);
-    Ok(Image { identity, base: 0, loaded, variables, inner, outer })
+    symbols.retain(|symbol| variables.iter().any(|(_, range)| meet(range, &symbol.range)));
+    // The names of what is saved differ then.
+    let stripped = if symbols.is_empty() { ", stripped" } else { "" };
+    let identity = format!("{}{stripped}", identity(file, segments));
+    Ok(Image { identity, base: 0, loaded, variables, symbols, inner, outer })
 }
 
 fn segments(file: &[u8]) -> std::result::Result<&[Segment], String> {
@@ -266,23 +271,9 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// The variables with names, in the file's addresses.
-fn symbols(file: &[u8]) -> std::result::Result<Vec<(String, Range)>, String> {
-    let sections = Header::parse(file).and_then(|header| header.sections(ENDIAN, file)).map_err(odd)?;
-    let table = sections.symbols(ENDIAN, file, elf::SHT_SYMTAB).map_err(odd)?;
-    let objects = table.iter().filter(|symbol| symbol.st_type() == elf::STT_OBJECT && !symbol.is_undefined(ENDIAN));
-    let named = objects.map(|symbol| {
-        let name = table.symbol_name(ENDIAN, symbol).map_err(odd)?;
-        let at = symbol.st_value(ENDIAN);
-        Ok((String::from_utf8_lossy(name).into_owned(), at..at + symbol.st_size(ENDIAN)))
-    });
-    named.collect()
-}
-
 /// The variables of Mainstay itself, which is linked into the program.
-fn of_mainstay(file: &[u8]) -> std::result::Result<Vec<Range>, String> {
-    let all = symbols(file)?;
-    let own: Vec<Range> = all.into_iter().filter(|(name, _)| is_of_rust(name)).map(|(_, range)| range).collect();
+fn of_mainstay(symbols: &[Symbol]) -> std::result::Result<Vec<Range>, String> {
+    let own: Vec<Range> = symbols.iter().filter(|one| one.is_of_rust).map(|one| one.range.clone()).collect();
     if own.is_empty() {
         return Err(
             "libmainstay.a is linked into it, and without symbols Mainstay's variables cannot be told from the \
@@ -291,15 +282,6 @@ fn of_mainstay(file: &[u8]) -> std::result::Result<Vec<Range>, String> {
         );
     }
     Ok(own)
-}
-
-/// Whether a symbol's name was made by the Rust compiler.
-fn is_of_rust(name: &str) -> bool {
-    const HASH: usize = "17h0123456789abcdefE".len();
-    let name = name.split('.').next().unwrap_or(name);
-    let hash = name.len().checked_sub(HASH).and_then(|at| name.get(at..)).unwrap_or("");
-    let is_hash = hash.starts_with("17h") && hash.ends_with('E');
-    name.starts_with("_R") || (name.starts_with("_ZN") && is_hash)
 }
 
 /// The build id where the linker made one; or else a hash of what is loaded.
@@ -316,23 +298,4 @@ fn identity(file: &[u8], segments: &[Segment]) -> String {
     let loads = segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
     let hashes: Vec<u8> = loads.flat_map(|load| hash(load.data(ENDIAN, file).unwrap_or(&[]))).collect();
     format!("hash {}", hex(&hash(&hashes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_rust_are_told_from_those_of_c_and_fortran() {
-        for name in [
-            "_ZN3std6thread4main17h0123456789abcdefE",
-            "_RNvCs1234_7mycrate3foo",
-            "_ZN1a17h0123456789abcdefE.0.llvm.12",
-        ] {
-            assert!(is_of_rust(name), "{name}");
-        }
-        for name in ["field", "__fields_MOD_u", "_ZN5solve5fieldE", "_ZStL8__ioinit", "counter.0", "R", "_ZNö"] {
-            assert!(!is_of_rust(name), "{name}");
-        }
-    }
 }

@@ -1,6 +1,10 @@
 //! Pointers among the variables, after a restore has put back what they were in another run.
 
-use super::{Globals, OwnVariables, addresses_of};
+use super::{
+    Globals, OwnVariables,
+    addresses::{Place, base_of, moved},
+    addresses_of,
+};
 use crate::capture::regions::Regions;
 use std::ptr;
 
@@ -9,8 +13,8 @@ const WORD: usize = 8;
 /// What is noted before a restore, and is needed once the variables are filled.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPointers {
-    /// The addresses of now.
-    now: Vec<u64>,
+    /// Where things lie now.
+    now: Vec<Place>,
     /// The variables that hold the session.
     handles: Vec<(usize, u64)>,
     /// The variables that hold addresses in libraries.
@@ -46,7 +50,8 @@ impl Globals {
         let stale = if has_filled { found.mend(regions, &kept) } else { Stale::default() };
         kept.handles.iter().for_each(|(at, value)| write(*at, *value));
         (stale.words > 0).then(|| {
-            let first = found.image.name_at(stale.first as u64).unwrap_or_else(|| format!("at {:#x}", stale.first));
+            let at = || format!("at {:#x}", stale.first);
+            let first = found.image.name_at(stale.first as u64).map_or_else(at, str::to_owned);
             format!(
                 "{} variable(s) that were restored point into this program, where it lay in the run that saved them, the \
                  first in {first}: link it with -no-pie, or leave them out (mainstay_leave_out)",
@@ -59,14 +64,14 @@ impl Globals {
 impl OwnVariables {
     fn mend(&self, regions: &Regions, kept: &KeptPointers) -> Stale {
         let was = self.addresses.all();
-        let (old, new) = (was[0], kept.now[0]);
+        let (old, new) = (base_of(&was), base_of(&kept.now));
         let length = self.image.loaded.end - self.image.loaded.start;
         let begin = self.image.loaded.start.wrapping_sub(new).wrapping_add(old);
         let is_inside = |value: u64| value.wrapping_sub(begin) < length;
-        let mut moved: Vec<(u64, u64)> = was[1..].iter().copied().zip(kept.now[1..].iter().copied()).collect();
+        let mut moved = moved(&was, &kept.now);
         // What lies in the program has moved with it; a region that follows a pointer may be another part of it now.
         let moves_with = |was: u64, now: u64| now.wrapping_sub(was) == new.wrapping_sub(old);
-        moved.retain(|(was, now)| *was != 0 && (!is_inside(*was) || moves_with(*was, *now)));
+        moved.retain(|(was, now)| !is_inside(*was) || moves_with(*was, *now));
         // Where two things lie in one place, either will do.
         moved.sort_by_key(|(was, _)| *was);
         moved.dedup_by_key(|(was, _)| *was);
@@ -99,8 +104,8 @@ impl OwnVariables {
 
     /// Each word of the variables that are protected still, where a pointer can lie.
     fn words(&self, regions: &Regions, mut each: impl FnMut(usize, u64)) {
-        for piece in self.pieces.iter().filter(|piece| regions.has(&piece.name)) {
-            let range = addresses_of(&piece.range);
+        let protected = self.pieces.iter().filter(|piece| regions.has(&piece.name));
+        for range in protected.flat_map(|piece| &piece.ranges).map(addresses_of) {
             for at in
                 (range.start.next_multiple_of(WORD)..range.end).step_by(WORD).take_while(|at| at + WORD <= range.end)
             {

@@ -1,4 +1,4 @@
-//! The program's own variables, its .data and .bss, as regions: where C and Fortran programs keep their arrays.
+//! The program's own variables, its .data and .bss, as regions by their names: where C and Fortran programs keep their arrays.
 //!
 //! A fresh run of the same program lies elsewhere in memory, and so do its session and what else it has protected. A
 //! table of those addresses is saved beside the variables (`addresses`); after a restore the variables that hold one of
@@ -10,20 +10,19 @@
 mod addresses;
 mod image;
 mod mend;
+mod pieces;
 mod ranges;
+mod symbols;
 
-use super::{
-    notes::Notes,
-    region::{Description, Region},
-    regions::Regions,
-};
+use super::{notes::Notes, region::Region, regions::Regions};
 use crate::{
     error::{Error, Result},
     space::format::Note,
 };
 use addresses::Addresses;
 use image::Image;
-use ranges::{Range, without};
+use pieces::{Piece, pieces};
+use ranges::Range;
 use std::{collections::HashMap, ops};
 
 /// How the names of the regions begin that are the program's variables.
@@ -47,13 +46,6 @@ struct OwnVariables {
     pieces: Vec<Piece>,
     /// Where the regions lie, by name, that have taken variables out of the globals.
     taken_out: HashMap<String, u64>,
-}
-
-/// Variables in a row, which are one region.
-#[derive(Debug)]
-struct Piece {
-    name: String,
-    range: Range,
 }
 
 impl Globals {
@@ -99,21 +91,12 @@ impl Globals {
             at..at + region.reach() as u64
         });
         let out: Vec<Range> = self.left_out.iter().cloned().chain(named).collect();
-        let mut pieces = Vec::new();
-        for kind in ["data", "bss"] {
-            let all = image.variables.iter().filter(|(of, _)| *of == kind);
-            let ranges = all.flat_map(|(_, range)| without(range.clone(), &out));
-            pieces.extend(ranges.enumerate().map(|(index, range)| {
-                let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
-                Piece { name: format!("{NAMES}{kind}{number}"), range }
-            }));
-        }
+        let pieces = pieces(&image, &out);
         let addresses = Addresses::new(image.base, handles);
         let mut protected = vec![addresses.region()?];
-        for Piece { name, range } in &pieces {
+        for Piece { name, ranges } in &pieces {
             // SAFETY: the caller's promise is passed on.
-            let region = unsafe { Region::new(name, range.start as *mut u8, range.end - range.start)? };
-            protected.push(region.of_globals());
+            protected.push(unsafe { Region::in_stretches(name, ranges)? }.found_by_us());
         }
         notes.set(NOTE, &image.identity)?;
         self.found = Some(OwnVariables { image, addresses, pieces, taken_out });
@@ -151,7 +134,7 @@ impl Globals {
             return Ok(());
         }
         // What is put lies elsewhere each time, and is protected by nobody when it is restored.
-        let is_apart = |region: &&Region| !region.is_put() && !is_of_globals(&region.description);
+        let is_apart = |region: &&Region| !region.is_put() && !region.is_found_by_us();
         for region in regions.all().iter().filter(is_apart).filter(has_bytes) {
             found.check_place(region, regions)?;
         }
@@ -186,18 +169,14 @@ fn belongs_to_globals(region: &Region) -> Error {
     )
 }
 
-/// Whether a note is for Mainstay alone.
-pub(crate) fn is_own_note(note: &Note) -> bool {
+/// Whether a note is of the variables: whose they are, or where the program lay.
+pub(crate) fn is_note_of_globals(note: &Note) -> bool {
     note.name == NOTE || note.name == NOTE_OF_PLACE
 }
 
 /// The memory that the running program takes.
 pub(super) fn loaded() -> Range {
     image::loaded()
-}
-
-fn is_of_globals(description: &Description) -> bool {
-    description.name.starts_with(NAMES)
 }
 
 /// `range` as addresses of this process.

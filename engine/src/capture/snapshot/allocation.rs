@@ -63,6 +63,11 @@ impl OwnMemory {
         Ok(OwnMemory(allocation))
     }
 
+    /// Memory at this address, which system calls may write, too; `AlreadyExists` if something is there.
+    pub(in crate::capture) fn at(address: usize, bytes: usize) -> io::Result<OwnMemory> {
+        Ok(OwnMemory(Arc::new(OwnMapping::new(bytes, Some(address))?)))
+    }
+
     pub fn address(&self) -> *mut u8 {
         self.0.address()
     }
