@@ -2,7 +2,7 @@
 
 use crate::support::{between::Watched, gate::Gate, run};
 use mainstay_engine::{
-    Config, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, WhenBusy,
+    Config, Error, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, Stepped, WhenBusy,
     device::Disk,
     group::{Solo, ThreadGroup},
 };
@@ -52,6 +52,37 @@ fn job() {
             }
         });
     }
+}
+
+/// Starts a program in steps twice, each time for two steps more.
+#[test]
+fn job_in_steps() {
+    struct Own(Session);
+    impl AsMut<Session> for Own {
+        fn as_mut(&mut self) -> &mut Session {
+            &mut self.0
+        }
+    }
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let config = &Config { pool_bytes: Some(1 << 20), every_steps: 1, ..Config::default() };
+    for end in [2, 4] {
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(RANKS) {
+                let space = &space;
+                scope.spawn(move || {
+                    let mut own = Own(Session::open(Box::new(group), space, config.clone()).unwrap());
+                    let step = |_: &mut Own, number| Ok(if number == end { Stepped::Over } else { Stepped::Done });
+                    mainstay_engine::run(&mut own, |_: &mut Own| Ok::<(), Error>(()), |_: &mut Own, _| {}, step).unwrap();
+                    own.0.close().unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_program_in_steps_tells_what_came_back() {
+    assert_eq!(told_by("remarks::job_in_steps", &[]), ["mainstay: restored revision 2, after 2 steps"]);
 }
 
 #[test]
