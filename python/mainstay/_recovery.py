@@ -126,7 +126,8 @@ class Steps:
                 self._laid_out = set(names()) - before
         restored = self._session.restore()
         if restored:
-            self._remark(f"restored revision {restored.revision}, after {self._done[0]} steps")
+            steps = "1 step" if self._done[0] == 1 else f"{self._done[0]} steps"
+            self._remark(f"restored revision {restored.revision}, after {steps}")
         else:
             self._done[0] = 0
             if self._recovers and not self._layout:

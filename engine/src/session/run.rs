@@ -5,6 +5,7 @@ use crate::{
     capture::Region,
     config::Recovery,
     error::{Error, ErrorKind, Result},
+    plural::count,
     remark::remark,
     space::format::ElementType,
 };
@@ -60,7 +61,10 @@ pub fn run<S: AsMut<Session>, E: Failing>(
             brought_back(session, restored.as_ref());
             let (mut done, mut unsaved) = (steps.load(Ordering::Relaxed), Ok(()));
             if let Some(Restored { revision, .. }) = restored {
-                remark(session.as_mut().rank(), &format!("restored revision {revision}, after {done} steps"));
+                remark(
+                    session.as_mut().rank(),
+                    &format!("restored revision {revision}, after {}", count(done, "step")),
+                );
             }
             loop {
                 let stepped = step(session, done)?;

@@ -170,7 +170,7 @@ pub struct Full(pub AtomicBool);
 impl Between for Full {
     fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
         if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
         }
         disk.create(name, wanted)
     }
