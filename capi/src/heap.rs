@@ -49,7 +49,8 @@ pub unsafe extern "C" fn mainstay_heap_realloc(memory: *mut c_void, bytes: usize
     if !heap::has_given(memory.cast()) {
         end("mainstay_heap_realloc", memory);
     }
-    heap::resize(memory.cast(), bytes).map_or(ptr::null_mut(), <*mut u8>::cast)
+    // SAFETY: the caller's promise is passed on.
+    unsafe { heap::resize(memory.cast(), bytes) }.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
 /// As free: gives back memory of the heap. NULL does nothing. Ends the program where the heap has given out nothing at

@@ -25,8 +25,6 @@ use pieces::{Piece, pieces};
 use ranges::Range;
 use std::{collections::HashMap, ops};
 
-/// How the names of the regions begin that are the program's variables.
-const NAMES: &str = "globals/";
 /// The note that says whose variables they are.
 const NOTE: &str = "globals/program";
 /// The note that says where in memory the program lay.

@@ -4,7 +4,7 @@
 //! What must hold: each byte is in one region. The same program gives the same regions in each run.
 
 use super::{
-    NAMES, addresses,
+    addresses,
     image::Image,
     ranges::{Range, meet, without},
     symbols::Symbol,
@@ -12,6 +12,8 @@ use super::{
 use crate::capture::check_name;
 use std::{cmp::Reverse, collections::HashSet};
 
+/// How the names of the regions begin that are the program's variables.
+const NAMES: &str = "globals/";
 /// The most variables that are named, the largest first: the list of items is written with each revision.
 const NAMED_MAX: usize = 4000;
 

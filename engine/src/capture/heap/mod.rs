@@ -85,7 +85,11 @@ pub fn release(at: *mut u8) -> bool {
 
 /// Memory of `bytes` bytes with what is at `at`, as far as that goes; the old one is given back. `None` if there is no memory,
 /// and `at` is as it was.
-pub fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
+///
+/// # Safety
+/// Nobody else uses the memory at `at`.
+#[allow(unsafe_code)]
+pub unsafe fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
     let had = lock(&HEAP).bytes_at(at.addr())?;
     let fits = match class::of(bytes, class::ALIGNMENT) {
         Some(slot) => slot == had,
@@ -96,7 +100,6 @@ pub fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
     }
     let to = allocate(bytes, class::ALIGNMENT)?;
     // SAFETY: both are memory of the heap with at least so many bytes, and apart.
-    #[allow(unsafe_code)]
     unsafe {
         ptr::copy_nonoverlapping(at, to, had.min(bytes));
     }
