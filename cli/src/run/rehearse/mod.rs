@@ -202,6 +202,8 @@ impl<'a> Rehearsal<'a> {
         let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| no_text(path));
         words.variables.push(("MAINSTAY_RUN_REHEARSAL", text(directory)?));
         words.variables.push(("MAINSTAY_POOL_DIRECTORY", text(&self.scratch.memory)?));
+        // Open MPI's own files in shared memory, which stay where its processes are killed.
+        words.variables.push(("OMPI_MCA_btl_sm_backing_directory", text(&self.scratch.memory)?));
         // As `fresh` of an earlier job would have each start begin anew.
         words.variables.push(("MAINSTAY_START", String::new()));
         let begun = Instant::now();
