@@ -89,6 +89,7 @@ pub mod tests {
             buffer_wait_ns: 2 * time,
             copy_ns: 3 * time,
             perceived_ns: 10 * time,
+            step: 0,
             durable_ns: 30 * MS,
             written_bytes: 2 << 20,
             chunks: 2,

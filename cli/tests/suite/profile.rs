@@ -28,6 +28,7 @@ fn phases(rank: usize) -> PhaseRecord {
         chunks: 100,
         writes: 100,
         resume_ns: 2 * MS,
+        step: 0,
     }
 }
 

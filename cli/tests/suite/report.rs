@@ -46,6 +46,7 @@ fn told(space: &Space) -> Vec<String> {
         Event::PassedOver { level, .. } => format!("passed over {}", level.name()),
         Event::Recovered(_) => "recovered".to_owned(),
         Event::Closed => "closed".to_owned(),
+        Event::Died { .. } => "died".to_owned(),
     };
     journal(space).entries.iter().map(|entry| short(&entry.event)).collect()
 }
