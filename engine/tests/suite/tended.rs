@@ -335,7 +335,7 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
         let from = log.iter().position(answered).unwrap() + 2;
         let cases = everywhere(Durable::default(), &log, from, |medium, _| check(medium, &[held]));
         tell!("{ranks} ranks, revision {number}: {} operations, {cases} cases", log.len() - from);
-        assert!(cases > 50);
+        assert!(cases > often(12, 50));
     }
 }
 
@@ -413,7 +413,7 @@ fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
         check(medium, &[key(&device(medium), 3)])
     });
     tell!("{} operations, {cases} and {unused} cases", medium.operations());
-    assert!(cases > 50);
+    assert!(cases > often(12, 50));
 }
 
 /// The old revisions are there until the new layout has one of its own, and a job goes on from the newest.
