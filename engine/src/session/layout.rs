@@ -374,7 +374,9 @@ impl Level {
                 return Err(error);
             }
             let mut left = Ledger::open(before.portion().clone())?.ledger;
-            left.resume(epoch.lineage).map(|()| left)
+            // A failed sync of the portion is a failed sync for either ledger of it.
+            left.resume(epoch.lineage).inspect_err(|error| before.doubt(error.clone()))?;
+            Ok(left)
         };
         let current = self.current.iter().flat_map(|current| &current.ledgers);
         let left = agree(group, current.map(leave).collect::<Result<Vec<Ledger>>>())?;

@@ -44,6 +44,9 @@ impl<'a> ShardSizes<'a> {
     }
 }
 
+/// Looks for room in the current layout of a level, once more; the flag is `grows` of `Level::allocate`.
+type FindsRoom<'a> = dyn Fn(&Level, bool) -> Result<Option<Vec<Allocation>>> + 'a;
+
 /// What a rank has found on a level at t1.
 pub(super) struct Room {
     found: Result<Option<Vec<Allocation>>>,
@@ -122,7 +125,7 @@ impl Level {
         })
     }
 
-    /// Where the next shards go. `again`: looks for room once more, with `grows` of `allocate`. An error is the same on all ranks.
+    /// Where the next shards go. An error is the same on all ranks.
     /// Collective.
     pub(super) fn agree_on_room(
         &mut self,
@@ -131,7 +134,7 @@ impl Level {
         room: Room,
         told: &LevelFacts,
         sizes: ShardSizes<'_>,
-        again: &dyn Fn(&Level, bool) -> Result<Option<Vec<Allocation>>>,
+        again: &FindsRoom<'_>,
     ) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
@@ -170,7 +173,12 @@ impl Level {
             let room = agree(group, again(self, grown).and_then(|room| room.ok_or_else(lost_layout)));
             found = match (room, found) {
                 (Err(error @ Error::GroupFailed { .. }), _) | (Err(error), Ok(_)) | (Err(_), Err(error)) => Err(error),
-                (Ok(room), _) => Ok(Some(room)),
+                (Ok(room), Err(error)) => {
+                    let why = "no larger layout could be made, and the shards still fit into the one that is there";
+                    remark(group.rank(), &format!("{why}: {error}"));
+                    Ok(Some(room))
+                }
+                (Ok(room), Ok(_)) => Ok(Some(room)),
             };
         }
         self.drop_old_layouts(group.rank());

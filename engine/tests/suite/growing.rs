@@ -2,8 +2,9 @@
 //! which goes once nothing in it is kept. A space with one level did not, and saved nothing more.
 
 use crate::support::{
-    between::{Full, Watched},
+    between::Watched,
     faulty::{Faulty, Medium},
+    full::Full,
     program::{Mark, Program},
     recording::{Trouble, expect, job_of},
     run, whole,

@@ -2,9 +2,11 @@
 
 use crate::support::{
     State,
-    between::{Between, Full, Watched},
+    between::{Between, Watched},
     faulty::{Faulty, Medium},
-    filled, in_sessions_on, often,
+    filled,
+    full::Full,
+    in_sessions_on, often,
 };
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,

@@ -1,14 +1,7 @@
 //! A disk with a test between it and the engine.
 
 use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, NewFile, Stripes};
-use std::{
-    fmt, io,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
@@ -160,18 +153,5 @@ impl<B: Between> File for WatchedFile<B> {
     }
     fn stay_open(&self) -> io::Result<()> {
         self.file.stay_open()
-    }
-}
-
-/// A disk without room for another layout, once it is told so.
-#[derive(Debug, Default)]
-pub struct Full(pub AtomicBool);
-
-impl Between for Full {
-    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
-        if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
-        }
-        disk.create(name, wanted)
     }
 }

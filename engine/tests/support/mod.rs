@@ -15,6 +15,7 @@ pub mod between;
 pub mod bytes;
 pub mod counting;
 pub mod faulty;
+pub mod full;
 pub mod gate;
 pub mod killed;
 pub mod nodes;

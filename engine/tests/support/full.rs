@@ -1,0 +1,24 @@
+//! A disk that is full when a test says so.
+
+use super::between::Between;
+use mainstay_engine::device::{Device, Disk, File, NewFile};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// A disk without room for another layout, once it is told so.
+#[derive(Debug, Default)]
+pub struct Full(pub AtomicBool);
+
+impl Between for Full {
+    fn create(&self, disk: &Disk, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>> {
+        if name.starts_with("layout-") && self.0.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
+        }
+        disk.create(name, wanted)
+    }
+}
