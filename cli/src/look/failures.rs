@@ -162,7 +162,7 @@ pub fn memory_page(memory: &Memory) -> String {
     format!(
         "memory of a rank: {}, {} of {} + 1 revisions of {}{}\n",
         text::bytes(memory.bytes),
-        text::count(memory.copies.into(), "copy"),
+        text::count(memory.copies, "copy"),
         memory.keep,
         text::bytes(memory.shard_bytes),
         feeding.unwrap_or_default(),

@@ -2,9 +2,9 @@
 
 use super::{
     killed::Killed,
+    kills::Killing,
     last::LastCheckpoint,
     launcher::Words,
-    rehearse::Killing,
     report::{Recoveries, Report},
     signals::{Signals, asks_to_end},
     starting::Starting,

@@ -1,7 +1,6 @@
 //! When a job is killed: after some of its checkpoints and a random delay.
 
-use super::random::Random;
-use crate::run::report::Report;
+use super::{random::Random, report::Report};
 use std::time::{Duration, Instant};
 
 /// The share of its time within which a job is killed that saves nothing.

@@ -4,9 +4,12 @@
 //! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
 //! are given (`nodes`, `placing`, `launcher`).
 
+mod command;
+mod free;
 mod in_job;
 mod job;
 mod killed;
+mod kills;
 mod kind;
 mod last;
 mod launcher;
@@ -14,6 +17,7 @@ mod nodes;
 mod outcome;
 mod outside;
 mod placing;
+mod random;
 mod rehearse;
 mod report;
 mod signals;
@@ -29,10 +33,10 @@ use crate::{
     space::completing,
     text::count,
 };
-use in_job::InJob;
+use command::{as_given, in_place, shown};
+use free::{Free, GONE_LIMIT, wait_until_free};
 use job::{Ended, Limits};
 use killed::Killed;
-use launcher::{Launcher, Placed, Words};
 use mainstay_engine::{Surroundings, printable_path, status::tell_death, unix_ns};
 use nix::sys::signal::Signal;
 use outcome::{Outcome, Ranks};
@@ -41,18 +45,14 @@ use report::{Recoveries, Report, Reported};
 use signals::Signals;
 use spaces::Newest;
 use std::{
-    ffi::OsString,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
 use summary::Summary;
 
-/// How long the ranks of a failed job may take to disappear.
-const GONE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a last checkpoint may take, unless told otherwise.
 const MARGIN: Duration = Duration::from_secs(60);
-const GONE_POLL: Duration = Duration::from_millis(100);
 /// The exit status of a job that did not end in order, though its launcher says so.
 const NOT_IN_ORDER: u8 = 1;
 /// The exit status of a run that was cut off after the job had saved more: the same run goes on from there. EX_TEMPFAIL of
@@ -275,38 +275,6 @@ fn start_until_done(
     }
 }
 
-/// The command as it is given, and whether its ranks go on by themselves when some fail.
-struct AsGiven {
-    words: Words,
-    in_job: bool,
-    /// How many ranks it starts, where it is known.
-    ranks: Option<u32>,
-}
-
-fn as_given(command: &[OsString]) -> AsGiven {
-    AsGiven { words: Words { variables: Vec::new(), command: command.to_vec() }, in_job: false, ranks: None }
-}
-
-/// Of a job whose command says itself where its ranks run.
-fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
-    // Taken apart only where there is something to add.
-    let found = wanted.in_job.then(|| Launcher::find(&wanted.command, Placed::ByCommand));
-    let known = match &found {
-        Some(Ok(launcher)) => Ok((launcher.kind, launcher.version.as_ref())),
-        Some(Err(failure)) => Err(failure.message.clone()),
-        None => Err(String::new()),
-    };
-    let in_job = InJob::of(wanted, known)?;
-    match (in_job, found) {
-        (Some(in_job), Some(Ok(mut launcher))) => {
-            launcher.in_job = Some(in_job);
-            let ranks = launcher.ranks.map(|ranks| launcher.with_spares(ranks));
-            Ok(AsGiven { words: launcher.words_as_placed()?, in_job: true, ranks })
-        }
-        _ => Ok(as_given(&wanted.command)),
-    }
-}
-
 /// Notes in the journals of the spaces that a start has left open how it ended.
 fn journal_death(told: &Reported, how: &str) {
     let left = told.open.iter().filter(|(_, is_open)| **is_open);
@@ -333,44 +301,5 @@ fn margin(wanted: &arguments::Run) -> Result<Duration, Failure> {
         }
         (Some(margin), _) => Ok(margin),
         (None, limit) => Ok(limit.map_or(MARGIN, |limit| MARGIN.min(limit / 2))),
-    }
-}
-
-/// The command in one line, with the variables that it gets besides.
-fn shown(words: &Words) -> String {
-    let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
-    variables.chain(words.command.iter().map(quoted)).collect::<Vec<_>>().join(" ")
-}
-
-/// A part of the command, in quotes where it would not be one word of one line.
-fn quoted(part: &OsString) -> String {
-    let text = part.to_string_lossy();
-    let is_word = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    if is_word { text.into_owned() } else { format!("{text:?}") }
-}
-
-enum Free {
-    Yes,
-    No(PathBuf),
-    Asked(Signal),
-}
-
-/// Waits until nobody holds a lock of the spaces: ranks may outlive their mpiexec for a while.
-fn wait_until_free(spaces: &[PathBuf], signals: &mut Signals) -> Free {
-    let deadline = Instant::now() + GONE_LIMIT;
-    let mut told = false;
-    loop {
-        if let Some(signal) = signals.asked_to_end() {
-            return Free::Asked(signal);
-        }
-        let Some(space) = spaces.iter().find(|space| spaces::is_in_use(space)) else { return Free::Yes };
-        if Instant::now() > deadline {
-            return Free::No(space.clone());
-        }
-        if !told {
-            say(&format!("waiting for the last ranks to leave {}", printable_path(space)));
-            told = true;
-        }
-        std::thread::sleep(GONE_POLL);
     }
 }

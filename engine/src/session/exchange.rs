@@ -38,7 +38,7 @@ pub(super) enum Came {
     /// It has the shard itself, on that level.
     Here(usize),
     Whole(Lying),
-    Parts(ShardParts),
+    Parts(Box<ShardParts>),
 }
 
 enum Coming {
@@ -92,9 +92,9 @@ impl Coming {
     fn came(self, spot: usize) -> Result<Came> {
         let came = match self {
             Coming::Whole(held) => held.published().map(Came::Whole),
-            Coming::Parts(parts) => {
-                parts.came().map(|(portion, entry, blocks)| Came::Parts(ShardParts { spot, portion, entry, blocks }))
-            }
+            Coming::Parts(parts) => parts
+                .came()
+                .map(|(portion, entry, blocks)| Came::Parts(Box::new(ShardParts { spot, portion, entry, blocks }))),
         };
         came.map_err(damage_that_came)
     }

@@ -311,7 +311,7 @@ impl Search {
                 Ok(Ok(came)) => {
                     match came {
                         Came::Parts(parts) => {
-                            home.parts.push(parts);
+                            home.parts.push(*parts);
                             continue;
                         }
                         Came::Whole(lying) => home.fetched.push(lying),

@@ -278,7 +278,7 @@ impl Failures {
         format!(
             "saving fails: the level {} did not get {} in a row; {newest}{why}",
             level.name(),
-            count(self.in_a_row.into(), "revision")
+            count(self.in_a_row, "revision")
         )
     }
 }

@@ -92,6 +92,8 @@ fn only(folder: &Path, begin: &str) -> PathBuf {
 
 type Replace = fn(&Path);
 
+type PathIn = fn(&Place) -> PathBuf;
+
 const OTHERS: [(&str, Replace); 4] = [
     ("a directory", |path| fs::create_dir_all(path.join("within")).unwrap()),
     ("a pipe", |path| mkfifo(path, Mode::S_IRWXU).unwrap()),
@@ -103,7 +105,7 @@ const OTHERS: [(&str, Replace); 4] = [
 #[test]
 fn what_is_no_regular_file_counts_as_gone() {
     for (what, replace) in OTHERS {
-        let files: [(&str, Option<u64>, fn(&Place) -> PathBuf); 6] = [
+        let files: [(&str, Option<u64>, PathIn); 6] = [
             ("the layout in memory", Some(2), |place| only(&place.level(), "layout-")),
             ("the layout in the space", Some(3), |place| only(&place.path("space"), "layout-")),
             ("the lock in memory", Some(3), |place| place.level().join("lock")),

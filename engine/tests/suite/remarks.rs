@@ -6,7 +6,14 @@ use mainstay_engine::{
     device::Disk,
     group::{Solo, ThreadGroup},
 };
-use std::{env, path::PathBuf, process::Command, sync::Arc, thread, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 use tempfile::TempDir;
 
 /// Names the space, in a process that is the job.
@@ -132,7 +139,7 @@ fn each_session_that_asked_and_saved_nothing_tells_why() {
 }
 
 /// Protects, restores, asks at `steps` and saves where that is due; the number of the step lies in the state.
-fn go_on(space: &PathBuf, config: &Config, steps: &[u64], more: impl FnOnce(&mut Session)) {
+fn go_on(space: &Path, config: &Config, steps: &[u64], more: impl FnOnce(&mut Session)) {
     let mut state = [7_u8; 100];
     let mut session = Session::open(Box::new(Solo), space, config.clone()).unwrap();
     // SAFETY: the state outlives the session.

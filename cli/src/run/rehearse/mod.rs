@@ -4,18 +4,19 @@
 //! an absolute path.
 
 mod files;
-mod kills;
 mod page;
-mod random;
 mod scratch;
 
 use super::{
-    Free, as_given, job,
+    command::{as_given, shown},
+    free::{Free, wait_until_free},
+    job,
     job::{Ended, Limits},
+    kills::{Calm, Killed, Killing, Moment},
+    random::Random,
     report::{Recoveries, Report},
-    shown,
     signals::Signals,
-    tree, wait_until_free,
+    tree,
 };
 use crate::{
     arguments,
@@ -24,8 +25,6 @@ use crate::{
     look, output,
     text::count,
 };
-pub use kills::Killing;
-use kills::{Calm, Killed, Moment};
 use mainstay_engine::{Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
 use nix::{
     sys::{
@@ -36,7 +35,6 @@ use nix::{
     unistd::{Pid, getpid},
 };
 use page::Compared;
-use random::Random;
 use scratch::{Scratch, check_within};
 use std::{
     path::Path,

@@ -44,7 +44,7 @@ pub(in crate::session) struct PartsToCome {
 enum State {
     Awaited,
     Coming(Box<Coming>),
-    There(Portion, Entry, Vec<Range<u64>>),
+    There(Box<(Portion, Entry, Vec<Range<u64>>)>),
     Failed(Error),
 }
 
@@ -113,7 +113,7 @@ impl PartsToCome {
         if let State::Coming(coming) = std::mem::replace(&mut self.state, State::Failed(lacks)) {
             let Coming { announced: AnnouncedParts { entry, shape, blocks, stored, .. }, came } = *coming;
             if let Some(portion) = portion_in_parts(shape, &stored, came) {
-                self.state = State::There(portion, entry, blocks);
+                self.state = State::There(Box::new((portion, entry, blocks)));
             }
         }
     }
@@ -126,7 +126,7 @@ impl PartsToCome {
     /// Where the parts lie, what leads to them, and which blocks they are; nothing is verified yet.
     pub(in crate::session) fn came(self) -> Result<(Portion, Entry, Vec<Range<u64>>)> {
         match self.state {
-            State::There(portion, entry, blocks) => Ok((portion, entry, blocks)),
+            State::There(there) => Ok(*there),
             State::Failed(error) => Err(error),
             State::Awaited | State::Coming(_) => {
                 Err(Error::Internal { what: format!("parts of shard {} have not come", self.shard) })
