@@ -460,6 +460,7 @@ def refusals(session, reader):
         yield lambda: session.restore(revision=number)  # noqa: B023
         yield lambda: session.get("x", state, number)  # noqa: B023
         yield lambda: session.get_bytes("x", number)  # noqa: B023
+        yield lambda: session.saved("x", number)  # noqa: B023
         yield lambda: session.write("x", number, b"x")  # noqa: B023
         yield lambda: session.read("stream", number)  # noqa: B023
         yield lambda: session.read("stream", 0, number)  # noqa: B023
@@ -489,6 +490,7 @@ def refusals(session, reader):
     yield lambda: session.put(5, b"x")
     yield lambda: session.get(5, state)
     yield lambda: session.get_bytes(5)
+    yield lambda: session.saved(5)
     yield lambda: session.wait(5)
     yield lambda: session.note(5, "x")
     yield lambda: session.note("x", [])

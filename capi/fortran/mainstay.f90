@@ -394,6 +394,7 @@ module mainstay
     procedure :: put
     procedure :: get
     procedure :: get_bytes
+    procedure :: saved
     procedure :: wait => wait_until_complete
     procedure :: wait_for
     procedure :: progress
@@ -442,6 +443,16 @@ module mainstay
   end interface
   public :: mainstay_where
 
+  ! Gives a region the shape that it was saved with, in Fortran's order.
+  abstract interface
+    subroutine mainstay_resize(dimensions, shape) bind(C)
+      import :: c_int, c_int64_t
+      integer(c_int), value :: dimensions
+      integer(c_int64_t), intent(in) :: shape(dimensions)
+    end subroutine
+  end interface
+  public :: mainstay_resize
+
   interface
     function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
       import
@@ -475,11 +486,11 @@ module mainstay
       integer(c_int64_t), intent(in) :: global_shape(*), offset(*)
       integer(c_int) :: status
     end function
-    function c_follow(session, name, where) bind(C, name="mainstay_fortran_follow") result(status)
+    function c_follow(session, name, where, resize) bind(C, name="mainstay_fortran_follow") result(status)
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
-      type(c_funptr), value :: where
+      type(c_funptr), value :: where, resize
       integer(c_int) :: status
     end function
     function c_move(session, name, data) bind(C, name="mainstay_fortran_move") result(status)
@@ -758,6 +769,16 @@ module mainstay
       integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: status
     end function
+    function c_saved(session, number, name, dimensions, shape, bytes, is_there) &
+        bind(C, name="mainstay_fortran_saved") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: number
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), intent(inout) :: dimensions, is_there
+      integer(c_int64_t), intent(inout) :: shape(*), bytes
+      integer(c_int) :: status
+    end function
     function c_wait(session) bind(C, name="mainstay_wait") result(status)
       import
       type(c_ptr), value :: session
@@ -866,13 +887,18 @@ contains
   ! Has `where` say where the region `name` lies: once here, and once at each checkpoint and each restore. For programs
   ! that swap pointers, or allocatables by move_alloc, whose regions would come back exchanged. `where` is a function of
   ! a module: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for protect("cur", cur), or
-  ! c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays.
-  recursive subroutine follow(self, name, where, stat)
+  ! c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays; but where a restore finds another one that was
+  ! saved, it calls `resize`, if that is given: subroutine resize_cur(dimensions, shape) bind(C) allocates the array anew.
+  recursive subroutine follow(self, name, where, stat, resize)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
     procedure(mainstay_where) :: where
     integer, intent(out), optional :: stat
-    call settle(c_follow(self%handle, to_c(name), c_funloc(where)), stat)
+    procedure(mainstay_resize), optional :: resize
+    type(c_funptr) :: resizes
+    resizes = c_null_funptr
+    if (present(resize)) resizes = c_funloc(resize)
+    call settle(c_follow(self%handle, to_c(name), c_funloc(where), resizes), stat)
   end subroutine
 
   ! What is protected under `name` lies in `data` from now on, also if that has another size: after an allocate, or a
@@ -1372,6 +1398,26 @@ contains
     integer(c_int64_t), intent(in), optional :: number
     bytes = 0
     call settle(c_get_bytes(self%handle, asked(number), to_c(name), bytes), stat)
+  end function
+
+  ! Whether this rank saved anything under `name` in the revision that `restore` tries first, and in which shape, in
+  ! Fortran's order, and how many bytes. Collective.
+  recursive logical function saved(self, name, shape, bytes, stat, number)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int64_t), allocatable, intent(out), optional :: shape(:)
+    integer(c_int64_t), intent(out), optional :: bytes
+    integer, intent(out), optional :: stat
+    integer(c_int64_t), intent(in), optional :: number
+    integer(c_int64_t) :: numbers(32), there
+    integer(c_int) :: dimensions, is_there
+    dimensions = 0
+    is_there = 0
+    there = 0
+    call settle(c_saved(self%handle, asked(number), to_c(name), dimensions, numbers, there, is_there), stat)
+    saved = is_there /= 0
+    if (present(shape)) shape = numbers(:dimensions)
+    if (present(bytes)) bytes = there
   end function
 
   ! The number of a revision as C has it.

@@ -8,6 +8,9 @@
 
 #include "mainstay_mpi.h"
 
+/* As many as the engine takes. */
+enum { DIMENSIONS_MAX = 32 };
+
 /* Why this file refused a call; taken by mainstay_fortran_keep_message right after it. */
 static char refusal[400];
 
@@ -232,6 +235,7 @@ mainstay_status mainstay_fortran_move(mainstay_session *session, const char *nam
 }
 
 typedef void *where_function(void);
+typedef void resize_function(int dimensions, const int64_t *shape);
 
 /* `context` is the function, of which ISO C makes no pointer to void but by its bytes. */
 static void *ask(void *context, uint64_t *count)
@@ -242,11 +246,64 @@ static void *ask(void *context, uint64_t *count)
     return where();
 }
 
-mainstay_status mainstay_fortran_follow(mainstay_session *session, const char *name, where_function *where)
+/* Two functions of one region. It stays as long as the program: nobody tells when a region is followed no longer. */
+typedef struct {
+    where_function *where;
+    resize_function *resize;
+} followed;
+
+static void *ask_followed(void *context, uint64_t *count)
+{
+    (void)count;
+    return ((followed *)context)->where();
+}
+
+static int resize(void *context, size_t dimensions, const uint64_t *shape)
+{
+    int64_t numbers[DIMENSIONS_MAX];
+    if (dimensions > DIMENSIONS_MAX)
+        return 1;
+    for (size_t i = 0; i < dimensions; i++)
+        numbers[i] = (int64_t)shape[dimensions - 1 - i];
+    ((followed *)context)->resize((int)dimensions, numbers);
+    return 0;
+}
+
+mainstay_status mainstay_fortran_follow(mainstay_session *session, const char *name, where_function *where,
+                                        resize_function *resizes)
 {
     void *context;
-    memcpy(&context, &where, sizeof context);
-    return mainstay_follow_call(session, name, ask, context);
+    followed *both;
+    mainstay_status status;
+    if (!resizes) {
+        memcpy(&context, &where, sizeof context);
+        return mainstay_follow_call(session, name, ask, context);
+    }
+    both = malloc(sizeof *both);
+    if (!both)
+        return refuse("region", name, "there is no memory to follow it");
+    both->where = where;
+    both->resize = resizes;
+    status = mainstay_follow_resize(session, name, ask_followed, resize, both);
+    if (status != MAINSTAY_OK)
+        free(both);
+    return status;
+}
+
+/* `shape` has room for DIMENSIONS_MAX numbers, in Fortran's order. */
+mainstay_status mainstay_fortran_saved(mainstay_session *session, int64_t number, const char *name, int *dimensions,
+                                       int64_t *shape, int64_t *bytes, int *is_there)
+{
+    mainstay_item item = {0};
+    mainstay_status status = mainstay_saved(session, (uint64_t)number, name, &item);
+    if (status != MAINSTAY_OK || !item.name || item.dimensions > DIMENSIONS_MAX)
+        return status;
+    *is_there = 1;
+    *dimensions = (int)item.dimensions;
+    *bytes = (int64_t)item.bytes;
+    for (size_t i = 0; i < item.dimensions; i++)
+        shape[i] = (int64_t)item.shape[item.dimensions - 1 - i];
+    return status;
 }
 
 /* `numbers`: of `global` and of `offset`, one for each dimension of the array, in Fortran's order. */

@@ -632,6 +632,19 @@ mainstay_status mainstay_get_bytes(mainstay_session *session,
                                    const char *name,
                                    uint64_t *bytes);
 
+// Puts into `*item` what this rank saved under `name` in the revision of this number, or in MAINSTAY_NEWEST: the one that
+// mainstay_restore tries first. Its type, shape and bytes say how much memory to protect before the restore. Nothing was saved
+// under that name: `item->name` is NULL. Of a revision of another number of ranks, what the first of its shards has. The
+// numbers that it points to are valid until the next mainstay_saved, or the close. Collective: all ranks call it equally
+// often, each with a name of its own.
+//
+// Blocks are verified by mainstay_restore alone. If that finds the newest revision damaged, it goes back to an older one, where
+// sizes may be others; what mainstay_follow_resize was called for becomes as large, and for other regions the restore fails.
+mainstay_status mainstay_saved(mainstay_session *session,
+                               uint64_t revision,
+                               const char *name,
+                               mainstay_item *item);
+
 // Saves all protected regions as a new revision and returns at t2: the program may go on and change
 // its memory. `revision` may be NULL; else it gets the revision's number.
 //
@@ -721,6 +734,18 @@ mainstay_status mainstay_follow_call(mainstay_session *session,
                                      const char *name,
                                      void *(*where)(void *context, uint64_t *count),
                                      void *context);
+
+// As mainstay_follow_call, of a region whose size the program can change. If it was saved with another shape, a restore calls
+// `resize` with that: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
+// anything else refuses the restore, on all ranks. Then `where` is called once more, whose `*count` comes in as the new
+// number. Type and number of dimensions stay; boxes of global arrays are not resized.
+mainstay_status mainstay_follow_resize(mainstay_session *session,
+                                       const char *name,
+                                       void *(*where)(void *context, uint64_t *count),
+                                       int (*resize)(void *context,
+                                                     size_t dimensions,
+                                                     const uint64_t *shape),
+                                       void *context);
 
 // Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
 // `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:

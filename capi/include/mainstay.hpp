@@ -17,6 +17,7 @@
 #ifndef MAINSTAY_HPP
 #define MAINSTAY_HPP
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstddef>
@@ -149,6 +150,19 @@ template <class T, class A> void *where_vector(void *context, std::uint64_t *cou
   auto &elements = *static_cast<std::vector<T, A> *>(context);
   *count = elements.size();
   return elements.data();
+}
+/* Gives it as many elements as were saved: for mainstay_follow_resize. */
+template <class T, class A>
+int resize_vector(void *context, std::size_t dimensions, const std::uint64_t *shape) noexcept {
+  std::vector<std::uint64_t> inner;
+  element<T>::shape(inner);
+  if (dimensions != inner.size() + 1 || !std::equal(inner.begin(), inner.end(), shape + 1)) return 1;
+  try {
+    static_cast<std::vector<T, A> *>(context)->resize(static_cast<std::size_t>(shape[0]));
+    return 0;
+  } catch (...) {
+    return 2;
+  }
 }
 template <class Pointer> void *where_pointer(void *context, std::uint64_t *) {
   return static_cast<Pointer *>(context)->get();
@@ -319,9 +333,14 @@ public:
     detail::check(mainstay_follow_call(handle_, detail::text(name),
                                        detail::where_pointer<std::unique_ptr<T[], D>>, &pointer));
   }
-  /* The elements that the vector has then, however many: it may be swapped, and grow. */
+  /* The elements that the vector has then, however many: it may be swapped, and grow. A restore resizes it to what was
+   * saved, where its elements can be made without arguments. */
   template <class T, class A> void follow(const std::string &name, std::vector<T, A> &elements) {
-    detail::check(mainstay_follow_call(handle_, detail::text(name), detail::where_vector<T, A>, &elements));
+    if constexpr (std::is_default_constructible_v<T>)
+      detail::check(mainstay_follow_resize(handle_, detail::text(name), detail::where_vector<T, A>,
+                                           detail::resize_vector<T, A>, &elements));
+    else
+      detail::check(mainstay_follow_call(handle_, detail::text(name), detail::where_vector<T, A>, &elements));
   }
   /* What is protected under `name` lies elsewhere from now on, or has another shape, as after a realloc. */
   template <class T, class A> void move(const std::string &name, std::vector<T, A> &elements) {
@@ -498,6 +517,13 @@ public:
   /* Into the elements that there are. */
   template <class Elements> mainstay_got get(std::uint64_t revision, const std::string &name, Elements &&elements) {
     return get(revision, name, std::data(elements), detail::bytes(elements));
+  }
+  /* What this rank saved under `name`, in the revision that restore() tries first; nothing: it saved none. Collective. */
+  std::optional<item> saved(const std::string &name, std::uint64_t revision = MAINSTAY_NEWEST) {
+    mainstay_item found = {};
+    detail::check(mainstay_saved(handle_, revision, detail::text(name), &found));
+    if (!found.name) return std::nullopt;
+    return detail::item_of(found);
   }
   std::uint64_t get_bytes(std::uint64_t revision, const std::string &name) {
     std::uint64_t bytes = 0;

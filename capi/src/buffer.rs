@@ -3,6 +3,7 @@
 use crate::{
     argument::{null, or_refuse},
     error::{Status, c_text, guard},
+    item::{Item, Named},
     memory::{given, room},
     region::name_of,
     session::{Session, session_of},
@@ -116,6 +117,40 @@ pub unsafe extern "C" fn mainstay_get_bytes(
         let found = session.engine.get_bytes(number(revision), &name)?;
         if let Some(bytes) = bytes {
             *bytes = found.unwrap_or(0);
+        }
+        Ok(())
+    })
+}
+
+/// Puts into `*item` what this rank saved under `name` in the revision of this number, or in MAINSTAY_NEWEST: the one that
+/// mainstay_restore tries first. Its type, shape and bytes say how much memory to protect before the restore. Nothing was saved
+/// under that name: `item->name` is NULL. Of a revision of another number of ranks, what the first of its shards has. The
+/// numbers that it points to are valid until the next mainstay_saved, or the close. Collective: all ranks call it equally
+/// often, each with a name of its own.
+///
+/// Blocks are verified by mainstay_restore alone. If that finds the newest revision damaged, it goes back to an older one, where
+/// sizes may be others; what mainstay_follow_resize was called for becomes as large, and for other regions the restore fails.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `item` points to room for one.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_saved(
+    session: *mut Session,
+    revision: u64,
+    name: *const c_char,
+    item: *mut Item,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name) = unsafe { (session_of(session)?, name_of(name)) };
+        let name = or_refuse(&mut session.engine, name);
+        let room = if item.is_null() { Err(null("item")) } else { Ok(()) };
+        or_refuse(&mut session.engine, room);
+        session.saved = session.engine.saved(number(revision), &name)?.map(Named::of);
+        if !item.is_null() {
+            // SAFETY: as the caller promised.
+            unsafe { item.write(session.saved.as_ref().map_or_else(Item::none, Named::told)) };
         }
         Ok(())
     })

@@ -6,7 +6,8 @@ use crate::{
     region::{element_of, name_of, numbers_of, placed, within},
     session::{Session, session_of},
 };
-use std::ffi::{c_char, c_void};
+use mainstay_engine::{Error, Region};
+use std::ffi::{c_char, c_int, c_void};
 
 /// Has the region that is protected under `name` read through a pointer variable of the program:
 /// `mainstay_follow(session, "cur", (void **)&cur)`. For programs that swap pointers from step to step: protected by
@@ -60,6 +61,48 @@ pub unsafe extern "C" fn mainstay_follow_call(
             // SAFETY: as the caller promised.
             unsafe { region.at(ask(context.get(), &raw mut count).cast(), Some(count)) }
         })
+    })
+}
+
+/// As mainstay_follow_call, of a region whose size the program can change. If it was saved with another shape, a restore calls
+/// `resize` with that: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
+/// anything else refuses the restore, on all ranks. Then `where` is called once more, whose `*count` comes in as the new
+/// number. Type and number of dimensions stay; boxes of global arrays are not resized.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_follow_resize(
+    session: *mut Session,
+    name: *const c_char,
+    r#where: Option<unsafe extern "C" fn(context: *mut c_void, count: *mut u64) -> *mut c_void>,
+    resize: Option<unsafe extern "C" fn(context: *mut c_void, dimensions: usize, shape: *const u64) -> c_int>,
+    context: *mut c_void,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
+        let ask = r#where.ok_or_else(|| null("where"))?;
+        let (resize, asked, resized) = (resize.ok_or_else(|| null("resize"))?, Shared(context), Shared(context));
+        let look = move |region: &Region| {
+            let mut count = region.count();
+            // SAFETY: as the caller promised.
+            unsafe { region.at(ask(asked.get(), &raw mut count).cast(), Some(count)) }
+        };
+        let region = name.clone();
+        let resize = move |shape: &[u64]| {
+            // SAFETY: as the caller promised.
+            match unsafe { resize(resized.get(), shape.len(), shape.as_ptr()) } {
+                0 => Ok(()),
+                told => {
+                    let why =
+                        format!("resize returned {told} for the shape {shape:?}, which the region was saved with");
+                    Err(Error::argument(format!("region {region:?}"), why))
+                }
+            }
+        };
+        session.engine.follow_resizing(&name, look, resize)
     })
 }
 

@@ -23,6 +23,14 @@ pub struct Item {
     pub offset: *const u64,
 }
 
+impl Item {
+    /// In place of one that is not there.
+    pub(crate) fn none() -> Item {
+        let (name, shape) = (std::ptr::null(), std::ptr::null());
+        Item { name, kind: 0, r#type: 0, bytes: 0, dimensions: 0, shape, global_shape: shape, offset: shape }
+    }
+}
+
 /// An item, with its name as C has it.
 pub(crate) struct Named {
     name: CString,
@@ -31,11 +39,15 @@ pub(crate) struct Named {
 
 impl Named {
     pub(crate) fn all<'a>(items: impl IntoIterator<Item = &'a EngineItem>) -> Vec<Named> {
-        items.into_iter().map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect()
+        items.into_iter().cloned().map(Named::of).collect()
+    }
+
+    pub(crate) fn of(item: EngineItem) -> Named {
+        Named { name: c_text(&item.name), item }
     }
 
     /// As C sees it, for as long as this one lives.
-    fn told(&self) -> Item {
+    pub(crate) fn told(&self) -> Item {
         let Named { name, item } = self;
         let place = item.place.as_ref();
         Item {

@@ -30,6 +30,8 @@ pub struct Session {
     pub(crate) stream: CString,
     /// The items of those shards that the program has asked for.
     pub(crate) items: BTreeMap<u32, Vec<Named>>,
+    /// What mainstay_saved told last.
+    pub(crate) saved: Option<Named>,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
@@ -111,6 +113,7 @@ unsafe fn open(
         notes: BTreeMap::new(),
         stream: c_text(""),
         items: BTreeMap::new(),
+        saved: None,
     }));
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use crate::buffer::Buffer;
 use mainstay_engine::{Error, Region, Session as Engine, space::format::PlaceInWhole};
-use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit, prelude::*, types::PyTuple};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +17,16 @@ pub(crate) struct Followed {
     place: Option<PlaceInWhole>,
     /// What the engine finds, while a call is under way.
     now: Now,
+    resizer: Option<Arc<Resizer>>,
+}
+
+/// Has the program make an array of the shape that was saved.
+struct Resizer {
+    /// What gives the array, and what makes it; `None` once it is followed no longer.
+    functions: Mutex<Option<[Py<PyAny>; 2]>>,
+    /// What was made in the call under way.
+    made: Mutex<Option<Buffer>>,
+    raised: Mutex<Option<PyErr>>,
 }
 
 #[derive(Clone, Default)]
@@ -33,19 +43,42 @@ impl Followed {
         function: &Bound<'_, PyAny>,
         buffer: &Buffer,
         place: Option<PlaceInWhole>,
+        allocate: Option<&Bound<'_, PyAny>>,
     ) -> Result<Followed, Error> {
         let region = buffer.region(name, place.clone())?;
         let now = Now::default();
         engine.protect(region.clone())?;
         now.set(Some(region));
         let found = now.clone();
-        let followed = engine.follow(name, move |_| found.get());
+        let look = move |_: &Region| found.get();
+        let resizer = allocate.map(|allocate| {
+            let functions = [function.clone().unbind(), allocate.clone().unbind()];
+            Arc::new(Resizer {
+                functions: Mutex::new(Some(functions)),
+                made: Mutex::default(),
+                raised: Mutex::default(),
+            })
+        });
+        let followed = match resizer.clone() {
+            Some(resizer) => {
+                let (name_of, now) = (name.to_owned(), now.clone());
+                engine.follow_resizing(name, look, move |shape| resizer.resize(&name_of, shape, &now))
+            }
+            None => engine.follow(name, look),
+        };
         now.set(None);
         if let Err(error) = followed {
             engine.unprotect(name)?;
             return Err(error);
         }
-        Ok(Followed { function: function.clone().unbind(), place, now })
+        Ok(Followed { function: function.clone().unbind(), place, now, resizer })
+    }
+
+    /// Tells the garbage collector of the functions.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        let resizer = self.resizer.as_ref().and_then(|resizer| resizer.functions.try_lock().ok());
+        resizer.iter().flat_map(|functions| functions.iter().flatten()).try_for_each(|one| visit.call(one))
     }
 
     /// Shows the engine what the function gave.
@@ -57,7 +90,49 @@ impl Followed {
     /// Before what was given is let go.
     pub(crate) fn hide(&self) {
         self.now.set(None);
+        if let Some(resizer) = &self.resizer {
+            drop(unpoisoned(&resizer.made).take());
+        }
     }
+
+    /// What the function that makes the array has raised.
+    pub(crate) fn raised(&self) -> Option<PyErr> {
+        self.resizer.as_ref().and_then(|resizer| unpoisoned(&resizer.raised).take())
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        // The engine may still have the resizer, which the garbage collector does not see there.
+        if let Some(resizer) = &self.resizer {
+            drop(unpoisoned(&resizer.functions).take());
+        }
+    }
+}
+
+impl Resizer {
+    /// Calls the program in the middle of a restore, between two collectives.
+    fn resize(&self, name: &str, shape: &[u64], now: &Now) -> Result<(), Error> {
+        Python::attach(|py| {
+            let functions = unpoisoned(&self.functions).as_ref().map(|all| all.each_ref().map(|one| one.clone_ref(py)));
+            let gone = || Error::Internal { what: "a region is resized that is followed no longer".to_owned() };
+            let [function, allocate] = functions.ok_or_else(gone)?;
+            let mut raised = None;
+            let made = PyTuple::new(py, shape)
+                .and_then(|shape| allocate.bind(py).call1((shape,)))
+                .map_err(|error| told(name, "that makes its buffer", error, py, &mut raised))
+                .and_then(|_| ask(name, function.bind(py), &mut raised));
+            *unpoisoned(&self.raised) = raised;
+            let buffer = made?;
+            now.set(Some(buffer.region(name, None)?));
+            *unpoisoned(&self.made) = Some(buffer);
+            Ok(())
+        })
+    }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Now {
@@ -72,18 +147,21 @@ impl Now {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Region>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.0)
     }
 }
 
 /// What `function` gives for the region `name` now; what it raises goes to `raised`, too.
 pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>, raised: &mut Option<PyErr>) -> Result<Buffer, Error> {
-    let told = |error: PyErr| {
-        let (py, class) = (function.py(), error.get_type(function.py()));
-        let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
-        let why = format!("the function that gives its buffer raised {class}: {}", error.value(py));
-        *raised = Some(error);
-        Error::argument(format!("region {name:?}"), why)
-    };
-    Buffer::hold(name, &function.call0().map_err(told)?)
+    let given = function.call0().map_err(|error| told(name, "that gives its buffer", error, function.py(), raised))?;
+    Buffer::hold(name, &given)
+}
+
+/// The error that the function of the region `name` `what` has raised `error`, which goes to `raised`, too.
+fn told(name: &str, what: &str, error: PyErr, py: Python<'_>, raised: &mut Option<PyErr>) -> Error {
+    let class = error.get_type(py);
+    let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
+    let why = format!("the function {what} raised {class}: {}", error.value(py));
+    *raised = Some(error);
+    Error::argument(format!("region {name:?}"), why)
 }

@@ -108,6 +108,7 @@ impl State {
             let engine = open.engine()?;
             or_refuse(engine, in_place);
             let called = call(engine);
+            raised = raised.take().or_else(|| open.followed.values().find_map(Followed::raised));
             open.hide();
             called
         });
@@ -115,12 +116,18 @@ impl State {
     }
 
     /// Protects what `function` gives, at each checkpoint and restore anew.
-    pub(crate) fn follow(&self, name: &str, function: &Bound<'_, PyAny>, place: Option<PlaceInWhole>) -> PyResult<()> {
+    pub(crate) fn follow(
+        &self,
+        name: &str,
+        function: &Bound<'_, PyAny>,
+        place: Option<PlaceInWhole>,
+        allocate: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let (py, mut raised) = (function.py(), None);
         // It may call this session.
         let asked = ask(name, function, &mut raised);
         let done = self.local(py, |open| {
-            let followed = Followed::protect(open.engine()?, name, function, &asked?, place)?;
+            let followed = Followed::protect(open.engine()?, name, function, &asked?, place, allocate)?;
             open.followed.insert(name.to_owned(), followed);
             Ok(())
         });

@@ -90,7 +90,7 @@ impl Shard {
 }
 
 impl Item {
-    fn of(py: Python<'_>, item: &format::Item) -> PyResult<Item> {
+    pub(crate) fn of(py: Python<'_>, item: &format::Item) -> PyResult<Item> {
         let tuple = |numbers: &[u64]| PyTuple::new(py, numbers).map(Bound::unbind);
         let place = item.place.as_ref();
         Ok(Item {

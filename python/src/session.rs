@@ -10,7 +10,7 @@ use crate::{
     notes,
     number::{Flag, Text, Whole, Wholes, whole},
     open::{Open, State, or_refuse},
-    reader::Shard,
+    reader::{Item, Shard},
     record::Record,
     recovered::Recovered,
     restored::Restored,
@@ -155,7 +155,10 @@ impl Session {
     /// and at the checkpoint() that ends it) and at each restore(), and gives the buffer of that moment, which is held
     /// no longer than that: for programs that swap their arrays, or make new ones. What it raises, the call raises on
     /// all ranks, as InvalidArgument; a Ctrl-C in it stays one on its own rank.
-    #[pyo3(signature = (name, buffer, global_shape=None, offset=None))]
+    ///
+    /// `allocate`, beside such a function: restore() calls it with the shape that was saved, if that is another one. It makes
+    /// an array of that shape, which the function gives from then on.
+    #[pyo3(signature = (name, buffer, global_shape=None, offset=None, *, allocate=None))]
     fn protect(
         &self,
         py: Python<'_>,
@@ -163,13 +166,18 @@ impl Session {
         buffer: &Bound<'_, PyAny>,
         global_shape: Option<Wholes<u64>>,
         offset: Option<Wholes<u64>>,
+        allocate: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         // What is no Unicode is refused with the other odd characters.
         let name = name.to_string_lossy();
         let place = place_of(&name, global_shape, offset);
         if buffer.is_callable() {
             let place = place.map_err(|error| raise(py, &error))?;
-            return self.state.follow(&name, buffer, place);
+            return self.state.follow(&name, buffer, place, allocate);
+        }
+        if allocate.is_some() {
+            let why = "give a function in place of the buffer, which gives the array that was allocated";
+            return Err(raise(py, &Error::argument("allocate", why)));
         }
         self.state.local(py, |open| {
             let held = Buffer::hold(&name, buffer)?;
@@ -244,7 +252,7 @@ impl Session {
             let memory = numpy.call_method1("asarray", (Bound::new(py, Memory { memory, bytes })?,))?;
             // Not of the interface's type, which knows no fields, and no types of others than numpy.
             let array = numpy.call_method1("ndarray", (shape, dtype, memory))?;
-            self.protect(py, name.clone(), &array, None, None)?;
+            self.protect(py, name.clone(), &array, None, None, None)?;
             Ok(array)
         };
         protect().inspect_err(|_| drop(self.free(py, name)))
@@ -677,6 +685,25 @@ impl Session {
         })
     }
 
+    /// What this rank saved under `name`, an Item with its `shape`, `dtype` and `bytes`, in the revision that restore() tries
+    /// first, or in the one that is asked for; `None` if nothing was saved under that name. Of a revision of another number of
+    /// ranks, what the first of its shards has. Collective: all ranks call it equally often, each with a name of its own.
+    #[pyo3(signature = (name, revision=None))]
+    fn saved(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyAny>,
+        revision: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<Item>> {
+        let name = text(name);
+        let asked = number(revision);
+        let saved = self.state.call(py, |engine| {
+            let (name, revision) = (or_refuse(engine, name), or_refuse(engine, asked));
+            engine.saved(revision, &name)
+        })?;
+        saved.map(|item| Item::of(py, &item)).transpose()
+    }
+
     /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all
     /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
     /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
@@ -788,7 +815,7 @@ impl Session {
         match self.state.idle() {
             Some(open) => open.iter().try_for_each(|open| {
                 visit.call(&open.steps)?;
-                open.followed.values().try_for_each(|one| visit.call(&one.function))
+                open.followed.values().try_for_each(|one| one.traverse(&visit))
             }),
             None => Ok(()),
         }

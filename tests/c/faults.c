@@ -278,6 +278,11 @@ static void *whereabouts(void *context, uint64_t *count) {
   return step;
 }
 
+static int resized(void *context, size_t dimensions, const uint64_t *shape) {
+  (void)context, (void)shape;
+  return dimensions != 1;
+}
+
 /* Every parameter of every function that takes no null pointer. */
 static void nulls(void) {
   const uint64_t one = 1;
@@ -383,6 +388,9 @@ static void nulls(void) {
   said("get_bytes(session)", mainstay_get_bytes(NULL, MAINSTAY_NEWEST, "a", &length));
   said("get_bytes(name)", mainstay_get_bytes(session, MAINSTAY_NEWEST, NULL, &length));
   said("get_bytes(bytes)", mainstay_get_bytes(session, MAINSTAY_NEWEST, "a", NULL));
+  said("saved(session)", mainstay_saved(NULL, MAINSTAY_NEWEST, "a", &item));
+  said("saved(name)", mainstay_saved(session, MAINSTAY_NEWEST, NULL, &item));
+  said("saved(item)", mainstay_saved(session, MAINSTAY_NEWEST, "a", NULL));
   said("protect_box(session)", mainstay_protect_box(NULL, "a", step, MAINSTAY_U64, 1, &one, &one, &one));
   said("protect_box(name)", mainstay_protect_box(session, NULL, step, MAINSTAY_U64, 1, &one, &one, &one));
   said("protect_box(shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, NULL, &one, &one));
@@ -401,6 +409,10 @@ static void nulls(void) {
   said("follow_call(session)", mainstay_follow_call(NULL, "step", whereabouts, NULL));
   said("follow_call(name)", mainstay_follow_call(session, NULL, whereabouts, NULL));
   said("follow_call(where)", mainstay_follow_call(session, "step", NULL, NULL));
+  said("follow_resize(session)", mainstay_follow_resize(NULL, "step", whereabouts, resized, NULL));
+  said("follow_resize(name)", mainstay_follow_resize(session, NULL, whereabouts, resized, NULL));
+  said("follow_resize(where)", mainstay_follow_resize(session, "step", NULL, resized, NULL));
+  said("follow_resize(resize)", mainstay_follow_resize(session, "step", whereabouts, NULL, NULL));
   said("move(session)", mainstay_move(NULL, "step", step, 1, &one));
   said("move(name)", mainstay_move(session, NULL, step, 1, &one));
   said("move(data)", mainstay_move(session, "step", NULL, 1, &one));

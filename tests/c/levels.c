@@ -32,22 +32,37 @@ static double sum(const double *values, int count) {
   return all;
 }
 
-static double *grown(mainstay_session *session, double *list, uint64_t count) {
-  const uint64_t bytes = count * sizeof *list;
-  list = (double *)realloc(list, bytes + 1);
+static double *list;
+static uint64_t listed; /* numbers in it */
+
+static void grow(uint64_t count) {
+  list = (double *)realloc(list, count * sizeof *list + 1);
   if (!list) MPI_Abort(MPI_COMM_WORLD, 4);
-  check(mainstay_move(session, "list", list, 1, &bytes), "move the list");
+  listed = count;
+}
+
+static void *where_list(void *context, uint64_t *count) {
+  (void)context;
+  *count = listed;
   return list;
 }
 
+static int resize_list(void *context, size_t dimensions, const uint64_t *shape) {
+  (void)context;
+  grow(shape[0]);
+  return dimensions != 1;
+}
+
 int main(int argc, char **argv) {
-  double *cur = level(), *prev = level(), *next = level(), *list = NULL, *spare;
+  double *cur = level(), *prev = level(), *next = level(), *spare;
   uint64_t step = 0, shape = CELLS, from, to;
   mainstay_session *session;
-  int rank, i;
+  mainstay_item saved;
+  int rank, i, follows;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (argc < 5) return 2;
+  follows = strcmp(argv[4], "follow") == 0;
   from = strtoull(argv[2], NULL, 0), to = strtoull(argv[3], NULL, 0);
   for (i = 0; i < CELLS; i++) cur[i] = (i * 37 + rank) % 101, prev[i] = (i * 17) % 103;
 
@@ -55,13 +70,20 @@ int main(int argc, char **argv) {
   check(mainstay_protect(session, "step", &step, sizeof step), "protect the step");
   check(mainstay_protect_array(session, "cur", cur, MAINSTAY_F64, 1, &shape), "protect cur");
   check(mainstay_protect_array(session, "prev", prev, MAINSTAY_F64, 1, &shape), "protect prev");
-  check(mainstay_protect(session, "list", list, 0), "protect the list");
-  if (strcmp(argv[4], "follow") == 0) {
+  if (follows) {
     check(mainstay_follow(session, "cur", (void **)&cur), "follow cur");
     check(mainstay_follow(session, "prev", (void **)&prev), "follow prev");
   }
-  /* It has a number for each step. */
-  list = grown(session, list, from);
+  /* It has a number for each step: as many as the restore says, or as are asked for before. */
+  if (follows) {
+    check(mainstay_protect_array(session, "list", list, MAINSTAY_F64, 1, &listed), "protect the list");
+    check(mainstay_follow_resize(session, "list", where_list, resize_list, NULL), "follow the list");
+  } else {
+    check(mainstay_saved(session, MAINSTAY_NEWEST, "list", &saved), "ask for the list");
+    if (saved.name && (saved.type != MAINSTAY_F64 || saved.dimensions != 1)) MPI_Abort(MPI_COMM_WORLD, 6);
+    grow(saved.name ? saved.shape[0] : 0);
+    check(mainstay_protect_array(session, "list", list, MAINSTAY_F64, 1, &listed), "protect the list");
+  }
   check(mainstay_restore(session, NULL), "restore");
   if (step != from) MPI_Abort(MPI_COMM_WORLD, 5);
 
@@ -70,7 +92,8 @@ int main(int argc, char **argv) {
     next[0] = cur[0], next[CELLS - 1] = cur[CELLS - 1];
     spare = prev, prev = cur, cur = next, next = spare;
     step++;
-    list = grown(session, list, step);
+    grow(step);
+    if (!follows) check(mainstay_move(session, "list", list, 1, &listed), "move the list");
     list[step - 1] = cur[CELLS / 2];
     check(mainstay_checkpoint(session, NULL), "checkpoint");
   }

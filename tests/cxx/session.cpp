@@ -261,6 +261,8 @@ static void buffers(const std::string &space) {
   MUST(session.get(MAINSTAY_NEWEST, "buffer", numbers).revision == 0 && numbers[0] > 8.0);
   MUST(session.put("buffer", vector) == 1 && session.put("buffer", vector.data(), 8) == 2);
   MUST(session.get_bytes(MAINSTAY_NEWEST, "buffer") == 8 && session.get_bytes(1, "buffer") == 24);
+  const auto saved = session.saved("buffer"), older = session.saved("buffer", 1);
+  MUST(!session.saved("nobody") && saved && saved->bytes == 8 && older->shape == std::vector<std::uint64_t>{24});
   MUST(session.get(1, "buffer", numbers).bytes == 24 && numbers == std::vector<double>({1, 2, 3, 9}));
   MUST(session.get(MAINSTAY_NEWEST, "buffer", numbers.data(), 8).revision == 2);
   MUST(thrown([&] { session.get(3, "buffer", numbers); }, "1, 2") == MAINSTAY_REVISION_MISSING);

@@ -40,6 +40,8 @@ program failed
   call dirty()
   call must(closed%get_bytes("x", stat) == 0, "get_bytes")
   call dirty()
+  call must(.not. closed%saved("x", stat=stat), "saved")
+  call dirty()
   call closed%read("x", 0, step, got, stat)
   call must(got == 0 .and. stat /= 0, "read")
   call dirty()

@@ -3,13 +3,25 @@
 !
 !     levels SPACE FROM TO follow|address
 module fields
-  use, intrinsic :: iso_c_binding, only: c_ptr, c_loc
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: real64
   implicit none
   integer, parameter :: cells = 30000, rows = 30
   real(real64), pointer :: cur(:), prev(:), next(:), spare(:)
-  real(real64), allocatable, target :: plate(:, :), other(:, :), third(:, :)
+  real(real64), allocatable, target :: plate(:, :), other(:, :), third(:, :), list(:)
 contains
+  type(c_ptr) function where_list() bind(C)
+    where_list = c_null_ptr
+    if (size(list) > 0) where_list = c_loc(list)
+  end function
+
+  subroutine resize_list(dimensions, shape) bind(C)
+    integer(c_int), value :: dimensions
+    integer(c_int64_t), intent(in) :: shape(dimensions)
+    deallocate (list)
+    allocate (list(shape(1)))
+  end subroutine
+
   type(c_ptr) function where_cur() bind(C)
     where_cur = c_loc(cur)
   end function
@@ -27,11 +39,13 @@ program levels
   use mpi
   use mainstay
   use fields
-  use, intrinsic :: iso_c_binding, only: c_null_ptr
+  use, intrinsic :: iso_c_binding, only: c_int64_t, c_null_ptr
   implicit none
   integer, target :: step = 0
   integer :: rank, from, to, error, i
-  real(real64), allocatable, target :: list(:), longer(:)
+  real(real64), allocatable, target :: longer(:)
+  integer(c_int64_t), allocatable :: shape(:)
+  integer(c_int64_t) :: bytes
   character(1000) :: text
   type(mainstay_session) :: session
 
@@ -59,10 +73,16 @@ program levels
     call session%follow("prev", where_prev)
     call session%follow("plate", where_plate)
   end if
-  if (from > 0) then
+  ! It has a number for each step: as many as the restore says, or as are asked for before.
+  if (text == "follow") then
+    call session%follow("list", where_list, resize=resize_list)
+  else if (session%saved("list", shape, bytes)) then
+    if (size(shape) /= 1 .or. shape(1) /= from .or. bytes /= 8 * from) error stop "another list"
     deallocate (list)
-    allocate (list(from))
+    allocate (list(shape(1)))
     call session%move("list", list)
+  else if (from > 0) then
+    error stop "no list"
   end if
   call session%restore()
   if (step /= from) error stop "another step"

@@ -32,7 +32,7 @@ class Wave:
 def main():
     space, start, stop, mode = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     comm = MPI.COMM_WORLD
-    wave, step, numbers = Wave(comm.rank), np.zeros((), "i8"), np.zeros(start)
+    wave, step, numbers = Wave(comm.rank), np.zeros((), "i8"), np.zeros(0)
     buffers = {"cur": lambda: wave.cur, "prev": lambda: wave.prev, "fresh": lambda: wave.fresh}
     with mainstay.open(space, comm) as session:
         session.protect("step", step)
@@ -41,14 +41,26 @@ def main():
         box = lambda: wave.box[1:-1, 1:-1]  # noqa: E731
         place = {"global_shape": (10 * comm.size, 50), "offset": (10 * comm.rank, 0)}
         session.protect("box", box if mode == "follow" else box(), **place)
-        session.protect("list", numbers)
+        def allocate(shape):
+            nonlocal numbers
+            numbers = np.empty(shape)
+
+        if mode == "follow":
+            session.protect("list", lambda: numbers, allocate=allocate)
+        else:
+            saved = session.saved("list")
+            assert (saved is not None) == (start > 0)
+            if saved is not None:
+                numbers = np.zeros(saved.shape, saved.dtype)
+            session.protect("list", numbers)
         session.restore()
         assert step == start, step
         while step < stop:
             wave.step(int(step))
             step += 1
             numbers = np.append(numbers, wave.cur[CELLS // 2])
-            session.move("list", numbers)
+            if mode != "follow":
+                session.move("list", numbers)
             session.checkpoint()
     sums = [repr(float(array.ravel() @ (np.arange(array.size) % 7 + 1.0)))
             for array in (wave.cur, wave.prev, wave.fresh, wave.box[1:-1, 1:-1], numbers)]  # fmt: skip

@@ -4,14 +4,21 @@
 //! none.
 
 use super::region::Region;
-use crate::error::Result;
+use crate::{
+    error::Result,
+    space::format::{Item, ItemKind},
+};
 use std::{fmt, sync::Arc};
 
 type Asked = dyn Fn(&Region) -> Result<Region> + Send + Sync;
+type Resized = dyn Fn(&[u64]) -> Result<()> + Send + Sync;
 
-/// What a region is now, given what it was.
+/// What a region is now, given what it was; and what gives it another shape, if the program has said so.
 #[derive(Clone)]
-pub(crate) struct Look(Arc<Asked>);
+pub(crate) struct Look {
+    at: Arc<Asked>,
+    resize: Option<Arc<Resized>>,
+}
 
 impl fmt::Debug for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,12 +28,40 @@ impl fmt::Debug for Look {
 
 impl Look {
     pub(crate) fn new(look: impl Fn(&Region) -> Result<Region> + Send + Sync + 'static) -> Look {
-        Look(Arc::new(look))
+        Look { at: Arc::new(look), resize: None }
+    }
+
+    /// The same of a region that a restore may have resized.
+    pub(crate) fn resizing(self, resize: impl Fn(&[u64]) -> Result<()> + Send + Sync + 'static) -> Look {
+        Look { resize: Some(Arc::new(resize)), ..self }
+    }
+
+    pub(super) fn can_resize(&self) -> bool {
+        self.resize.is_some()
+    }
+
+    /// The region once the program has given it the shape of `item`; `None` if that is its shape, or nothing that it can become.
+    pub(super) fn resized(&self, region: &Region, item: &Item) -> Result<Option<Region>> {
+        let now = &region.description;
+        let is_alike =
+            item.kind != ItemKind::Stream && item.element == now.element && item.shape.len() == now.shape.len();
+        let is_placed = item.place.is_some() || now.place.is_some();
+        let Some(resize) = self.resize.as_ref().filter(|_| is_alike && !is_placed && item.shape != now.shape) else {
+            return Ok(None);
+        };
+        let Some(wanted) = region.reshaped(item) else { return Ok(None) };
+        resize(&item.shape)?;
+        let found = self.at(&wanted)?;
+        if found.description.shape == item.shape {
+            return Ok(Some(found));
+        }
+        let (saved, now) = (wanted.description.kind(), found.description.kind());
+        Err(region.refused(format!("it was saved as {saved}, and the program has made it {now} for the restore")))
     }
 
     /// Where `region` is now.
     pub(super) fn at(&self, region: &Region) -> Result<Region> {
-        (self.0)(region)?.in_place_of(region)
+        (self.at)(region)?.in_place_of(region)
     }
 
     /// An error if what is followed is not what is protected: another variable, or the memory in place of the pointer.

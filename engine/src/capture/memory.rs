@@ -55,6 +55,10 @@ impl RegionMemory {
         self.address as usize
     }
 
+    pub(super) fn start(&self) -> *mut u8 {
+        self.address
+    }
+
     /// The number of bytes from the region's first to its last, with the gaps between.
     pub(super) fn reach(&self) -> u64 {
         let rows = match &self.lay {

@@ -219,6 +219,15 @@ impl Region {
         unsafe { Self::array(name, address, *element, shape) }?.in_place_of(self)
     }
 
+    /// The same region with the shape and size of `item`, before its memory is there; `None` if its elements do not follow one
+    /// another.
+    pub(super) fn reshaped(&self, item: &Item) -> Option<Region> {
+        let (shape, bytes) = (item.shape.clone(), item.bytes);
+        let description = Arc::new(Description { shape, bytes, ..(*self.description).clone() });
+        let memory = RegionMemory::in_a_row(self.memory.start(), bytes);
+        self.memory.is_in_a_row().then(|| Region { description, memory, ..self.clone() })
+    }
+
     /// Elements along its slowest side; 1 where it has no sides.
     pub fn count(&self) -> u64 {
         self.description.shape.first().copied().unwrap_or(1)

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     group::Divided,
+    space::format::Item,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -203,6 +204,28 @@ impl Regions {
             }
             Ok(())
         })
+    }
+
+    /// Has the program give the regions that it can resize the shapes that `items` were saved with.
+    pub(crate) fn resize(&mut self, items: &[Item]) -> Result<()> {
+        let mut is_changed = false;
+        for index in 0..self.list.len() {
+            let region = &self.list[index];
+            let look = self.followed.get(&region.description.name).filter(|look| look.can_resize());
+            let item = look.and_then(|_| items.iter().find(|item| item.name == region.description.name));
+            let Some((look, item)) = look.zip(item) else { continue };
+            if let Some(resized) = look.resized(region, item)? {
+                self.put_at(index, resized);
+                is_changed = true;
+            }
+        }
+        // A resized region may have moved.
+        if is_changed {
+            self.look_to_fill()?;
+            self.check_writable()
+        } else {
+            Ok(())
+        }
     }
 
     /// The name of a region other than `but` that has bytes of this memory, by where those lie now that are followed.

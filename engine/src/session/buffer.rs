@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// The revisions that can be read: `revision` alone, or all of them if none was asked for. Collective.
-    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entered, Choices)> {
+    pub(super) fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entered, Choices)> {
         let entry = self.wait_in(call)?;
         self.open_later(&entry)?;
         let group = self.epoch.group.with(&entry);

@@ -66,6 +66,7 @@ mod restore;
 mod road;
 mod room;
 mod run;
+mod saved;
 mod saver;
 mod schedule;
 mod settle;
@@ -96,7 +97,7 @@ use crate::{
     group::Group,
     rehearsal,
     remark::remark,
-    space::format::Emptied,
+    space::format::{Emptied, Item},
 };
 use entry::Call;
 use inner::Inner;
@@ -240,6 +241,19 @@ impl Session {
         look: impl Fn(&Region) -> Result<Region> + Send + Sync + 'static,
     ) -> Result<()> {
         self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look))
+    }
+
+    /// As `follow`, of a region whose size the program can change: if it was saved with another shape, a restore calls `resize`
+    /// with that, slowest side first, and asks `look` again, which must find the region in that shape. Type and number of
+    /// sides stay; boxes of global arrays, and arrays inside larger ones, are not resized. An error of `resize` is one of the
+    /// restore, on all ranks.
+    pub fn follow_resizing(
+        &mut self,
+        name: &str,
+        look: impl Fn(&Region) -> Result<Region> + Send + Sync + 'static,
+        resize: impl Fn(&[u64]) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look).resizing(resize))
     }
 
     /// Has what changed of the region `name` found by its hashes, and not by the pages that were written: for memory that
@@ -548,6 +562,18 @@ impl Session {
     /// How many bytes `get` would fill in on this rank, if nothing is damaged. Collective.
     pub fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
         self.ours()?.reading(|inner| inner.get_bytes(revision, name))
+    }
+
+    /// What this rank saved under `name` in the revision that `restore` tries first, or in the one of this number: its type,
+    /// shape and size, so that memory of that size can be protected before the restore. `None` if nothing was saved, or
+    /// nothing under this name. Of a revision of another number of ranks, what the first of its shards has. Collective: all
+    /// ranks call it equally often, each with a name of its own.
+    ///
+    /// Blocks are verified by `restore` alone. If that finds the newest revision damaged, it goes back to an older one, where
+    /// the sizes may be others: regions of `follow_resizing` become as large, and for others the restore fails. Then ask for
+    /// the older one here, protect what it has, and call `restore_revision`.
+    pub fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {
+        self.ours()?.reading(|inner| inner.saved(revision, name))
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all ranks, or on

@@ -117,6 +117,12 @@ impl Program {
         self.globals.are_in(notes) || self.heap.as_ref().is_some_and(|heap| heap.is_in(notes))
     }
 
+    /// Has regions whose size the program can change become as large as `items` were saved.
+    pub(super) fn resize(&mut self, items: &[Item]) -> Result<()> {
+        self.regions.resize(items)?;
+        self.globals.note_addresses(&mut self.regions)
+    }
+
     pub(super) fn refuse(&mut self, error: Error) {
         self.refused.get_or_insert(error);
     }

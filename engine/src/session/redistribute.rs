@@ -35,10 +35,9 @@ impl Level {
     pub(super) fn redistribute(
         &self,
         group: &dyn Group,
-        program: &Program,
+        program: &mut Program,
         candidate: &Complete,
     ) -> Result<Attempted<Back>> {
-        let outputs = &program.outputs;
         let told = lock(&self.told).take();
         // What was lacking has come: all have told each other before.
         let told = match told {
@@ -50,9 +49,12 @@ impl Level {
             Err(flaws) => return Ok(Err(flaws)),
         };
         agree(group, self.check_own(group, program, candidate, &shards))?;
+        // A program that grows has one size for each rank, or all ranks have the same, or a box.
         let own_shard = shards.get(group.rank()).or(shards.first());
+        agree(group, own_shard.map_or(Ok(()), |saved| program.resize(&saved.items)))?;
         let to_fill = |saved: &SavedShard| program.to_fill(&saved.items, &saved.notes, candidate.key.number);
         let regions = agree(group, own_shard.map_or(Ok(Vec::new()), to_fill))?;
+        let outputs = &program.outputs;
         let (portions, parts) = (self.seen(candidate, &shards), self.seen_in_part());
         let sharing = Sharing {
             path: &self.device.path(),
@@ -134,7 +136,7 @@ impl Level {
     }
 
     /// All ranks tell each other what the shards of `candidate` hold. Collective.
-    fn tell_shards_to_all(
+    pub(super) fn tell_shards_to_all(
         &self,
         group: &dyn Group,
         program: &Program,

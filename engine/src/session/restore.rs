@@ -192,7 +192,7 @@ impl Inner {
         }
         let mut poured = false;
         let (came, mut skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
-            match level.restore_one(group, &self.program, candidate) {
+            match level.restore_one(group, &mut self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
                 // the candidate.
                 Err(error) if poured && error.kind() != ErrorKind::GroupFailed => {
@@ -231,7 +231,7 @@ impl Inner {
 
 impl Program {
     /// A rank that has taken a lost one's place knows nothing of what the others have found damaged. Collective.
-    fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
+    pub(super) fn share_passed_over(&mut self, group: &dyn Group) -> Result<()> {
         let told = gather(group, &self.passed_over)?;
         self.passed_over.clear();
         for (of, what) in told.into_iter().flatten() {
@@ -260,16 +260,17 @@ impl Levels {
 impl Level {
     /// Restores `candidate`. The inner error says why it is passed over, on whichever ranks; the outer one, the same on
     /// all ranks, ends the search. Collective.
-    fn restore_one(&self, group: &dyn Group, program: &Program, candidate: &Complete) -> Result<Attempted<Back>> {
+    fn restore_one(&self, group: &dyn Group, program: &mut Program, candidate: &Complete) -> Result<Attempted<Back>> {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
         }
-        let outputs = &program.outputs;
         let (portion, manifest) = self.read_shard(group, candidate)?;
         let same = manifest
             .as_ref()
             .map_or(Ok(()), |manifest| program.globals.check(&manifest.annex.notes, candidate.key.number));
         agree(group, same)?;
+        agree(group, manifest.as_ref().map_or(Ok(()), |manifest| program.resize(&manifest.items)))?;
+        let outputs = &program.outputs;
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, program.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {

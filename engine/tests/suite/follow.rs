@@ -322,3 +322,155 @@ fn what_cannot_be_moved_or_followed_is_refused() {
         session.unprotect("inside").unwrap();
     });
 }
+
+/// An array of the program that changes its size; where it lies is told when it is asked for.
+#[derive(Clone, Default)]
+struct Growing(Arc<std::sync::Mutex<Vec<u64>>>);
+
+impl Growing {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+        self.0.lock().unwrap()
+    }
+
+    fn look(&self) -> impl Fn(&Region) -> Result<Region> + Send + Sync + 'static {
+        let list = self.0.clone();
+        move |region| {
+            let mut list = list.lock().unwrap();
+            // SAFETY: the tests keep the list for as long as it is protected.
+            unsafe { region.at(list.as_mut_ptr().cast(), Some(list.len() as u64)) }
+        }
+    }
+
+    /// Protected, and resized by a restore.
+    fn protect(&self, session: &mut Session) {
+        let (address, count) = {
+            let mut list = self.lock();
+            (list.as_mut_ptr().cast(), list.len() as u64)
+        };
+        // SAFETY: as above.
+        let region = unsafe { Region::array("list", address, ElementType::U64, &[count]) }.unwrap();
+        session.protect(region).unwrap();
+        let list = self.0.clone();
+        let resize = move |shape: &[u64]| {
+            list.lock().unwrap().resize(shape[0] as usize, 0);
+            Ok(())
+        };
+        session.follow_resizing("list", self.look(), resize).unwrap();
+    }
+
+    fn save(&self, session: &mut Session, cells: usize, step: u64) {
+        *self.lock() = vec![step; cells];
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    }
+}
+
+/// It was REGION_CHANGED in each run but the one that had saved it. Rank 1 begins with none, and one of three ranks with as many.
+#[test]
+fn what_has_grown_comes_back_in_a_fresh_run() {
+    for keep in [1, 2] {
+        let (folder, config) = (TempDir::new_in("/dev/shm").unwrap(), Config { keep, ..direct() });
+        let cells = |rank: usize, step: u64| [10, 10_000, 300][rank] * step as usize;
+        in_sessions(folder.path(), 3, &config, |rank, session| {
+            let list = Growing::default();
+            assert_eq!(session.saved(None, "list").unwrap(), None);
+            list.protect(session);
+            (1..=4).for_each(|step| list.save(session, cells(rank, step), step));
+            // Back in the same run, from another size; and in the middle of a restart that goes on.
+            list.lock().truncate(3);
+            session.restore().unwrap().unwrap();
+            assert_eq!(*list.lock(), vec![4; cells(rank, 4)]);
+            session.unprotect("list").unwrap();
+        });
+        in_sessions(folder.path(), 3, &config, |rank, session| {
+            let saved = session.saved(None, "list").unwrap().unwrap();
+            assert_eq!((saved.element, &saved.shape[..]), (ElementType::U64, &[cells(rank, 4) as u64][..]));
+            assert_eq!(saved.bytes, 8 * cells(rank, 4) as u64);
+            assert_eq!(session.saved(None, ["other", "list", "other"][rank]).unwrap().is_some(), rank == 1);
+            let older = session.saved(Some(3), "list");
+            assert_eq!(older.map(|saved| saved.unwrap().shape[0]).ok(), (keep == 2).then_some(cells(rank, 3) as u64));
+            let list = Growing::default();
+            *list.lock() = vec![9; [70, 0, 1200][rank]];
+            list.protect(session);
+            session.restore().unwrap().unwrap();
+            assert_eq!(*list.lock(), vec![4; cells(rank, 4)]);
+            if keep == 2 {
+                session.restore_revision(3).unwrap().unwrap();
+                assert_eq!(*list.lock(), vec![3; cells(rank, 3)]);
+            }
+            list.save(session, 5, 5);
+            session.unprotect("list").unwrap();
+        });
+        // What the size was asked of is protected as it is, without a function.
+        in_sessions(folder.path(), 3, &config, |_, session| {
+            let mut list = vec![0_u64; session.saved(None, "list").unwrap().unwrap().shape[0] as usize];
+            let address = list.as_mut_ptr().cast();
+            // SAFETY: the list outlives the region.
+            let region = unsafe { Region::array("list", address, ElementType::U64, &[list.len() as u64]) };
+            session.protect(region.unwrap()).unwrap();
+            session.restore().unwrap().unwrap();
+            assert_eq!(list, [5; 5]);
+            session.unprotect("list").unwrap();
+        });
+        // Another number of ranks: what the first shard has.
+        in_sessions(folder.path(), 2, &config, |_, session| {
+            assert_eq!(session.saved(None, "list").unwrap().unwrap().shape, [5]);
+        });
+    }
+}
+
+/// The newest is damaged: what is resized becomes as large as in the one before.
+#[test]
+fn a_restore_that_falls_back_resizes_to_what_it_brings() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let config = Config { keep: 2, ..direct() };
+    in_sessions(folder.path(), 1, &config, |_, session| {
+        let list = Growing::default();
+        list.protect(session);
+        list.save(session, 1000, 0x0101_0101_0101_0101);
+        list.save(session, 2000, 0x0202_0202_0202_0202);
+        session.unprotect("list").unwrap();
+    });
+    let name = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    for path in name.filter(|path| path.extension().is_some_and(|extension| extension == "mainstay")) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(4096).position(|bytes| bytes == [2; 4096]) {
+            bytes[at] = 7;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    in_sessions(folder.path(), 1, &config, |_, session| {
+        assert_eq!(session.saved(None, "list").unwrap().unwrap().shape, [2000]);
+        let list = Growing::default();
+        list.protect(session);
+        let restored = session.restore().unwrap().unwrap();
+        assert!(restored.revision == 1 && !restored.skipped.is_empty(), "{restored:?}");
+        assert_eq!(*list.lock(), [0x0101_0101_0101_0101; 1000]);
+        session.unprotect("list").unwrap();
+    });
+}
+
+/// Nothing is filled, and all ranks are told.
+#[test]
+fn what_cannot_be_resized_is_refused_by_name() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    in_sessions(folder.path(), 2, &direct(), |rank, session| {
+        let list = Growing::default();
+        list.protect(session);
+        list.save(session, 100, 1);
+        list.lock().truncate(50);
+        list.lock().fill(9);
+        let refuses = move |_: &[u64]| if rank == 1 { Err(Error::argument("list", "no memory")) } else { Ok(()) };
+        session.follow_resizing("list", list.look(), refuses).unwrap();
+        let told = session.restore().map(drop).unwrap_err().to_string();
+        assert!(told.contains("no memory") || told.contains("was saved as u64 100"), "{told}");
+        session.follow_resizing("list", list.look(), |_| Ok(())).unwrap();
+        let told = session.restore().map(drop).unwrap_err().to_string();
+        assert!(told.contains("\"list\": it was saved as u64 100 (800 bytes)") && told.contains("u64 50"), "{told}");
+        // Without such a function the size stays.
+        session.follow("list", list.look()).unwrap();
+        assert_eq!(session.restore().map(drop).unwrap_err().kind(), ErrorKind::RegionChanged);
+        assert_eq!(*list.lock(), [9; 50]);
+        session.unprotect("list").unwrap();
+    });
+}

@@ -1,0 +1,45 @@
+//! What a region was saved as, before it is protected: for programs whose arrays have other sizes in each run.
+//!
+//! What must hold: it is of the revision that `restore` tries first.
+
+use super::{entry::Call, flaws::Attempted, inner::Inner, level::Level, program::Program, restore::pour_together};
+use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
+
+impl Inner {
+    /// The item `name` of this rank's shard in the newest revision, or in the one that is asked for; `None` if there is no
+    /// revision, or no such item in it. Collective.
+    pub(super) fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {
+        let (entry, mut found) = self.look(Call::Saved, revision)?;
+        let group = self.epoch.group.with(&entry);
+        self.program.share_passed_over(group)?;
+        self.levels.pass_over(&mut found, &self.program.passed_over)?;
+        let program = &self.program;
+        let read = |level: &Level, candidate: &Complete| level.saved(group, program, candidate, name);
+        let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
+        Ok(came.and_then(|(_, item)| item))
+    }
+}
+
+impl Level {
+    /// The item of this name in this rank's shard of `candidate`; of a revision of other ranks, as the first shard has it that
+    /// has one. Collective.
+    fn saved(
+        &self,
+        group: &dyn Group,
+        program: &Program,
+        candidate: &Complete,
+        name: &str,
+    ) -> Result<Attempted<Option<Item>>> {
+        let of_name = |items: &[Item]| {
+            let found = items.iter().find(|item| item.name == name);
+            found.map(|item| Item { extents: Vec::new(), ..item.clone() })
+        };
+        if candidate.shards as usize != group.size() {
+            let told = self.tell_shards_to_all(group, program, candidate)?;
+            return Ok(told.map(|told| told.shards.iter().find_map(|saved| of_name(&saved.items))));
+        }
+        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let item = manifest.as_ref().ok().and_then(|manifest| of_name(&manifest.items));
+        Ok(pour_together(group, &portion, &manifest, None)?.map(|()| item))
+    }
+}

@@ -1,0 +1,28 @@
+// A list that is longer after each step. It is followed, so that a restore resizes it to what was saved.
+#include <cstdio>
+#include <mainstay.hpp>
+#include <numeric>
+#include <vector>
+
+int main() try {
+  std::uint64_t step = 0;
+  std::vector<double> list;
+  auto session = mainstay::open_solo("space-cpp");
+  session.protect("step", step);
+  // ANCHOR: follow
+  session.protect("list", list);
+  session.follow("list", list);
+  session.restore();
+  // ANCHOR_END: follow
+  for (const auto stop = step + 3; step < stop;) {
+    step++;
+    list.insert(list.end(), step, static_cast<double>(step));
+    session.checkpoint();
+  }
+  session.close();
+  std::printf("step %d: %d values, sum %.0f\n", static_cast<int>(step), static_cast<int>(list.size()),
+              std::accumulate(list.begin(), list.end(), 0.0));
+} catch (const mainstay::error &error) {
+  std::fprintf(stderr, "growing: %s: %s\n", error.status_name(), error.what());
+  return 1;
+}
