@@ -1,14 +1,13 @@
 """The C++ header: every type and call, what it throws, what it refuses to compile, and a job that comes back."""
 
-import json
 import shutil
 import subprocess
 
 import library
 import pytest
+from command import mainstay
 from jobs import comes_back, run
 from limits import LIMIT_S
-from mpi import BUILT
 from programs import BUILT, CXX_SOURCES, build_cxx
 from ways import rarely
 
@@ -37,8 +36,7 @@ def test_every_type_and_call(scratch, compiler, standard):
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
 
-    shown = subprocess.check_output([BUILT / "mainstay", "show", "--json", scratch / "space"])
-    items = json.loads(shown)["revision"]["shard_list"][0]["items"]
+    items = mainstay("show", scratch / "space")["revision"]["shard_list"][0]["items"]
     regions = {item["name"]: (item["element_type"], item["shape"]) for item in items}
     for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "c64", "c128"):
         assert regions.pop(name) == (name, [])
@@ -48,8 +46,7 @@ def test_every_type_and_call(scratch, compiler, standard):
         "particles": ("bytes", [5, 32]), "empty": ("i32", [0]), "block": ("u32", [4, 5]), "text": ("bytes", [8]),
         "span": ("f64", [10]),
     }  # fmt: skip
-    listed = subprocess.check_output([BUILT / "mainstay", "ls", "--json", scratch / "space-boxes"])
-    assert json.loads(listed)["holds"] == [], "a reader left its hold"
+    assert mainstay("ls", scratch / "space-boxes")["holds"] == [], "a reader left its hold"
 
 
 def test_what_ends_a_run_is_told_as_it_is(scratch):

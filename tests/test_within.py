@@ -1,13 +1,10 @@
 """Boxes that are the inside of larger arrays in memory, in C and in Python: what lies around them stays as it was."""
 
-import json
-import subprocess
-
 import mainstay
 import numpy as np
 import pytest
+from command import mainstay as mainstay_command
 from jobs import run
-from mpi import ROOT
 from programs import build_c
 from ways import rarely
 
@@ -52,8 +49,8 @@ def test_views_of_numpy_arrays(scratch):
         assert (inside == numbers).all() and (stored == -2).sum() == stored.size - numbers.size
         assert (pairs["a"][1:5, 1:3] == before[0]["a"][1:5, 1:3]).all() and (pairs["a"] == -2).sum() == 24 - 8
         assert (every_other[::2, 1::3] == before[1][::2, 1::3]).all() and (every_other == -2).sum() == 180 - 35
-    shown = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "show", "--json", scratch / "space"])
-    items = {item["name"]: item["shape"] for item in json.loads(shown)["revision"]["shard_list"][0]["items"]}
+    shown = mainstay_command("show", scratch / "space")
+    items = {item["name"]: item["shape"] for item in shown["revision"]["shard_list"][0]["items"]}
     assert items == {"numbers": [30, 40, 50], "pairs": [4, 2, 6], "every-other": [5, 7], "bytes": [4]}
     with mainstay.read(scratch / "space") as reader:
         assert reader.read(0, "numbers") == numbers.tobytes() and reader.read(0, "bytes") == b"some"
