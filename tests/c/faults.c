@@ -308,6 +308,7 @@ static void nulls(void) {
   said("protect_array(name)", mainstay_protect_array(session, NULL, step, MAINSTAY_U64, 1, &one));
   said("protect_array(shape)", mainstay_protect_array(session, "a", step, MAINSTAY_U64, 1, NULL));
   said("protect_globals(session)", mainstay_protect_globals(NULL));
+  said("protect_heap(session)", mainstay_protect_heap(NULL));
   said("leave_out(session)", mainstay_leave_out(NULL, step, 8));
   said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
   said("untrack(session)", mainstay_untrack(NULL, "a"));
