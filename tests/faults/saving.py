@@ -309,8 +309,11 @@ def disk_full_at_layout(stage):
     ballast = stage.space / "ballast"
     within = own_disk(stage, 8)(f'head -c 6M /dev/zero > {ballast}; exec "$@"')
     commands = ["open", "save:1", "holds:1", f"remove:{ballast}", "save:2", "wait", "restore", "holds:2", "close"]
+    # This file system is in memory, where each rank looks for itself: its own control group may allow less than is free.
+    stage.row = {key: value for key, value in stage.row.items() if key != "rank"}
     for number in (1, 2, 3, 4):
         for one in stage.check(stage.run(f"set:stage={number}", *commands, within=within)):
+            assert one.text.startswith("no room"), one
             wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", one.text).groups())
             # For each rank three shards, and what lies beside them; the ballast left 2 MiB.
             assert wanted > stage.ranks * 3 * 400_000 and 1 << 20 < free <= 2 << 20, one
