@@ -248,8 +248,8 @@ fn a_crash_at_any_point_of_the_removal_of_a_layout_loses_nothing_that_stays() {
     }
 }
 
-/// The roots of a killed job stay in a layout that is older than the one before the last. A prune, and a rollback, were refused for
-/// good after a job that closed the space in order.
+/// A job that goes on in a layout reserved for it leaves the roots of a killed job as they were. A prune, and a rollback, were
+/// refused for good after such a job, although it closed the space in order.
 #[test]
 fn nothing_waits_that_a_newer_job_has_gone_on_without() {
     let medium = Medium::new(true);
@@ -257,7 +257,7 @@ fn nothing_waits_that_a_newer_job_has_gone_on_without() {
     let (_, medium) = ended(&medium);
     let held = key(&device(&medium), 3);
     assert!(matches!(hold_on(&device(&medium), held, "", 0, Duration::ZERO).unwrap(), Holding::Counts(_)));
-    grow_on(&device(&medium), &Reservation::alike(&ShardSize::of(1 << 20, 0).unwrap(), 2, 1), &|_| ()).unwrap();
+    grow_on(&device(&medium), &Reservation::alike(&ShardSize::of(1 << 20, 0).unwrap(), 1, 1), &|_| ()).unwrap();
     saves(&medium, shape(1, 1), 2, 4..=5, true);
     let survey = SpaceSurvey::open_on(&device(&medium)).unwrap();
     assert!(survey.portions.iter().any(|portion| !portion.clean), "the test wants roots of the killed job");
