@@ -415,7 +415,7 @@ fn what_cannot_be_reserved_is_refused() {
     let directory = TempDir::new().unwrap();
     let wanted = Reservation::for_shards(&shards(&[MIB; 2]), 1);
     let path = directory.path();
-    refused(grow(path, &wanted, &nothing), ErrorKind::NotASpace, &["no layout"]);
+    refused(grow(path, &wanted, &nothing), ErrorKind::NotASpace, &["it is empty"]);
     assert_eq!(fs::read_dir(path).unwrap().count(), 0, "a directory that is no space gets no lock");
     refused(reserve(path, &Reservation::for_shards(&[], 1), &nothing), ErrorKind::InvalidArgument, &["ranks"]);
     let per_node = Reservation { per: Per::Node, ..wanted.clone() };
