@@ -177,6 +177,7 @@ fn the_end_tells_it() {
 fn protect(session: &mut Session, memory: &mut [u8]) {
     // SAFETY: the memory lives as long as the session.
     session.protect(unsafe { Region::new("alike", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+    session.same_on_all_ranks("alike").unwrap();
 }
 
 /// The layout of the ranks before holds the only revision until one is complete in the new one.
