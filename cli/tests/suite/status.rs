@@ -164,7 +164,13 @@ fn with_one_level_the_space_itself_tells() {
     assert_eq!((&document["job"], newest(&document)), (&Value::Null, vec![json!(3)]));
     assert_eq!((&document["levels"][0]["level"], &document["losses"]), (&json!("space"), &json!([])));
     let page = space.mainstay(&["status"]);
-    assert!(page.code == 0 && page.out.contains("job     ended in order"), "{page:?}");
+    let lines: Vec<&str> = page.out.lines().collect();
+    let [first, second] = lines[..] else { panic!("{page:?}") };
+    assert!(page.code == 0 && first.ends_with("space: ended in order"), "{page:?}");
+    assert!(second.starts_with("saved   revision 3, ") && second.ends_with("; older: 2, 1"), "{page:?}");
+    // The table of levels is there when asked for.
+    let page = space.mainstay(&["status", "--details"]);
+    assert!(page.code == 0 && page.out.starts_with(first) && page.out.contains("passed over"), "{page:?}");
 }
 
 /// Saves twice so many revisions, every second of which the space does not take; then rank 0 does `look`. Returns what the
