@@ -137,7 +137,7 @@ class Returns:
                         for one in found)  # fmt: skip
             demand(self.left or small, self.told("an argument is refused"))
         elif status == "REVISION_MISSING":
-            there = [one for one in self.space.must_stay() if one.number == revision]
+            there = self.space.must_have(revision)
             demand(revision and not there, self.told(f"{[str(one) for one in there]} must be there"))
         elif status == "RANK_COUNT":
             demand(any(one and len(one.shards) != self.ranks for one in found), self.told("as many ranks have saved it"))
@@ -169,7 +169,7 @@ class Returns:
                 check_read(self.space, text, self.told)
             elif not self.space.damaged:
                 demand(status in ("REVISION_MISSING", "NOT_A_SPACE"), self.told("a reader"))
-                there = self.space.must_stay() if revision == 0 else [one for one in self.space.must_stay() if one.number == revision]
+                there = self.space.must_have(revision)
                 demand(not there, self.told(f"{[str(one) for one in there]} must be there"))
 
 

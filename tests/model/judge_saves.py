@@ -15,7 +15,7 @@ class Saves:
         return Shard(dict(self.mine[rank]), {}, dict(self.notes[rank]), output)
 
     def new_attempt(self, shards):
-        attempt = Attempt(None, shards)
+        attempt = Attempt(None, shards, self.keep)
         self.space.attempts.append(attempt)
         return attempt
 

@@ -49,7 +49,7 @@ def judge_ls(space, ended, stage, session, what):
     listed = [one["revision"] for one in found["revisions"] if one["state"] in ("newest", "complete")]
     for number in listed:
         demand(space.numbered(number), f"{what}\nrevision {number} is there and cannot be")
-    for attempt in space.must_stay():
+    for attempt in space.must_stay_beside(listed):
         demand(attempt.number in listed, f"{what}\n{attempt} must be there, and there are {listed}")
     demand(space.clean is None or session or found["clean"] == space.clean, f"{what}\nthe last job has closed it: {ended.out[:300]}")
     demand(not found["damage"], f"{what}\ndamage: {found['damage']}")
@@ -58,7 +58,8 @@ def judge_ls(space, ended, stage, session, what):
 def judge_verify(space, ended, stage, session, what):
     if "--json" in ended.words and ended.out:
         verdicts = {one["revision"]: one["verdict"] for one in json.loads(ended.out)["revisions"]}
-        for attempt in space.must_stay():
+        complete = [number for number, verdict in verdicts.items() if verdict == "good" and space.numbered(number)]
+        for attempt in space.must_stay_beside(complete):
             demand(verdicts.get(attempt.number) == "good", f"{what}\n{attempt} must be good: {verdicts}")
 
 

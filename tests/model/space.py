@@ -55,6 +55,7 @@ class Attempt:
 
     number: int | None
     shards: list
+    keep: int  # revisions that stay where it becomes complete
     fate: str = BEGUN
     at_t2: bool = False  # on all ranks
     pools: frozenset = frozenset()  # nodes in whose memory shards of it may lie: all of them, if it is STAGED
@@ -100,6 +101,8 @@ class Space:
             elif by_any and attempt.fate != STAGED:
                 attempt.pools = frozenset()  # nothing is left there
         self.kept = self.kept[-keep:]
+        for attempt in self.unknown():
+            attempt.keep = min(attempt.keep, keep)  # this job may complete it
 
     def complete(self, attempt, keep):
         """All know that it is."""
@@ -137,5 +140,20 @@ class Space:
         """What may be under this number."""
         return [attempt for attempt in self.attempts if attempt.fate != DEAD and attempt.number in (number, None)]
 
-    def must_stay(self):
-        return [*self.held, *(attempt for attempt in self.kept if attempt not in self.held)]
+    def must_stay(self, pushed_out_by=0):
+        """What must be there, where so many revisions are complete that nobody was told of: a kill cuts off the call that would
+        have told it. Each pushes out an older one."""
+        stay = min((attempt.keep for attempt in self.unknown()), default=len(self.kept)) - pushed_out_by
+        kept = self.kept if not pushed_out_by else self.kept[-stay:] if stay > 0 else []
+        return [*self.held, *(attempt for attempt in kept if attempt not in self.held)]
+
+    def must_stay_beside(self, numbers):
+        """The same where the revisions of these numbers are complete."""
+        newest = (self.kept[-1].number or 0) if self.kept else 0
+        return self.must_stay(sum(number > newest for number in numbers))
+
+    def must_have(self, number):
+        """What must be there under this number; 0 is any."""
+        if number == 0:
+            return self.must_stay()
+        return [attempt for attempt in self.must_stay(len(self.unknown())) if attempt.number == number]
