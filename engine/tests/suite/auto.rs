@@ -184,7 +184,8 @@ fn a_rank_that_goes_on_later_than_the_others_does_not_wait_for_their_writes() {
 
 fn nobody_waits_for_a_write(announced: u64, one_is_late: bool) {
     let (pools, space, lateness) = (memory(), TempDir::new().unwrap(), Arc::<Lateness>::default());
-    let config = Config { shard_bytes: 40 << 20, ..here(&pools) };
+    // The first layout has room for all that is announced: a larger one is made while the program waits.
+    let config = Config { shard_bytes: (1 + announced) * (24 << 20), ..here(&pools) };
     let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
     let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
     let device: Arc<dyn Device> = Arc::new(disk.clone());
