@@ -35,7 +35,7 @@ def judged(cases):
         file = "tests/" + case.get("classname").rpartition("tests.")[2].replace(".", "/") + ".py"
         outcome.spent[file] = outcome.spent.get(file, 0) + number(case, "processor_s")
         outcome.mpi_jobs += int(number(case, "mpi_jobs"))
-        if (runs := int(number(case, "runs"))) > 1:
+        if (runs := int(max(numbers(case, "runs"), default=1))) > 1:  # each run has said its number
             outcome.repeated.append(f"{name} ran {runs} times, as MPI crashed by itself")
         for child in case:
             if child.tag == "skipped":
@@ -50,4 +50,9 @@ def judged(cases):
 
 
 def number(case, name):
-    return sum(float(one.get("value")) for one in case.iter("property") if one.get("name") == name)
+    return sum(numbers(case, name))
+
+
+def numbers(case, name):
+    """What each run of the test has said."""
+    return [float(one.get("value")) for one in case.iter("property") if one.get("name") == name]
