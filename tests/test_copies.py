@@ -329,6 +329,7 @@ def pair_of(nodes, node):
     return [node, *holds]
 
 
+@pytest.mark.campaign
 def test_a_pair_is_lost_and_the_next_level_is_not(of_openmpi):
     nodes, every = of_openmpi, {"MAINSTAY_PFS_EVERY": 2}
     nodes.killed("0123", 0, "computed", 4, **every)

@@ -105,6 +105,7 @@ void f(object &o) {{ auto p = mainstay::pup::sizing(); o.pup(p); }}
     assert (status == 0) == (words is None) and (words or "") in said, said
 
 
+@pytest.mark.campaign
 def test_a_job_comes_back(mpi, scratch):
     comes_back(build_cxx("adopt.cpp", "adopt-cxx", mpi=mpi), scratch, mpi)
 

@@ -345,7 +345,7 @@ def test_a_job_that_ends_before_its_last_checkpoint_is_in_the_space_is_told(near
     assert re.search("no rank had .* open any more before revision 3, complete in memory, was complete there", output), output
 
 
-@pytest.mark.parametrize("language", ["c", *rarely("cxx", "fortran"), "python"])
+@pytest.mark.parametrize("language", ["c", *rarely("cxx", "fortran", "python")])
 def test_the_smallest_programs_ask_whether_a_checkpoint_is_due(language, scratch, monkeypatch):
     """A newcomer copies them. One that decided by itself took no request: not at SIGTERM, not before a time limit.
 

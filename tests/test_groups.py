@@ -63,7 +63,6 @@ def test_two_sessions_in_one_program(groups, mpi, scratch):
         assert after[rank, "seldom"] == after[0, "seldom"] and after[0, "seldom"][0][1] in (15, 20)
 
 
-@pytest.mark.each_mpi
 def test_a_program_that_closes_and_opens_again(groups, mpi, scratch):
     status, output = run(RANKS, [groups, "reopen", scratch / "spaces", STEPS], scratch, mpi=mpi)
     assert status == 0 and "WRONG" not in output, output

@@ -120,7 +120,8 @@ def undisturbed(command, steps, scratch, mpi):
     return (scratch / "undisturbed").read_bytes()
 
 
-@pytest.mark.parametrize("language", ["c", *rarely("python")])
+@pytest.mark.campaign
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_other_numbers_of_ranks_go_on_in_the_same_space(command, mpi, scratch, language):
     """Four ranks are killed; two, three and six go on, each from what the number before has saved."""
     saving = ["--space", scratch / "space", "--every", EVERY]

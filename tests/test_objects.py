@@ -118,7 +118,8 @@ def lossy(scratch):
         yield Lossy(scratch, nodes)
 
 
-@pytest.mark.parametrize("ranks", [5, *rarely(2)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("ranks", [5, 2])
 def test_any_number_of_ranks_computes_the_same_bits(mpi, scratch, ranks):
     status, output = run(ranks, [leanmd(mpi), *SMALL, "--balance-every", 5, "--space", scratch / "space"], scratch, mpi=mpi)
     assert status == 0, output
@@ -159,6 +160,7 @@ def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
     assert told(output) == undisturbed()
 
 
+@pytest.mark.campaign
 @BOTH
 def test_a_rank_is_lost(lossy, how):
     output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
@@ -438,6 +440,7 @@ def fields(jacobi3d, jacobi3d_objects, plain_field, scratch):
     return [jacobi3d_objects, "--objects", 30, *plain[1:], "--out", scratch / "objects"], plain_field
 
 
+@pytest.mark.campaign
 def test_jacobi3d_made_of_objects_computes_the_same_bits_and_starts_again_on_other_ranks(fields, scratch):
     objects, expected = fields
     status, output = run(4, [*objects, "--steps", 220], scratch)
@@ -462,7 +465,8 @@ def loses(lossy, command, *crashes, ranks=RANKS, may_fall=False, **how):
     return output
 
 
-@pytest.mark.parametrize("how", [*rarely(SPARE), SHRINK], ids=["replace", "shrink"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
 def test_jacobi3d_made_of_objects_loses_ranks(lossy, fields, scratch, how):
     objects, expected = fields
     output = loses(lossy, objects, "--crash", "1@103", "--crash", "2@251", **AT_ONCE, **how)

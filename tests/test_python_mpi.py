@@ -74,7 +74,6 @@ def alike(said):
     return said[0]
 
 
-@pytest.mark.each_mpi
 def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     program = """
         steps, death = int(sys.argv[3]), int(sys.argv[4])
@@ -147,6 +146,7 @@ def test_what_one_rank_gives_of_another_type_all_ranks_are_told(job):
     assert alike(said) == ["True"] * 5 + ["1"]
 
 
+@pytest.mark.campaign
 def test_communicators_that_are_none_are_refused(job):
     said = job("""
         freed = world.Dup()
@@ -197,6 +197,7 @@ def test_a_session_frees_its_communicator(job):
     assert alike(said) == ["True"]
 
 
+@pytest.mark.campaign
 def test_coupled_codes_and_ranks_alone(job):
     said = job("""
         half = world.Split(rank % 2)
@@ -255,6 +256,7 @@ def test_an_exception_on_every_rank_leaves_the_space_free(job):
     assert alike(said) == ["ended"]
 
 
+@pytest.mark.campaign
 def test_a_session_that_outlives_mpi_is_told_so_and_ends(job):
     said = job("""
         session, left = opened(), opened(path=space + "-left")
@@ -315,6 +317,7 @@ def test_a_child_that_a_rank_forks(job):
     assert alike(said) == ["0"]
 
 
+@pytest.mark.campaign
 def test_all_ranks_agree_when_a_checkpoint_is_due(job):
     said = job("""
         with opened(every_steps=4, agree_seconds=0) as session:

@@ -69,7 +69,8 @@ def lossy(scratch):
         yield LossyRod(scratch, nodes)
 
 
-@pytest.mark.parametrize(("before", "after"), [(4, 2), *rarely((3, 3), (2, 3))])
+@pytest.mark.campaign
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (3, 3), (2, 3)])
 def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
     status, output = run(before, [*words(mpi, scratch / "space"), "--steps", 20, "--balance-every", 3], scratch, mpi=mpi)
     assert status == 0, output
@@ -115,6 +116,7 @@ def test_many_ranks_are_lost_at_random(lossy, how):
         is_lost_at_random(lossy, f"rod campaign {how} {seed}", how)
 
 
+@pytest.mark.campaign
 def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
     """MPI hands over what is long only while its receiver calls it."""
     command = [mpi.command("python"), PYTHON / "busy.py", scratch / "space", scratch / "note"]

@@ -114,14 +114,16 @@ def test_ranks_that_never_spoke_to_the_one_that_failed_live(scratch, undisturbed
     assert "MPI_ERRORS_ARE_FATAL" not in said.output, said.output
 
 
-@pytest.mark.parametrize(("rank", "way"), [(0, "replace"), *rarely((0, "shrink"), (3, "replace"), (3, "shrink"))])
+@pytest.mark.campaign
+@pytest.mark.parametrize(("rank", "way"), [(0, "replace"), (0, "shrink"), (3, "replace"), (3, "shrink")])
 def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, rank):
     """With a spare in the last one's place."""
     said = run(scratch, 4, f"0:{rank}:opens", RECOVERY=way, SPARES=1 if way == "replace" else 0)
     goes_on(said, undisturbed, 3)
 
 
-@pytest.mark.parametrize("rank", [0, *rarely(1)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_is_lost_in_the_closing(scratch, undisturbed, rank):
     """All that was saved is in the space: the others end well."""
     said = run(scratch, 3, f"0:{rank}:closes", MEMORY="off", PFS_EVERY=1)
@@ -141,6 +143,7 @@ def test_a_rank_is_lost_while_the_others_recover(scratch, undisturbed):
     goes_on(said, undisturbed, 4)
 
 
+@pytest.mark.campaign
 def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
     said = goes_on(run(scratch, 4, "3:1:computes", "5:0:computes", SPARES=1), undisturbed, 3)
     assert said.of("replaces") == ["replaces 0"], said.output
@@ -156,6 +159,7 @@ def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, r
     assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("moment", ["stillborn", "begun"])
 def test_a_process_that_dies_while_it_starts_is_replaced_too(scratch, undisturbed, moment):
     """The job stalled for 120 s, and was over. Where MPI waits for the dead one, the rank that started it goes, too."""
@@ -268,7 +272,8 @@ def test_fewer_ranks_go_on_with_all_of_the_field(scratch, undisturbed, spares):
     assert said.of("ranks")[0] == "ranks 0 1 2 3", said.output
 
 
-@pytest.mark.parametrize("moments", [["3:1:computes", "1:0:lays_out"], *rarely(["3:1:computes"])], ids=["two", "one"])
+@pytest.mark.campaign
+@pytest.mark.parametrize("moments", [["3:1:computes", "1:0:lays_out"], ["3:1:computes"]], ids=["two", "one"])
 def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, moments):
     """Fewer ranks have no revision to go back to; the second is lost when nothing is protected."""
     said = run(scratch, 3, "whole", *moments, RECOVERY="shrink", MEMORY_COPIES=3)
@@ -324,6 +329,7 @@ def test_many_kills_at_random(tmp_path_factory, undisturbed, way):
         is_killed_again_and_again(tmp_path_factory.mktemp("killed"), undisturbed, f"campaign {seed}", way, KILLS)
 
 
+@pytest.mark.campaign
 def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):
     said = goes_on(run(scratch, 4, SPARES=2), undisturbed, 2)
     assert said.status == 0 and len(said.of("not")) == 2, said.output
@@ -359,13 +365,15 @@ def test_an_error_of_the_programs_own_passes_through(scratch):
     assert sorted(said.of("raised")) == ["raised ValueError of the program's own"] * 2, said.output
 
 
-@pytest.mark.parametrize("mpi", [*rarely(MPICH), OPENMPI], ids=str)
+@pytest.mark.campaign
+@pytest.mark.parametrize("mpi", [MPICH, OPENMPI], ids=str)
 def test_an_mpi_that_cannot_go_on_without_ranks_says_so_once(scratch, undisturbed, mpi):
     said = goes_on(run(scratch, 3, mpi=mpi, SPARES=1), undisturbed, 2)
     assert said.status == 0 and len(said.of("not")) == 1, said.output
     assert said.output.count("recovery has no effect here: this MPI does not go on") == 1, said.output
 
 
+@pytest.mark.campaign
 def test_spares_that_leave_nobody_to_work_are_refused(scratch):
     said = run(scratch, 2, SPARES=2)
     assert len(said.of("raised")) == 2, said.output

@@ -96,6 +96,7 @@ def test_job_ends_where_mpi_starts_processes_for_ever(scratch):
     assert output.count("mainstay: starting processes in the places of others took more than 2 s") == 2, output
 
 
+@pytest.mark.campaign
 def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     """Stopped, or gone without a word to MPI. It would write into files that are another's by then, and mpiexec would wait
     for it."""

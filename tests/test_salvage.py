@@ -60,7 +60,8 @@ def test_a_killed_job_that_went_on_elsewhere_and_was_killed_there_too(place):
         assert not list(second.iterdir())
 
 
-@pytest.mark.parametrize("copies", [*rarely(1), 2])
+@pytest.mark.campaign
+@pytest.mark.parametrize("copies", [1, 2])
 def test_the_command_completes_what_was_staged_in_memory(place, copies, monkeypatch):
     """There the portions of the level are what was staged: all that is missing is what leads to it."""
     with pool_directory() as pools:

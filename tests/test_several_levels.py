@@ -154,7 +154,7 @@ def test_what_was_copied_into_memory_counts_as_written(scratch, pools, capture):
     assert all(least <= told < 1.2 * (1 << 20) for told in later), job.stdout
 
 
-@pytest.mark.parametrize("language", ["c", *rarely("c++", "fortran"), "python"])
+@pytest.mark.parametrize("language", ["c", *rarely("c++", "fortran", "python")])
 def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
     if language == "python" and mpi is not OPENMPI:
         pytest.skip("this Python has the mpi4py of Open MPI")
