@@ -159,7 +159,7 @@ MOVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("move", ["moves in", *rarely(*(move for move in MOVES if move != "moves in"))])
+@pytest.mark.parametrize("move", ["moves to another", *rarely(*(move for move in MOVES if move != "moves to another"))])
 def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
     """Which of two arrays a pointer led to was saved with the pointer and with the region, and came back as two things."""
     calls, wrong = MOVES[move]
