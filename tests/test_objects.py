@@ -126,6 +126,7 @@ def test_any_number_of_ranks_computes_the_same_bits(mpi, scratch, ranks):
     assert told(output) == undisturbed()
 
 
+@pytest.mark.campaign
 def test_energy_is_conserved():
     energies = [float(re.search(r"total (\S+)", undisturbed(steps)[0])[1]) for steps in (0, STEPS)]
     kinetic = float(re.search(r"kinetic (\S+),", undisturbed()[0])[1])

@@ -40,12 +40,9 @@ def test_those_that_are_left_come_out_of_what_they_wait_in_and_go_on(scratch):
 
 
 def test_spares_take_the_places_of_the_dead_and_the_others_keep_theirs(scratch):
-    """Three are needed of four, two of them at once; the last is told that the job has ended."""
-    regroup(scratch, 7, "replace", 4, "kill:0@receive", "kill:1,2@collective", left=3, unneeded=1)
-
-
-def test_spare_that_was_killed_while_it_waited_replaces_nobody(scratch):
-    regroup(scratch, 6, "replace", 2, "sleep:4@x", "kill:1@receive", left=4)
+    """One of five is killed while it waits, and replaces nobody. Three are needed, two of them at once; the last is told that the
+    job has ended."""
+    regroup(scratch, 8, "replace", 5, "sleep:3@x", "kill:0@receive", "kill:1,2@collective", left=3, unneeded=1)
 
 
 def test_spares_are_told_of_the_end_also_when_the_first_rank_fails_in_it(scratch):
@@ -103,7 +100,6 @@ def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
     unless_mpi_crashes(lambda: regroup(scratch, 5, "replace", 2, "stop:0@receive", "exit:2@working", mpi=HEARTBEAT, left=3))
 
 
-@pytest.mark.each_mpi
 def test_mpi_that_does_not_survive_says_so_once_and_spares_wait(mpi, scratch):
     """MPICH, and Open MPI where it was not told to: the job is as large as it would be, and has no shrink."""
     program = build_c(["regroup.c"], "regroup", mpi=mpi)
