@@ -68,13 +68,14 @@ pub(crate) fn lacking(
 ) -> u64 {
     let at = |step: usize| {
         let stays = complete.iter().enumerate().filter(|(index, stays)| stays.held || *index < keep - step);
-        let stay = stays.map(|(_, stays)| stays.blocks).chain(held.iter().copied()).fold(first, u64::saturating_add);
-        let passing = passing.iter().filter(|_| step == 0).fold(0, |sum: u64, blocks| sum.saturating_add(*blocks));
-        stay.saturating_add(passing).saturating_add(then.saturating_mul(step as u64))
+        let besides = held.iter().chain(passing.iter().filter(|_| step == 0)).copied();
+        let stay: Vec<u64> = stays.map(|(_, stays)| stays.blocks).chain(besides).collect();
+        // The newest root leads to one more revision than stays, and the next one to the new shard.
+        let roots = root_blocks(stay.len() + step + 2);
+        let stay = stay.into_iter().fold(first.saturating_add(roots), u64::saturating_add);
+        stay.saturating_add(then.saturating_mul(step as u64))
     };
-    let most = (0..=keep).map(at).max().unwrap_or(0);
-    let held = complete.iter().filter(|stays| stays.held).count() + held.len() + passing.len();
-    most.saturating_add(root_blocks(keep + held + 2)).saturating_sub(blocks)
+    (0..=keep).map(at).max().unwrap_or(0).saturating_sub(blocks)
 }
 
 /// Blocks of the catalogues of `revisions` revisions: those of the two slots, and that of the root on its way.
@@ -83,25 +84,32 @@ fn root_blocks(revisions: usize) -> u64 {
 }
 
 impl Ledger {
-    /// Finds room for a shard beside the `complete` revisions, newest first, and the held ones, if the smallest shard
-    /// of them all can be saved again after it.
-    pub(crate) fn allocate_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<Allocation> {
+    /// Finds room for a shard beside the `complete` revisions, newest first, and the held ones, if shards of `then` can be saved
+    /// after it; `None`: the smallest shard of them all.
+    pub(crate) fn allocate_lasting(
+        &self,
+        need: Need,
+        then: Option<Need>,
+        complete: &[RevisionKey],
+        keep: usize,
+    ) -> Result<Allocation> {
         let found = self.found();
         let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| Need::again(kept));
-        let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
-        self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
+        let smallest = || needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
+        let smallest = then.unwrap_or_else(smallest);
+        let counts = self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()]);
         let maps = &mut self.free_maps();
-        let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep)?;
-        // Held revisions do not move: many blocks may be left and no stretch long enough. What only passes goes meanwhile. A
+        let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep);
+        let allocation = allocation.map_err(|error| counts.clone().err().unwrap_or(error))?;
+        // The count takes the longest catalogues at all times, so a rehearsal may find room where the count finds none. Held
+        // revisions do not move: many blocks may be left and no stretch long enough. A revision that only passes goes meanwhile. A
         // smaller shard can fall into pieces where one as large as this goes on finding its place, and has it, too.
         let given = || Some((&allocation, allocation.imagined(0)));
         let lasts = |maps: &mut _, then| self.rehearse(maps, given(), [need, then], complete, keep);
-        if self.held.len() > self.passing.len()
-            && smallest.blocks() < need.blocks()
-            && !lasts(maps, smallest)
-            && !lasts(maps, need)
-        {
-            return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep));
+        let may_fall_apart = self.held.len() > self.passing.len() && smallest.blocks() < need.blocks();
+        if (counts.is_err() || may_fall_apart) && !lasts(maps, smallest) && !lasts(maps, need) {
+            let short = || self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep);
+            return Err(counts.err().unwrap_or_else(short));
         }
         Ok(allocation)
     }

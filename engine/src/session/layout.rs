@@ -268,14 +268,18 @@ impl Level {
     fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey], grows: bool) -> Result<Allocation> {
         ledger.check()?;
         let (mut runs, keep) = (RUNS, self.keep());
+        let lasts = ledger.check_lasting(Need::of(size, runs), retained, keep);
         if grows {
-            ledger.check_lasting(Need::of(size, runs), retained, keep)?;
+            lasts.clone()?;
         }
         loop {
             let need = Need::of(size, runs);
-            // A portion that was made before, for shards as they are, may have no room for more metadata.
-            let packed = self.packed(need).and_then(|need| ledger.allocate_lasting(need, retained, keep).ok());
-            let allocation = packed.map_or_else(|| ledger.allocate_lasting(need, retained, keep), Ok)?;
+            // A compressed shard takes more room, for the list of its frames. If shards of this size go on finding room without
+            // that, as a hold that was granted promises, they must do so after it. An older portion may have no room for it.
+            let then = lasts.is_ok().then_some(need);
+            let packed =
+                self.packed(need).and_then(|packed| ledger.allocate_lasting(packed, then, retained, keep).ok());
+            let allocation = packed.map_or_else(|| ledger.allocate_lasting(need, None, retained, keep), Ok)?;
             if allocation.data.len() <= runs {
                 return Ok(allocation);
             }

@@ -32,6 +32,7 @@ mod gone;
 mod groups;
 mod growing;
 mod heap;
+mod held_room;
 mod holding;
 mod holds;
 mod incremental;
