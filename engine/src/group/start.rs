@@ -14,6 +14,7 @@ use crate::{
 use std::{
     ffi::OsString,
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process,
     sync::{
@@ -97,10 +98,23 @@ impl Note {
     fn make(folder: &Path) -> io::Result<Note> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!("mainstay-start-{}-{count}", process::id()));
+        let prefix = format!("mainstay-start-{}-", numbers_of_processes());
+        Note::remove_stale(folder, &prefix);
+        let path = folder.join(format!("{prefix}{}-{count}", process::id()));
         // One of a process that had the number before.
         let _ = fs::remove_file(&path);
         Open::to_write().new_file().file(&path).map(|_| Note(path))
+    }
+
+    /// Removes the notes of processes that were killed before they could do it.
+    fn remove_stale(folder: &Path, prefix: &str) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let maker = name.to_str().and_then(|name| name.strip_prefix(prefix)?.split_once('-')?.0.parse().ok());
+            if maker.is_some_and(|pid: u64| !is_running(pid)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
@@ -108,6 +122,11 @@ impl Drop for Note {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// The namespace that the process numbers of this process belong to; 0 if the system does not tell.
+fn numbers_of_processes() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
 /// Whether one of the processes that have begun is there no more.
@@ -152,6 +171,21 @@ mod tests {
         let note = start.note.as_ref().unwrap().0.clone();
         drop(start);
         assert!(!note.exists());
+    }
+
+    #[test]
+    fn the_note_of_a_process_that_was_killed_goes_with_the_next_one() {
+        let folder = env::temp_dir().join(format!("mainstay-notes-{}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        let mut killed = Command::new("true").spawn().unwrap();
+        killed.wait().unwrap();
+        let prefix = format!("mainstay-start-{}-", numbers_of_processes());
+        let notes = [killed.id(), process::id()].map(|pid| folder.join(format!("{prefix}{pid}-x")));
+        notes.iter().for_each(|note| fs::write(note, "").unwrap());
+        let made = Note::make(&folder).unwrap();
+        assert_eq!(notes.map(|note| note.exists()), [false, true]);
+        drop(made);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     /// In a process of its own, which is ended.
