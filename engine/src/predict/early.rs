@@ -61,11 +61,10 @@ impl EarlyTally {
         }
     }
 
-    /// `pages` are to be saved, but those that are already.
+    /// `pages` are to be saved, but those that are already. Those that nobody has written take no memory: a predictor may name any.
     pub(crate) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
-            let state = self.pages.at(*page);
-            if *state == State::Dirty {
+            if let Some(state) = self.pages.seen(*page).filter(|state| **state == State::Dirty) {
                 *state = State::Waiting;
                 self.queue.push_back(*page);
             }

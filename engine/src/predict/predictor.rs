@@ -37,4 +37,9 @@ impl<T: Default> PerPage<T> {
         }
         &mut self.0[index]
     }
+
+    /// `None` of a page beyond all that were seen.
+    pub(super) fn seen(&mut self, page: Page) -> Option<&mut T> {
+        self.0.get_mut(page as usize)
+    }
 }
