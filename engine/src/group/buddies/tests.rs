@@ -236,8 +236,11 @@ fn sorted(of: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 #[test]
 fn ranks_of_a_node_that_is_left_hold_nothing_and_the_others_keep_what_they_held() {
-    let (mut seen, mut all) = (0, (0, 0));
-    for (seed, job) in jobs().enumerate() {
+    // The costliest of these tests: a third of the jobs in each run, all in the campaign.
+    let step = if std::env::var_os("CAMPAIGN").is_some() { 1 } else { 3 };
+    let (mut tried, mut seen, mut all) = (0, 0, (0, 0));
+    for (seed, job) in jobs().enumerate().step_by(step) {
+        tried += 1;
         let (map, before) = (job.map(), job.chosen());
         let left = map.nodes[job.seats.len() / 2];
         let mut seats = job.seats();
@@ -269,6 +272,6 @@ fn ranks_of_a_node_that_is_left_hold_nothing_and_the_others_keep_what_they_held(
         seats.iter_mut().for_each(|seat| seat.holds = true);
         assert_eq!(sorted(&Buddies::choose(&seats, job.copies, &before.of).of), sorted(&before.of), "job {seed}");
     }
-    assert!(seen > 50, "{seen}");
+    assert!(seen * 3 > tried, "{seen} of {tried}");
     assert!(all.0 * 100 >= all.1 * 80, "{all:?}");
 }
