@@ -1,6 +1,6 @@
 //! A checkpoint that the program left before its end, as an exception does: on one rank, on several, or on all.
 
-use crate::support::{aggregating, bounded, in_sessions, run};
+use crate::support::{aggregating, bounded, in_sessions, often, run};
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, Stage};
 use std::{path::Path, time::Duration};
 use tempfile::TempDir;
@@ -38,6 +38,16 @@ fn configs() -> Vec<Config> {
     configs.into_iter().map(|config| Config { agree_every: Duration::ZERO, ..config }).collect()
 }
 
+/// Each config with each mixture in the campaign. In each run of the tests each config with every third mixture, so that each
+/// mixture has its turn.
+fn cases() -> Vec<(Config, [Way; RANKS])> {
+    let every = often(3, 1);
+    let with_mixtures = |(first, config): (usize, Config)| {
+        MIXTURES.into_iter().skip(first % every).step_by(every).map(move |ways| (config.clone(), ways))
+    };
+    configs().into_iter().enumerate().flat_map(with_mixtures).collect()
+}
+
 fn save(session: &mut Session, step: u8) -> Result<()> {
     session.begin(BYTES as u64)?;
     session.write("state", 0, &[step; BYTES])?;
@@ -68,20 +78,18 @@ fn reads(session: &mut Session, step: u8) {
 /// In each mixture of ranks, `next` is what a rank does once it has gone its way with the second checkpoint; the one
 /// behind that is saved again.
 fn in_each_mixture(next: impl Fn(&mut Session, Way) + Sync) {
-    for config in configs() {
-        for ways in MIXTURES {
-            let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
-            let job = || {
-                in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                    save(session, 1).unwrap();
-                    go(session, ways[rank]);
-                    next(session, ways[rank]);
-                    save(session, 3).unwrap();
-                    reads(session, 3);
-                })
-            };
-            bounded(&what, job);
-        }
+    for (config, ways) in cases() {
+        let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
+        let job = || {
+            in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                save(session, 1).unwrap();
+                go(session, ways[rank]);
+                next(session, ways[rank]);
+                save(session, 3).unwrap();
+                reads(session, 3);
+            })
+        };
+        bounded(&what, job);
     }
 }
 
@@ -138,38 +146,34 @@ fn after_a_look_whether_one_is_due_the_next_call_tells_it() {
 /// All gave it up or none did.
 #[test]
 fn to_abandon_what_others_have_ended_is_an_error() {
-    for config in configs() {
-        for ways in MIXTURES {
-            let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
-            let job = || {
-                in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                    save(session, 1).unwrap();
-                    go(session, ways[rank]);
-                    let abandoned = session.abandon();
-                    assert_eq!(abandoned.is_ok(), !ways.contains(&Finishes), "{what}: {abandoned:?}");
-                    session.wait().unwrap();
-                    save(session, 3).unwrap();
-                    reads(session, 3);
-                })
-            };
-            bounded(&what, job);
-        }
+    for (config, ways) in cases() {
+        let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
+        let job = || {
+            in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                save(session, 1).unwrap();
+                go(session, ways[rank]);
+                let abandoned = session.abandon();
+                assert_eq!(abandoned.is_ok(), !ways.contains(&Finishes), "{what}: {abandoned:?}");
+                session.wait().unwrap();
+                save(session, 3).unwrap();
+                reads(session, 3);
+            })
+        };
+        bounded(&what, job);
     }
 }
 
 #[test]
 fn the_end_tells_it() {
-    for config in configs() {
-        for ways in MIXTURES {
-            let folder = TempDir::new().unwrap();
-            run(RANKS, |rank, group| {
-                let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
-                save(&mut session, 1).unwrap();
-                go(&mut session, ways[rank]);
-                session.close().unwrap_err();
-            });
-            in_sessions(folder.path(), RANKS, &config, |_, session| reads(session, 1));
-        }
+    for (config, ways) in cases() {
+        let folder = TempDir::new().unwrap();
+        run(RANKS, |rank, group| {
+            let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+            save(&mut session, 1).unwrap();
+            go(&mut session, ways[rank]);
+            session.close().unwrap_err();
+        });
+        in_sessions(folder.path(), RANKS, &config, |_, session| reads(session, 1));
     }
 }
 
