@@ -96,10 +96,14 @@ impl Open {
     /// The regular file at `path`. `NotFound`: there is none, or something else has its name.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         match self.regular(path) {
-            Err(error) if self.makes && is_in_the_way(path) => move_aside(path).map_err(|_| error)?,
-            opened => return opened,
+            Err(error) if self.makes && error.kind() != io::ErrorKind::AlreadyExists => {
+                // Another process may have moved it aside since, or do so now.
+                let moved = if is_in_the_way(path) { move_aside(path) } else { Ok(()) };
+                moved.or_else(|failed| if failed.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+                self.regular(path)
+            }
+            opened => opened,
         }
-        self.regular(path)
     }
 
     fn regular(&self, path: &Path) -> io::Result<File> {
@@ -218,4 +222,31 @@ pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
 pub(crate) fn command(program: &Path) -> io::Result<Command> {
     occupy_standard()?;
     Ok(Command::new(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::fs::MetadataExt, sync::Barrier, thread};
+    use tempfile::TempDir;
+
+    /// One of them moves the link aside, while the other has seen it and looks again.
+    #[test]
+    fn two_processes_that_find_a_link_in_the_way_open_one_file() {
+        let folder = TempDir::new().unwrap();
+        for round in 0..2000 {
+            let path = folder.path().join(format!("lock-{round}"));
+            std::os::unix::fs::symlink("nowhere", &path).unwrap();
+            let both = Barrier::new(2);
+            let opens = || {
+                both.wait();
+                Open::to_write().or_make().file(&path).unwrap().metadata().unwrap().ino()
+            };
+            let (one, other) = thread::scope(|scope| {
+                let one = scope.spawn(opens);
+                (opens(), one.join().unwrap())
+            });
+            assert_eq!(one, other, "round {round}");
+        }
+    }
 }
