@@ -16,9 +16,10 @@ use mainstay_engine::{Error, LevelKind, Lying, Place, Places, RevisionKey, Space
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
-/// How often another newest revision is tried when a running job lets go of each.
+/// How often another newest revision is tried at least when a running job lets go of each; longer for as long as `--wait` says.
 const TRIES: usize = 10;
 
 pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
@@ -28,7 +29,8 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     }
     // What a killed job had staged counts as well, and may not be completed any more beside a hold.
     completing::first(&wanted.space.path)?;
-    for _ in 0..TRIES {
+    let begun = Instant::now();
+    for _ in (0..).take_while(|tried| *tried < TRIES || begun.elapsed() < wanted.wait) {
         let survey = SpaceSurvey::open_all(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision.number())?;
         let Some(held) = hold_on_all(wanted, &survey, key, expires)? else {
