@@ -6,7 +6,7 @@
 use super::process::is_running;
 use crate::{
     ground::{
-        files::{Open, read_within},
+        files::{Open, entries, read_within},
         spawn,
     },
     remark::line,
@@ -108,7 +108,7 @@ impl Note {
 
     /// Removes the notes of processes that were killed before they could do it.
     fn remove_stale(folder: &Path, prefix: &str) {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in entries(folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let maker = name.to_str().and_then(|name| name.strip_prefix(prefix)?.split_once('-')?.0.parse().ok());
             if maker.is_some_and(|pid: u64| !is_running(pid)) {
