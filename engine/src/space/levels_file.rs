@@ -18,29 +18,22 @@ use std::{
 };
 
 impl LevelsNote {
-    /// What the file in the directory `space` says, or else its copy; `None` where there is neither. `Damaged`: none of those
-    /// that are there can be read.
+    /// The note of the file in the directory `space`, or else of its copy; `None` where there is neither. An error if those that
+    /// are there cannot be read: of the first one.
     pub(crate) fn of_space(space: &Path) -> Result<Option<LevelsNote>> {
-        let mut damaged = None;
+        let mut failed = None;
         for name in [LEVELS_FILE, LEVELS_COPY] {
             let path = space.join(name);
             match read_within(&path, NOTE_BYTES_MAX) {
                 Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-                Err(e) => return Err(Error::io("reading", printable_path(&path), e)),
+                Err(e) => failed = failed.or(Some(Error::io("reading", printable_path(&path), e))),
                 Ok(bytes) => match LevelsNote::parse(&String::from_utf8_lossy(&bytes)) {
                     Some(note) => return Ok(Some(note)),
-                    None => damaged = Some(path),
+                    None => failed = failed.or(Some(names_no_levels(&path))),
                 },
             }
         }
-        damaged.map_or(Ok(None), |path| {
-            let why = format!(
-                "it does not say which levels belong to the space, and there is no other copy. Bring {LEVELS_FILE} back from a \
-                 backup. Without it, what lies only in memory or on the nodes' disks is lost: to go on from the space alone, \
-                 remove {LEVELS_FILE} and {LEVELS_COPY}, and the directories of its levels (mainstay-level-…)"
-            );
-            Err(Error::Damaged { what: vec![format!("{}: {why}", printable_path(&path))] })
-        })
+        failed.map_or(Ok(None), Err)
     }
 
     /// Makes the files of the space in the directory `space`, which has none; says what they say then. Whoever else makes them
@@ -92,6 +85,39 @@ impl LevelsNote {
     }
 }
 
+fn names_no_levels(path: &Path) -> Error {
+    let why = format!(
+        "it does not say which levels belong to the space, and there is no other copy. Bring {LEVELS_FILE} back from a \
+         backup. Without it, the revisions that lie only in memory or on the nodes' disks are lost: to go on from the space \
+         alone, remove {LEVELS_FILE} and {LEVELS_COPY}, and the directories of its levels (mainstay-level-…)"
+    );
+    Error::Damaged { what: vec![format!("{}: {why}", printable_path(path))] }
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::unistd::{Uid, setfsuid};
+    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+    use tempfile::TempDir;
+
+    #[test]
+    fn the_copy_counts_where_the_file_cannot_be_read() {
+        let folder = TempDir::new().unwrap();
+        let note = LevelsNote { id: "0".repeat(32), lineage: 7, within: BTreeMap::new(), back: Vec::new() };
+        note.replace(folder.path()).unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        mode(folder.path(), 0o755);
+        mode(&folder.path().join(LEVELS_COPY), 0o644);
+        mode(&folder.path().join(LEVELS_FILE), 0);
+        // Root may read everything: this thread looks at files as another user.
+        let root = setfsuid(Uid::from_raw(65534));
+        let found = LevelsNote::of_space(folder.path());
+        setfsuid(root);
+        assert_eq!(found.unwrap(), Some(note));
+    }
 }
