@@ -250,6 +250,8 @@ pub struct ShownItem {
     /// Of the global array in which it is a box, and where that begins.
     pub global_shape: Option<Vec<u64>>,
     pub offset: Option<Vec<u64>>,
+    /// The program has said that all ranks have the same bytes.
+    pub same_on_all_ranks: bool,
     pub bytes: u64,
     pub extents: Vec<Extent>,
 }
@@ -434,6 +436,7 @@ impl ShownItem {
             shape: item.shape.clone(),
             global_shape,
             offset,
+            same_on_all_ranks: item.same_on_all_ranks,
             bytes: item.bytes,
             extents: item
                 .extents

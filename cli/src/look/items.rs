@@ -24,10 +24,13 @@ fn by_shard(shards: &[ShownShard]) -> String {
     ];
     let rows = shards.iter().flat_map(|shard| {
         shard.items.iter().map(|item| {
-            let mut shape = joined(&item.shape, " × ");
-            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
-                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
-            }
+            let shape = match (&item.global_shape, &item.offset) {
+                (Some(global), Some(offset)) => {
+                    let own = joined(&item.shape, " × ");
+                    format!("{own} at {} of {}", joined(offset, ", "), joined(global, " × "))
+                }
+                _ => shape(item),
+            };
             vec![
                 shard.shard.to_string(),
                 item.name.clone(),
@@ -86,6 +89,7 @@ fn alike(items: &[&ShownItem], word: impl Fn(&ShownItem) -> String) -> String {
 fn shape(item: &ShownItem) -> String {
     match &item.global_shape {
         Some(global) => format!("boxes of {}", joined(global, " × ")),
+        None if item.same_on_all_ranks => format!("{}, same on all ranks", joined(&item.shape, " × ")),
         None => joined(&item.shape, " × "),
     }
 }

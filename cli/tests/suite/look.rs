@@ -202,6 +202,22 @@ fn items_of_many_ranks_are_summed_up() {
     assert!(page.contains("1 portion of 1 rank,") && page.contains("1 of 1 shard,"), "{page}");
 }
 
+#[test]
+fn an_item_that_is_the_same_on_all_ranks_is_shown_so() {
+    // Two are listed, and nine summed up.
+    for ranks in [2, 9] {
+        let space = Space::new(1);
+        space.run_on(ranks, |_, session, _| {
+            session.same_on_all_ranks("field").unwrap();
+            session.checkpoint().unwrap();
+        });
+        let page = space.mainstay(&["show"]).out;
+        assert!(page.contains("10000, same on all ranks "), "{page}");
+        let item = &space.mainstay(&["show", "--json"]).json()["revision"]["shard_list"][0]["items"][0];
+        assert_eq!(item["same_on_all_ranks"], true, "{item}");
+    }
+}
+
 /// `ls` of the directory above said "no layout", and of a broken link "no such directory".
 #[test]
 fn a_directory_that_is_no_space_says_what_is_below_and_a_link_to_nothing_what_it_is() {
