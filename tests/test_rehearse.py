@@ -25,7 +25,7 @@ import mainstay, numpy as np
 field, seen, step = np.zeros(300), np.zeros(1), np.zeros((), int)
 with mainstay.open(sys.argv[1], every_steps=int(sys.argv[2])) as session, open("log.txt", "a") as log:
     session.protect("step", step)
-    session.protect("field", field)
+    session.protect("field", lambda: field, allocate=lambda shape: None)
     if "wrong" not in sys.argv:
         session.protect_output("log.txt")
     session.restore()

@@ -210,7 +210,7 @@ def test_pip_install_of_the_source_package(scratch):
     with tarfile.open(package) as archive:
         archive.extractall(scratch, filter="tar")
     (fresh,) = (path for path in scratch.glob("mainstay_checkpoint-*") if path.is_dir())
-    assert "\nName: mainstay\n" in (fresh / "PKG-INFO").read_text() and not (fresh / ".git").exists()
+    assert "\nName: mainstay-checkpoint\n" in (fresh / "PKG-INFO").read_text() and not (fresh / ".git").exists()
     (fresh / "target").mkdir()
     (fresh / "target" / "release").symlink_to(ROOT / "target" / "release")
     built = (ROOT / "target" / "release" / "mainstay").stat()

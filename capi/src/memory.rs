@@ -1,7 +1,7 @@
 //! Memory that a caller gives: bytes, and room for them.
 
 use crate::argument::null;
-use mainstay_engine::Error;
+use mainstay_engine::{Error, check_writable};
 use std::{ffi::c_void, slice};
 
 /// # Safety
@@ -16,13 +16,16 @@ pub(crate) unsafe fn given<'a>(data: *const c_void, bytes: usize) -> Result<&'a 
 }
 
 /// # Safety
-/// `data` is null or has room for `bytes` bytes.
+/// `data` is null or has room for `bytes` bytes. Read-only memory is refused, as a write to it would end the program.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Error> {
     Ok(match at(data, bytes)? {
         0 => &mut [],
-        // SAFETY: as the caller promised, and not null.
-        bytes => unsafe { slice::from_raw_parts_mut(data.cast(), bytes) },
+        bytes => {
+            check_writable("data", data.addr(), bytes)?;
+            // SAFETY: as the caller promised, and neither null nor read-only.
+            unsafe { slice::from_raw_parts_mut(data.cast(), bytes) }
+        }
     })
 }
 

@@ -87,7 +87,8 @@ pub enum Error {
     Io { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
-        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved, or open another space"
+        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved (`saved` tells its size, \
+         and a restore resizes what it may), or open another space"
     )]
     RegionChanged { name: String, saved: String, now: String },
 

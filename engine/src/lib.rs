@@ -44,7 +44,7 @@ mod survey;
 pub mod tend;
 pub mod transfer;
 
-pub use capture::{Allocated, OwnMemory, Region, check_name, heap};
+pub use capture::{Allocated, OwnMemory, Region, check_name, check_writable, heap};
 pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Compress, Config, DiskLost, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld,
@@ -57,6 +57,7 @@ pub use plural::count;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
+pub use rehearsal::is_one as is_rehearsal;
 pub use session::{
     Failing, Got, Handed, LevelKind, LevelPlan, Record, Recovered, Restored, Saver, Session, ShardItems, ShardsHere,
     Speculation, Stepped, run,

@@ -11,7 +11,8 @@ const VARIABLE: &str = "MAINSTAY_RUN_REHEARSAL";
 /// Within that directory: the spaces that the job names elsewhere.
 const ELSEWHERE: &str = "elsewhere";
 
-pub(crate) fn is_one() -> bool {
+/// Whether `mainstay rehearse` runs this process: a session that is closed there saves its state once more.
+pub fn is_one() -> bool {
     directory().is_some()
 }
 

@@ -7,7 +7,7 @@ use crate::{
     follow::{Followed, Given, ask},
     stream::{self, Files},
 };
-use mainstay_engine::{Error, Session as Engine, space::format::PlaceInWhole};
+use mainstay_engine::{Error, Session as Engine, is_rehearsal, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
@@ -153,6 +153,8 @@ impl State {
 
     /// Ends the session in order, together with the other ranks.
     pub(crate) fn end(&self, py: Python<'_>) -> Result<(), Error> {
+        // The end of a rehearsal saves the state once more.
+        let given = if is_rehearsal() { self.ask_followed(py, &mut None) } else { Ok(Given::new()) };
         // Held to the end: until then other threads are told that a call is under way.
         let mut state = self.lock()?;
         let Some(mut open) = state.take() else { return Ok(()) };
@@ -160,8 +162,11 @@ impl State {
             // The group goes with its communicator.
             job.world().ends.store(true, Ordering::Relaxed);
         }
-        let Some(engine) = open.engine.take() else { return Ok(()) };
-        detached(py, || engine.close())
+        let Some(mut engine) = open.engine.take() else { return Ok(()) };
+        or_refuse(&mut engine, open.show(&given));
+        let closed = detached(py, || engine.close());
+        open.hide();
+        closed
     }
 }
 

@@ -96,7 +96,7 @@ impl Failures {
 impl Level {
     /// A space that survives all failures, at the cost that was measured.
     pub fn of_space() -> Level {
-        Level { name: "pfs", cost: None, restart: Duration::ZERO, survives: 1.0 }
+        Level { name: "space", cost: None, restart: Duration::ZERO, survives: 1.0 }
     }
 
     /// From the nearest on.

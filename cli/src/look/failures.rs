@@ -130,7 +130,8 @@ pub fn levels_page(advised: &AdvisedLevels) -> String {
         ]
     });
     let mut page = format!("a failure of the job every {}\n\n{}\n", time(advised.mtbf_ns), text::table(&heads, rows));
-    page += &format!("a checkpoint every {}, of all levels together\n", time(advised.interval_ns));
+    let together = if advised.levels.len() > 1 { ", of all levels together" } else { "" };
+    page += &format!("a checkpoint every {}{together}\n", time(advised.interval_ns));
     page += &format!("time lost: {} of the job's\n", percent(advised.lost_share));
     if advised.unsurvived_share > 0.0 {
         page += &format!(

@@ -1,6 +1,6 @@
 //! What lies in a stretch of memory, as `/proc/self/maps` tells it, and whether all that writes to it can be seen.
 
-use crate::ground::files;
+use crate::{error::Error, ground::files};
 use std::{
     fs,
     io::{self, BufRead, BufReader},
@@ -121,6 +121,16 @@ impl Mappings {
         }
         Err(format!("nothing is mapped at {at:#x}"))
     }
+}
+
+/// An error if the program may not write all of the `bytes` bytes at `address`, which it gives as the argument `name` to be
+/// filled. Where the system does not tell, none.
+pub fn check_writable(name: &'static str, address: usize, bytes: usize) -> crate::error::Result<()> {
+    let lacking = Writable::now().ok().and_then(|writable| writable.lacking(&(address..address.saturating_add(bytes))));
+    lacking.map_or(Ok(()), |(pages, why)| {
+        let why = format!("{why} at {:#x}, and cannot be filled; give memory that the program may write", pages.start);
+        Err(Error::argument(name, why))
+    })
 }
 
 /// What is mapped at one instant, in order, and whether the program may write it.

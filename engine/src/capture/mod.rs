@@ -42,6 +42,7 @@ pub(crate) use globals::Globals;
 pub(crate) use heap::{SavedHeap, is_of_heap};
 pub(crate) use log::{HandedOver, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};
+pub use mappings::check_writable;
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, sync_output};
 pub(crate) use output_match::{Cuts, Looked, Missing, not_cut};

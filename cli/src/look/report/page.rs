@@ -76,8 +76,8 @@ fn facts(history: &History) -> Markup {
     html! {
         div .facts {
             (fact("", &text::age(worked), "in all starts"))
-            (fact("", &history.starts.len().to_string(), if history.starts.len() == 1 { "start" } else { "starts" }))
-            (fact("", &nearest.map_or(0, |row| row.checkpoints.len()).to_string(), "checkpoints"))
+            (number_of("", history.starts.len(), "start", "starts"))
+            (number_of("", nearest.map_or(0, |row| row.checkpoints.len()), "known checkpoint", "known checkpoints"))
             @if let Some(median) = median(perceived) {
                 (fact("", &text::duration(median), "a checkpoint, as the program waited (median)"))
             }
@@ -85,15 +85,19 @@ fn facts(history: &History) -> Markup {
                 (fact("", &format!("{:.2}%", waited as f64 / worked as f64 * 100.0), "of the time in checkpoints"))
             }
             @if !history.recoveries.is_empty() {
-                (fact("went", &history.recoveries.len().to_string(), "failures that it recovered from"))
-                @if let Some(lost) = lost { (fact("went", &lost.to_string(), "steps done again")) }
+                (number_of("went", history.recoveries.len(), "failure that it recovered from", "failures that it recovered from"))
+                @if let Some(lost) = lost { (number_of("went", lost as usize, "step done again", "steps done again")) }
             }
-            @if died > 0 { (fact("bad", &died.to_string(), "starts that did not end in order")) }
+            @if died > 0 { (number_of("bad", died, "start that did not end in order", "starts that did not end in order")) }
             @if !history.failures.is_empty() {
-                (fact("bad", &history.failures.len().to_string(), "revisions that a level did not get"))
+                (number_of("bad", history.failures.len(), "revision that a level did not get", "revisions that a level did not get"))
             }
         }
     }
+}
+
+fn number_of(class: &str, number: usize, one: &str, several: &str) -> Markup {
+    fact(class, &number.to_string(), if number == 1 { one } else { several })
 }
 
 fn fact(class: &str, value: &str, what: &str) -> Markup {
