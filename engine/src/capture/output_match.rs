@@ -111,7 +111,7 @@ impl Evidence {
         }
         let is_in_place = self.has_same_path || self.lies_same;
         let is_elsewhere = self.bytes == Bytes::Same && bytes >= TELLING_BYTES && self.is_alike();
-        self.is_same_file || (is_in_place && self.bytes != Bytes::Other) || is_elsewhere
+        ((self.is_same_file || is_in_place) && self.bytes != Bytes::Other) || is_elsewhere
     }
 }
 
