@@ -46,3 +46,21 @@ pub(crate) fn check(bytes: usize) -> Result<u64, Error> {
     }
     Ok(bytes as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn read_only_memory_is_no_room() {
+        static GIVEN: [u8; 3 * 4096] = [7; 3 * 4096];
+        let mut own = vec![0_u8; 100];
+        // SAFETY: it is refused before anything is made of it; the other has so many bytes.
+        let (refused, room) =
+            unsafe { (room(GIVEN.as_ptr().cast_mut().cast(), GIVEN.len()), room(own.as_mut_ptr().cast(), 100)) };
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("data") && refused.contains("it is read-only at 0x"), "{refused}");
+        assert_eq!(room.unwrap().len(), 100);
+    }
+}
