@@ -14,7 +14,7 @@ from limits import LIMIT_S, until
 from ways import rarely
 
 RANKS = 3
-EVERY = 100  # steps: long enough for a look at the space between two checkpoints
+EVERY = 1000  # steps: long enough for a copy of a revision between two checkpoints, also under load
 WAYS = {
     "default": {},
     "a file for each rank, what changed": {"KEEP": 3, "PER": "rank", "CAPTURE": "incremental"},
