@@ -323,7 +323,7 @@ fn what_cannot_be_moved_or_followed_is_refused() {
     });
 }
 
-/// An array of the program that changes its size; where it lies is told when it is asked for.
+/// An array of the program that changes its size. A function finds it.
 #[derive(Clone, Default)]
 struct Growing(Arc<std::sync::Mutex<Vec<u64>>>);
 
@@ -365,7 +365,7 @@ impl Growing {
     }
 }
 
-/// It was REGION_CHANGED in each run but the one that had saved it. Rank 1 begins with none, and one of three ranks with as many.
+/// A fresh run was refused with REGION_CHANGED. Each rank has a size of its own, and rank 1 begins with none.
 #[test]
 fn what_has_grown_comes_back_in_a_fresh_run() {
     for keep in [1, 2] {
@@ -401,7 +401,7 @@ fn what_has_grown_comes_back_in_a_fresh_run() {
             list.save(session, 5, 5);
             session.unprotect("list").unwrap();
         });
-        // What the size was asked of is protected as it is, without a function.
+        // The program asks for the size and protects that, without a function.
         in_sessions(folder.path(), 3, &config, |_, session| {
             let mut list = vec![0_u64; session.saved(None, "list").unwrap().unwrap().shape[0] as usize];
             let address = list.as_mut_ptr().cast();
@@ -412,14 +412,14 @@ fn what_has_grown_comes_back_in_a_fresh_run() {
             assert_eq!(list, [5; 5]);
             session.unprotect("list").unwrap();
         });
-        // Another number of ranks: what the first shard has.
+        // Another number of ranks gets the item of the first shard.
         in_sessions(folder.path(), 2, &config, |_, session| {
             assert_eq!(session.saved(None, "list").unwrap().unwrap().shape, [5]);
         });
     }
 }
 
-/// The newest is damaged: what is resized becomes as large as in the one before.
+/// The newest revision is damaged: the array gets the size of the one before.
 #[test]
 fn a_restore_that_falls_back_resizes_to_what_it_brings() {
     let folder = TempDir::new_in("/dev/shm").unwrap();

@@ -6,7 +6,7 @@
 
 use crate::support::{
     faulty::{Durable, Faulty, Medium},
-    in_sessions, often,
+    in_sessions, often, one_or_all,
     recording::losses,
     whole,
 };
@@ -218,15 +218,8 @@ fn a_prune_of_a_full_space_that_is_cut_off_can_be_ended() {
 
 /// The smallest of all that were saved finds room whatever was done: saved, refused, held, pruned, opened again.
 fn no_way_in(seeds: Range<u64>) {
-    let seeds = match std::env::var("MAINSTAY_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("MAINSTAY_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => seeds,
-    };
     let (mut saved, mut refused, mut granted) = (0, 0, 0);
-    for seed in seeds {
+    for seed in one_or_all(seeds) {
         let told = std::panic::catch_unwind(|| one_way(seed));
         let [s, r, g] = told.unwrap_or_else(|_| panic!("MAINSTAY_SEED={seed} runs this one alone"));
         (saved, refused, granted) = (saved + s, refused + r, granted + g);

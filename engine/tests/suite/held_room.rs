@@ -5,7 +5,10 @@
 //! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
-use crate::support::faulty::{Faulty, Medium};
+use crate::support::{
+    faulty::{Faulty, Medium},
+    one_or_all,
+};
 use mainstay_engine::{
     Capture, Compress, Config, HoldState, Region, Session, SpaceSurvey, Stage,
     group::Solo,
@@ -88,15 +91,8 @@ fn one_job(seed: u64) -> Result<[u64; 2], String> {
 }
 
 fn campaign(seeds: Range<u64>) {
-    let seeds = match std::env::var("MAINSTAY_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("MAINSTAY_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => seeds,
-    };
     let (mut asked, mut counted, mut wrong) = (0, 0, Vec::new());
-    for seed in seeds {
+    for seed in one_or_all(seeds) {
         match one_job(seed) {
             Ok([holds, counts]) => (asked, counted) = (asked + holds, counted + counts),
             Err(why) => wrong.push(format!("MAINSTAY_SEED={seed}: {why}")),

@@ -6,7 +6,7 @@ use crate::support::{
     faulty::{Faulty, Medium},
     filled,
     full::Full,
-    in_sessions_on, often,
+    in_sessions_on, often, one_or_all,
 };
 use mainstay_engine::{
     Capture, Config, ErrorKind, HoldState, LevelKind, LevelPlan, MemoryAfter, Reader, Region, RevisionKey, Session,
@@ -661,11 +661,7 @@ fn constant(seed: u64) -> [u64; 2] {
 }
 
 fn constants(seeds: std::ops::Range<u64>) {
-    let seeds = match std::env::var("MAINSTAY_SEED") {
-        Ok(seed) => seed.parse().unwrap()..seed.parse::<u64>().unwrap() + 1,
-        Err(_) => seeds,
-    };
-    let all = seeds.map(constant).fold([0; 2], |sum, counts| [sum[0] + counts[0], sum[1] + counts[1]]);
+    let all = one_or_all(seeds).map(constant).fold([0; 2], |sum, counts| [sum[0] + counts[0], sum[1] + counts[1]]);
     assert!(all[0] > 0 && all[1] > 0, "{all:?}");
 }
 

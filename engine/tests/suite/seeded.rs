@@ -4,21 +4,14 @@
 //! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
 
 use crate::support::{
-    often,
+    often, one_or_all,
     schedule::{Tally, run},
 };
 use std::time::Instant;
 
 fn campaign(seeds: std::ops::Range<u64>) {
-    let seeds = match std::env::var("MAINSTAY_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("MAINSTAY_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => seeds,
-    };
     let (mut tally, started) = (Tally::default(), Instant::now());
-    for seed in seeds {
+    for seed in one_or_all(seeds) {
         match run(seed) {
             Ok(more) => tally += more,
             Err(why) => panic!("{why}\nMAINSTAY_SEED={seed} runs this schedule alone"),

@@ -75,16 +75,16 @@ fn reads(session: &mut Session, step: u8) {
     assert!(state.iter().all(|byte| *byte == step));
 }
 
-/// In each mixture of ranks, `next` is what a rank does once it has gone its way with the second checkpoint; the one
-/// behind that is saved again.
-fn in_each_mixture(next: impl Fn(&mut Session, Way) + Sync) {
+/// In each mixture of ranks, each rank calls `next` once it has gone its way with the second checkpoint, with its own way and
+/// those of all. Then a third checkpoint is saved.
+fn in_each_mixture(next: impl Fn(&mut Session, Way, &[Way; RANKS]) + Sync) {
     for (config, ways) in cases() {
         let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
         let job = || {
             in_sessions(folder.path(), RANKS, &config, |rank, session| {
                 save(session, 1).unwrap();
                 go(session, ways[rank]);
-                next(session, ways[rank]);
+                next(session, ways[rank], &ways);
                 save(session, 3).unwrap();
                 reads(session, 3);
             })
@@ -95,7 +95,7 @@ fn in_each_mixture(next: impl Fn(&mut Session, Way) + Sync) {
 
 /// Whichever call comes next, all ranks learn it by that.
 fn is_told_by(call: impl Fn(&mut Session) -> Result<()> + Sync) {
-    in_each_mixture(|session, way| {
+    in_each_mixture(|session, way, _| {
         let error = call(session).unwrap_err();
         match way {
             Finishes => {}
@@ -122,7 +122,7 @@ fn who_waits_is_told_and_so_are_the_others() {
 
 #[test]
 fn a_restore_goes_back_behind_it() {
-    in_each_mixture(|session, _| reads(session, 1));
+    in_each_mixture(|session, _, _| reads(session, 1));
 }
 
 #[test]
@@ -146,21 +146,11 @@ fn after_a_look_whether_one_is_due_the_next_call_tells_it() {
 /// All gave it up or none did.
 #[test]
 fn to_abandon_what_others_have_ended_is_an_error() {
-    for (config, ways) in cases() {
-        let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
-        let job = || {
-            in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                save(session, 1).unwrap();
-                go(session, ways[rank]);
-                let abandoned = session.abandon();
-                assert_eq!(abandoned.is_ok(), !ways.contains(&Finishes), "{what}: {abandoned:?}");
-                session.wait().unwrap();
-                save(session, 3).unwrap();
-                reads(session, 3);
-            })
-        };
-        bounded(&what, job);
-    }
+    in_each_mixture(|session, _, ways| {
+        let abandoned = session.abandon();
+        assert_eq!(abandoned.is_ok(), !ways.contains(&Finishes), "{ways:?}: {abandoned:?}");
+        session.wait().unwrap();
+    });
 }
 
 #[test]

@@ -35,6 +35,7 @@ use mainstay_engine::{
     space::format::ElementType,
 };
 use std::{
+    ops::Range,
     path::Path,
     process,
     sync::{Arc, mpsc},
@@ -46,6 +47,13 @@ use tempfile::TempDir;
 /// `some` in each run of the tests, `all` in the campaign, which sets the variable CAMPAIGN.
 pub fn often<T>(some: T, all: T) -> T {
     if std::env::var_os("CAMPAIGN").is_some() { all } else { some }
+}
+
+/// These seeds, or the one of the variable MAINSTAY_SEED alone.
+pub fn one_or_all(all: Range<u64>) -> Range<u64> {
+    let Ok(seed) = std::env::var("MAINSTAY_SEED") else { return all };
+    let seed = seed.parse().expect("MAINSTAY_SEED is a number");
+    seed..seed + 1
 }
 
 /// A small job in which so many ranks write for all.
