@@ -38,8 +38,8 @@ pub enum Error {
 
     #[error(
         "damaged: {}; nothing was restored, and a region that a restore had begun to fill is undefined; `mainstay verify` lists \
-         what is readable, and with all files of the damaged layout moved away a job goes on from what is left, or begins \
-         anew", .what.join("; ")
+         the revisions that are whole, and `mainstay rollback` goes back to one of them; if there is none, move the files of the \
+         damaged layout away, and the job begins anew", .what.join("; ")
     )]
     Damaged { what: Vec<String> },
 
@@ -104,7 +104,7 @@ pub enum Error {
     #[error("{path}: {why}")]
     RevisionMissing { path: String, why: String },
 
-    #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists what is readable", .what.join("; "))]
+    #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists the revisions that are whole", .what.join("; "))]
     Unreadable { what: Vec<String> },
 
     #[error(
