@@ -64,7 +64,7 @@ pub struct Hold {
     /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
     #[arg(long = "for", value_name = "TIME", value_parser = super::time)]
     pub time: Option<Duration>,
-    /// How long to wait for a job at work to take it on
+    /// How long to try: until a job at work takes the hold on, or a revision stays for long enough
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::time)]
     pub wait: Duration,
     /// Only says what would be done; changes nothing
