@@ -632,14 +632,14 @@ mainstay_status mainstay_get_bytes(mainstay_session *session,
                                    const char *name,
                                    uint64_t *bytes);
 
-// Puts into `*item` what this rank saved under `name` in the revision of this number, or in MAINSTAY_NEWEST: the one that
-// mainstay_restore tries first. Its type, shape and bytes say how much memory to protect before the restore. Nothing was saved
-// under that name: `item->name` is NULL. Of a revision of another number of ranks, what the first of its shards has. The
-// numbers that it points to are valid until the next mainstay_saved, or the close. Collective: all ranks call it equally
-// often, each with a name of its own.
+// Puts into `*item` the item that this rank saved under `name`, in the revision of this number, or in MAINSTAY_NEWEST: the one
+// that mainstay_restore tries first. Its type, shape and bytes say how much memory you protect before the restore. If nothing
+// was saved under that name, `item->name` is NULL. If another number of ranks saved the revision, the item is that of the first
+// shard which has one. Its pointers are valid until the next mainstay_saved, or the close. Collective: all ranks call it
+// equally often, and each may give another name.
 //
-// Blocks are verified by mainstay_restore alone. If that finds the newest revision damaged, it goes back to an older one, where
-// sizes may be others; what mainstay_follow_resize was called for becomes as large, and for other regions the restore fails.
+// Only mainstay_restore verifies blocks. If it finds the newest revision damaged, it goes back to an older one, which may have
+// other sizes. Regions of mainstay_follow_resize get the older size; for all others the restore fails.
 mainstay_status mainstay_saved(mainstay_session *session,
                                uint64_t revision,
                                const char *name,
@@ -735,10 +735,10 @@ mainstay_status mainstay_follow_call(mainstay_session *session,
                                      void *(*where)(void *context, uint64_t *count),
                                      void *context);
 
-// As mainstay_follow_call, of a region whose size the program can change. If it was saved with another shape, a restore calls
-// `resize` with that: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
-// anything else refuses the restore, on all ranks. Then `where` is called once more, whose `*count` comes in as the new
-// number. Type and number of dimensions stay; boxes of global arrays are not resized.
+// As mainstay_follow_call, for a region that the program can resize. If it was saved with another shape, a restore calls
+// `resize` with that shape: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
+// any other number refuses the restore on all ranks. Then the restore calls `where` again, with the new number of elements in
+// `*count`. The type and the number of dimensions stay. Boxes of global arrays are not resized.
 mainstay_status mainstay_follow_resize(mainstay_session *session,
                                        const char *name,
                                        void *(*where)(void *context, uint64_t *count),

@@ -122,14 +122,14 @@ pub unsafe extern "C" fn mainstay_get_bytes(
     })
 }
 
-/// Puts into `*item` what this rank saved under `name` in the revision of this number, or in MAINSTAY_NEWEST: the one that
-/// mainstay_restore tries first. Its type, shape and bytes say how much memory to protect before the restore. Nothing was saved
-/// under that name: `item->name` is NULL. Of a revision of another number of ranks, what the first of its shards has. The
-/// numbers that it points to are valid until the next mainstay_saved, or the close. Collective: all ranks call it equally
-/// often, each with a name of its own.
+/// Puts into `*item` the item that this rank saved under `name`, in the revision of this number, or in MAINSTAY_NEWEST: the one
+/// that mainstay_restore tries first. Its type, shape and bytes say how much memory you protect before the restore. If nothing
+/// was saved under that name, `item->name` is NULL. If another number of ranks saved the revision, the item is that of the first
+/// shard which has one. Its pointers are valid until the next mainstay_saved, or the close. Collective: all ranks call it
+/// equally often, and each may give another name.
 ///
-/// Blocks are verified by mainstay_restore alone. If that finds the newest revision damaged, it goes back to an older one, where
-/// sizes may be others; what mainstay_follow_resize was called for becomes as large, and for other regions the restore fails.
+/// Only mainstay_restore verifies blocks. If it finds the newest revision damaged, it goes back to an older one, which may have
+/// other sizes. Regions of mainstay_follow_resize get the older size; for all others the restore fails.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `item` points to room for one.

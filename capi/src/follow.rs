@@ -64,10 +64,10 @@ pub unsafe extern "C" fn mainstay_follow_call(
     })
 }
 
-/// As mainstay_follow_call, of a region whose size the program can change. If it was saved with another shape, a restore calls
-/// `resize` with that: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
-/// anything else refuses the restore, on all ranks. Then `where` is called once more, whose `*count` comes in as the new
-/// number. Type and number of dimensions stay; boxes of global arrays are not resized.
+/// As mainstay_follow_call, for a region that the program can resize. If it was saved with another shape, a restore calls
+/// `resize` with that shape: `dimensions` numbers of elements, slowest first. `resize` makes memory of that size, and returns 0;
+/// any other number refuses the restore on all ranks. Then the restore calls `where` again, with the new number of elements in
+/// `*count`. The type and the number of dimensions stay. Boxes of global arrays are not resized.
 ///
 /// # Safety
 /// As said.

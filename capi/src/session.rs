@@ -30,7 +30,7 @@ pub struct Session {
     pub(crate) stream: CString,
     /// The items of those shards that the program has asked for.
     pub(crate) items: BTreeMap<u32, Vec<Named>>,
-    /// What mainstay_saved told last.
+    /// The last answer of mainstay_saved.
     pub(crate) saved: Option<Named>,
 }
 

@@ -22,9 +22,9 @@ pub(crate) struct Followed {
 
 /// Has the program make an array of the shape that was saved.
 struct Resizer {
-    /// What gives the array, and what makes it; `None` once it is followed no longer.
+    /// The function that gives the array, and the one that makes it; `None` once the array is followed no longer.
     functions: Mutex<Option<[Py<PyAny>; 2]>>,
-    /// What was made in the call under way.
+    /// The array that was made in the call under way.
     made: Mutex<Option<Buffer>>,
     raised: Mutex<Option<PyErr>>,
 }
@@ -95,7 +95,7 @@ impl Followed {
         }
     }
 
-    /// What the function that makes the array has raised.
+    /// The exception of the function that makes the array.
     pub(crate) fn raised(&self) -> Option<PyErr> {
         self.resizer.as_ref().and_then(|resizer| unpoisoned(&resizer.raised).take())
     }
@@ -151,17 +151,17 @@ impl Now {
     }
 }
 
-/// What `function` gives for the region `name` now; what it raises goes to `raised`, too.
+/// The buffer that `function` gives for the region `name` now. Its exception goes to `raised`, too.
 pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>, raised: &mut Option<PyErr>) -> Result<Buffer, Error> {
     let given = function.call0().map_err(|error| told(name, "that gives its buffer", error, function.py(), raised))?;
     Buffer::hold(name, &given)
 }
 
-/// The error that the function of the region `name` `what` has raised `error`, which goes to `raised`, too.
-fn told(name: &str, what: &str, error: PyErr, py: Python<'_>, raised: &mut Option<PyErr>) -> Error {
+/// The error for an exception of a function of the region `name`; `duty` says which one. The exception goes to `raised`, too.
+fn told(name: &str, duty: &str, error: PyErr, py: Python<'_>, raised: &mut Option<PyErr>) -> Error {
     let class = error.get_type(py);
     let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
-    let why = format!("the function {what} raised {class}: {}", error.value(py));
+    let why = format!("the function {duty} raised {class}: {}", error.value(py));
     *raised = Some(error);
     Error::argument(format!("region {name:?}"), why)
 }

@@ -685,9 +685,10 @@ impl Session {
         })
     }
 
-    /// What this rank saved under `name`, an Item with its `shape`, `dtype` and `bytes`, in the revision that restore() tries
-    /// first, or in the one that is asked for; `None` if nothing was saved under that name. Of a revision of another number of
-    /// ranks, what the first of its shards has. Collective: all ranks call it equally often, each with a name of its own.
+    /// The Item that this rank saved under `name`, with its `shape`, `dtype` and `bytes`. It comes from the revision that
+    /// restore() tries first, or from `revision`. `None`: nothing was saved under that name. If another number of ranks saved
+    /// the revision, the Item is that of the first shard which has one. Collective: all ranks call it equally often, and each may
+    /// give another name.
     #[pyo3(signature = (name, revision=None))]
     fn saved(
         &self,

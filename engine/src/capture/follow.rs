@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 type Asked = dyn Fn(&Region) -> Result<Region> + Send + Sync;
 type Resized = dyn Fn(&[u64]) -> Result<()> + Send + Sync;
 
-/// What a region is now, given what it was; and what gives it another shape, if the program has said so.
+/// Finds a region where it is now, and gives it another shape if the program can.
 #[derive(Clone)]
 pub(crate) struct Look {
     at: Arc<Asked>,
@@ -31,7 +31,7 @@ impl Look {
         Look { at: Arc::new(look), resize: None }
     }
 
-    /// The same of a region that a restore may have resized.
+    /// The same for a region that a restore can resize.
     pub(crate) fn resizing(self, resize: impl Fn(&[u64]) -> Result<()> + Send + Sync + 'static) -> Look {
         Look { resize: Some(Arc::new(resize)), ..self }
     }
@@ -40,7 +40,7 @@ impl Look {
         self.resize.is_some()
     }
 
-    /// The region once the program has given it the shape of `item`; `None` if that is its shape, or nothing that it can become.
+    /// The region after the program has given it the shape of `item`. `None`: it has that shape already, or cannot have it.
     pub(super) fn resized(&self, region: &Region, item: &Item) -> Result<Option<Region>> {
         let now = &region.description;
         let is_alike =

@@ -219,13 +219,12 @@ impl Regions {
                 is_changed = true;
             }
         }
-        // A resized region may have moved.
-        if is_changed {
-            self.look_to_fill()?;
-            self.check_writable()
-        } else {
-            Ok(())
+        if !is_changed {
+            return Ok(());
         }
+        // A resized region may have moved.
+        self.look_to_fill()?;
+        self.check_writable()
     }
 
     /// The name of a region other than `but` that has bytes of this memory, by where those lie now that are followed.

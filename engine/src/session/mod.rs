@@ -243,10 +243,10 @@ impl Session {
         self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look))
     }
 
-    /// As `follow`, of a region whose size the program can change: if it was saved with another shape, a restore calls `resize`
-    /// with that, slowest side first, and asks `look` again, which must find the region in that shape. Type and number of
-    /// sides stay; boxes of global arrays, and arrays inside larger ones, are not resized. An error of `resize` is one of the
-    /// restore, on all ranks.
+    /// As `follow`, for a region that the program can resize. If it was saved with another shape, a restore calls `resize`
+    /// with that shape, slowest side first. Then it calls `look` again, which must find the region in that shape. The type and
+    /// the number of sides stay. Boxes of global arrays, and arrays inside larger ones, are not resized. If `resize` fails, the
+    /// restore fails on all ranks.
     pub fn follow_resizing(
         &mut self,
         name: &str,
@@ -564,14 +564,14 @@ impl Session {
         self.ours()?.reading(|inner| inner.get_bytes(revision, name))
     }
 
-    /// What this rank saved under `name` in the revision that `restore` tries first, or in the one of this number: its type,
-    /// shape and size, so that memory of that size can be protected before the restore. `None` if nothing was saved, or
-    /// nothing under this name. Of a revision of another number of ranks, what the first of its shards has. Collective: all
-    /// ranks call it equally often, each with a name of its own.
+    /// The item that this rank saved under `name`: its type, shape and size, so that you can protect memory of that size before
+    /// the restore. It comes from the revision that `restore` tries first, or from the one of this number. `None`: no revision
+    /// is there, or none of that name in it. If another number of ranks saved the revision, the item is that of the first shard
+    /// which has one. Collective: all ranks call it equally often, and each may give another name.
     ///
-    /// Blocks are verified by `restore` alone. If that finds the newest revision damaged, it goes back to an older one, where
-    /// the sizes may be others: regions of `follow_resizing` become as large, and for others the restore fails. Then ask for
-    /// the older one here, protect what it has, and call `restore_revision`.
+    /// Only `restore` verifies blocks. If it finds the newest revision damaged, it goes back to an older one, which may have
+    /// other sizes. Regions of `follow_resizing` get the older size; for all others the restore fails. Then ask for
+    /// the older revision here, protect that size, and call `restore_revision`.
     pub fn saved(&mut self, revision: Option<u64>, name: &str) -> Result<Option<Item>> {
         self.ours()?.reading(|inner| inner.saved(revision, name))
     }

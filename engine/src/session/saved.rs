@@ -1,6 +1,6 @@
-//! What a region was saved as, before it is protected: for programs whose arrays have other sizes in each run.
+//! The type, shape and size of a saved region, before the program protects it: for arrays that grow.
 //!
-//! What must hold: it is of the revision that `restore` tries first.
+//! What must hold: the answer comes from the revision that `restore` tries first.
 
 use super::{entry::Call, flaws::Attempted, inner::Inner, level::Level, program::Program, restore::pour_together};
 use crate::{commit::Complete, error::Result, group::Group, space::format::Item};
@@ -21,8 +21,8 @@ impl Inner {
 }
 
 impl Level {
-    /// The item of this name in this rank's shard of `candidate`; of a revision of other ranks, as the first shard has it that
-    /// has one. Collective.
+    /// The item of this name in this rank's shard of `candidate`. If another number of ranks saved the revision, the item of the
+    /// first shard that has one. Collective.
     fn saved(
         &self,
         group: &dyn Group,
