@@ -38,8 +38,8 @@ pub enum Error {
 
     #[error(
         "damaged: {}; nothing was restored, and a region that a restore had begun to fill is undefined; `mainstay verify` lists \
-         the revisions that are whole, and `mainstay rollback` goes back to one of them; if there is none, move the files of the \
-         damaged layout away, and the job begins anew", .what.join("; ")
+         the revisions that are whole, and `mainstay rollback` goes back to one of them; if there is none, a job begins anew once \
+         the files of the damaged layout are moved away", .what.join("; ")
     )]
     Damaged { what: Vec<String> },
 
