@@ -374,11 +374,13 @@ fn job_whose_clones_are_killed() {
                 // On a busy machine a clone is often done before it is found.
                 for round in 0..400_u16 {
                     memory.bytes_mut().iter_mut().step_by(8192).for_each(|byte| *byte ^= (round % 255) as u8 + 1);
-                    session.checkpoint().unwrap();
+                    // A rank that learns of the failure before its checkpoint returns gets the error there already.
+                    let saved = session.checkpoint().map(drop);
                     if rank == 1 {
                         newest_clones().take(2).for_each(kill);
                     }
-                    if let Err(error) = session.wait() {
+                    let awaited = session.wait();
+                    if let Err(error) = saved.and(awaited) {
                         assert!(error.to_string().contains("ended by signal 9"), "{error}");
                         failed += 1;
                         // It is told once.
