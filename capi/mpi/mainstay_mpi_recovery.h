@@ -61,6 +61,7 @@ typedef struct mainstay_mpi_program {
   unsigned noted;          /* errors of MPI in the program's own calls */
   int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
+  int has_remarked;        /* the user knows that `recovery` has no effect with this MPI */
   MPI_Comm last;
   mainstay_mpi_process *last_processes; /* of `last`, by their ranks in it; NULL: not known */
   double looks_at_s;       /* when MPI is next given time to learn of failures */
@@ -825,7 +826,6 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
 /* The job of `comm`, the world to be, which is duplicated; and the table, for a worker. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
                                      mainstay_group *group, char *refusal, size_t bytes) {
-  static int has_remarked;
   uint32_t spares = 0;
   MPI_Errhandler theirs;
   int code, ranks = 0;
@@ -834,7 +834,7 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
   code = mainstay_mpi_meet(job, comm, options, &spares);
   if (code == MPI_SUCCESS) {
     if (job->recovery != MAINSTAY_RECOVERY_OFF && mainstay_mpi_survives()) mainstay_mpi_prepare(job);
-    if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !has_remarked++)
+    if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !mainstay_mpi_here.has_remarked++)
       fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI "
             "does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
             "again, as `mainstay run` does\n", stderr);
@@ -1024,10 +1024,10 @@ MAINSTAY_SHIM void mainstay_mpi_end_failed(void) {
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
-    static int flag = 1;
     MPI_Request request;
     fflush(NULL);
-    if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
+    /* All agree on what is 1 on each, and outlives this call. */
+    if (MPIX_Comm_iagree(mainstay_mpi_here.last, &mainstay_mpi_here.has_ended, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
     mainstay_mpi_end_failed();
     /* mpiexec takes one that ends without this for one that has failed. */
