@@ -91,6 +91,17 @@ def test_a_program_that_never_saves_begins_anew(python, scratch):
     assert status == 0 and "saved nothing by itself" in said and "the same after 1 kill: 2 items" in said, said
 
 
+def test_variables_that_hold_addresses_are_the_same(scratch):
+    """Each run has other addresses: every program that protects its globals was called different."""
+    (scratch / "work").mkdir()
+    program = build_c(["points.c"], "points")
+    status, said = rehearse(scratch / "work", 2, "--seed", SEED, "--", program, "space")
+    assert status == 0 and re.search(r"the same after 2 kills: \d+ items of 1 rank in space", said), said
+    status, said = rehearse(scratch / "work", 1, "--seed", SEED, "--", program, "space", "wrong")
+    (row,) = re.findall(r"^ *(globals/\S+) .*$", said, re.MULTILINE)
+    assert status == 1 and row == "globals/total", said
+
+
 @pytest.mark.parametrize("words, told", [
     ((1, "--compare", "/etc/passwd", "--", "true"), "relative to the working directory"),
     ((1, "--", "false"), "the undisturbed run failed (exit status 1)"),

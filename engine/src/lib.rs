@@ -44,7 +44,7 @@ mod survey;
 pub mod tend;
 pub mod transfer;
 
-pub use capture::{Allocated, OwnMemory, Region, check_name, check_writable, heap};
+pub use capture::{Allocated, Landmarks, OwnMemory, Region, check_name, check_writable, heap};
 pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Compress, Config, DiskLost, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld,

@@ -67,6 +67,30 @@ fn filled_when_missing_in(smaps: impl BufRead, ranges: &[Range<usize>]) -> io::R
     Ok(within(ranges, &filled))
 }
 
+/// All that is mapped: which pages, and the name of the file that lies there, or none.
+pub(super) fn named() -> io::Result<Vec<(Range<usize>, String)>> {
+    named_in(maps()?)
+}
+
+fn named_in(maps: impl BufRead) -> io::Result<Vec<(Range<usize>, String)>> {
+    let mut all: Vec<(Range<usize>, String)> = Vec::new();
+    for line in maps.split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        let Some(mapping) = Mapping::read(&line) else { continue };
+        let pages = mapping.pages.clone();
+        // Runs in two directories have two copies, and what processes share is called otherwise each time.
+        let is_file = mapping.inode != "0" && !mapping.is_shared();
+        let name = if is_file { mapping.path.rsplit('/').next().unwrap_or_default() } else { "" };
+        match all.last_mut() {
+            // A file lies there in parts.
+            Some((before, last)) if last == name && (is_file || before.end == pages.start) => before.end = pages.end,
+            _ => all.push((pages, name.to_owned())),
+        }
+    }
+    Ok(all)
+}
+
 /// Of range number `.0` these addresses.
 type Part = (usize, Range<usize>);
 
@@ -320,6 +344,23 @@ mod tests {
         is(&found(&[own.clone(), 0x7f0000400000..0x7f0000400001]), 1, "may not be read");
         let two = found(&[0x7f0000400000..0x7f0000400001, own, 0x7f0000000000..0x7f0000000001]);
         assert_eq!(two.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn files_lie_in_one_piece_and_other_memory_has_no_name() {
+        let named = named_in(MAPS.as_bytes()).unwrap();
+        let named: Vec<_> = named.iter().map(|(pages, name)| (pages.start, pages.end, name.as_str())).collect();
+        let [program, unnamed] = ["program with a space", ""];
+        assert_eq!(named[..2], [(0x400000, 0x405000, program), (0x405000, 0x40a000, unnamed)]);
+        let rest = [
+            (0x7f0000000000, 0x7f0000003000, unnamed),
+            (0x7f0000003000, 0x7f0000004000, "nvidia0"),
+            (0x7f0000004000, 0x7f0000204000, "anon_hugepage (deleted)"),
+            (0x7f0000204000, 0x7f0000205000, unnamed),
+            (0x7f0000400000, 0x7f0000500000, unnamed),
+            (0x7ffffffde000, 0x7ffffffdf000, unnamed),
+        ];
+        assert_eq!(named[2..], rest);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
 pub(crate) use globals::Globals;
+pub use globals::Landmarks;
 pub(crate) use heap::{SavedHeap, is_of_heap};
 pub(crate) use log::{HandedOver, Log};
 pub(crate) use log_runs::{LogRuns, Piece, first_blocks};

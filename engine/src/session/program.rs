@@ -6,6 +6,7 @@ use crate::{
     config::Config,
     error::{Error, Result},
     group::Divided,
+    rehearsal,
     space::format::{Item, Note},
 };
 use std::{
@@ -72,6 +73,9 @@ impl Program {
     pub(super) fn look(&mut self) -> Result<()> {
         self.regions.look()?;
         self.look_at_heap()?;
+        if rehearsal::is_one() {
+            self.globals.note_landmarks(&self.regions, &mut self.notes)?;
+        }
         self.globals.note_addresses(&mut self.regions)
     }
 

@@ -17,6 +17,9 @@ const STRETCH: u64 = 256;
 /// Cells of a global array that are read together.
 const SLAB_BYTES: u64 = 4 << 20;
 
+/// Makes bytes of an item equal that mean the same in both revisions: given its shard, its name, and the bytes of both.
+pub type Settle<'a> = &'a dyn Fn(u32, &str, &[u8], &mut [u8]);
+
 /// How the bytes of two items differ.
 #[derive(Debug, Default)]
 pub struct Content {
@@ -49,7 +52,13 @@ impl Content {
 }
 
 /// Compares an item of one shard in both revisions. Only blocks whose hashes differ are read.
-pub fn by_blocks(a: &mut Reader, b: &mut Reader, shard: u32, items: [&Item; 2]) -> Result<Content, Failure> {
+pub fn by_blocks(
+    a: &mut Reader,
+    b: &mut Reader,
+    shard: u32,
+    items: [&Item; 2],
+    settle: Settle,
+) -> Result<Content, Failure> {
     let [item, other] = items;
     let (common, longer) = (item.bytes.min(other.bytes), item.bytes.max(other.bytes));
     let (blocks, all) = (common.div_ceil(BLOCK_BYTES), longer.div_ceil(BLOCK_BYTES));
@@ -73,7 +82,9 @@ pub fn by_blocks(a: &mut Reader, b: &mut Reader, shard: u32, items: [&Item; 2]) 
             let end = end.unwrap_or(count.min(index + STRETCH));
             let at = (first + index) * BLOCK_BYTES;
             let bytes = ((end - index) * BLOCK_BYTES).min(common - at) as usize;
-            content.add(item, at, &[], &read(a, shard, name, at, bytes)?, &read(b, shard, name, at, bytes)?);
+            let (here, mut there) = (read(a, shard, name, at, bytes)?, read(b, shard, name, at, bytes)?);
+            settle(shard, name, &here, &mut there);
+            content.add(item, at, &[], &here, &there);
             index = end;
         }
     }

@@ -11,14 +11,14 @@ use crate::{
     output, progress,
     take::{Block, left_by},
 };
-use content::{Cells, Content, by_blocks, by_cells, cut_too_finely};
+use content::{Cells, Content, Settle, by_blocks, by_cells, cut_too_finely};
 use mainstay_engine::{Reader, space::format::Item};
 use std::collections::BTreeMap;
 
 pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
     let open = |one: Revision| Reader::open(&wanted.space.path, one.number(), "mainstay diff");
     let (mut a, mut b) = (open(wanted.first)?, open(wanted.second)?);
-    let items = compare(&mut a, &mut b)?;
+    let items = compare(&mut a, &mut b, &|_, _, _, _| ())?;
     a.elsewhere().iter().chain(b.elsewhere()).for_each(|what| say(what));
     if wanted.space.json {
         let same = items.iter().all(|item| item.state == DiffState::Same);
@@ -31,13 +31,13 @@ pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
 }
 
 /// All items of two revisions, which may be of different spaces.
-pub fn compare(a: &mut Reader, b: &mut Reader) -> Result<Vec<ItemDiff>, Failure> {
+pub fn compare(a: &mut Reader, b: &mut Reader, settle: Settle) -> Result<Vec<ItemDiff>, Failure> {
     let pairs = pairs(a, b)?;
     let bar = progress::of_bytes(pairs.iter().map(Pair::bytes).sum());
     bar.set_message(format!("revisions {} and {}", a.key().number, b.key().number));
     let mut items = Vec::new();
     for pair in &pairs {
-        items.push(pair.compare(a, b)?);
+        items.push(pair.compare(a, b, settle)?);
         bar.inc(pair.bytes());
     }
     bar.finish_and_clear();
@@ -132,7 +132,7 @@ impl Pair {
         [&self.first, &self.second].into_iter().flatten().map(|item| item.bytes).max().unwrap_or(0)
     }
 
-    fn compare(&self, a: &mut Reader, b: &mut Reader) -> Result<ItemDiff, Failure> {
+    fn compare(&self, a: &mut Reader, b: &mut Reader, settle: Settle) -> Result<ItemDiff, Failure> {
         let shard = self.shard;
         if let (Some(alone), Some(item)) = (&self.alone, self.first.as_ref().or(self.second.as_ref())) {
             let cells = Cells { item, boxed: boxed(item), alone: alone.clone() };
@@ -150,7 +150,7 @@ impl Pair {
                 let is_same_element = item.element == other.element;
                 let is_alike = is_same_element && item.shape == other.shape && item.place == other.place;
                 let content = if is_same_element {
-                    by_blocks(a, b, shard, [item, other])?
+                    by_blocks(a, b, shard, [item, other], settle)?
                 } else {
                     Content::other(item.bytes.max(other.bytes))
                 };

@@ -25,7 +25,7 @@ use crate::{
     look, output,
     text::count,
 };
-use mainstay_engine::{Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
+use mainstay_engine::{Landmarks, Reader, SpaceSurvey, Surroundings, printable_path, unix_ns};
 use nix::{
     sys::{
         prctl,
@@ -50,6 +50,8 @@ const GONE_LIMIT: Duration = Duration::from_secs(10);
 /// A start after a kill may take so many times as long as the undisturbed run, and this in any case.
 const TIMES_LONGER: u32 = 10;
 const START_LIMIT: Duration = Duration::from_secs(120);
+/// How the names of the program's own variables begin.
+const GLOBALS: &str = "globals/";
 
 pub fn rehearse(wanted: &arguments::Rehearse) -> Result<u8, Failure> {
     Surroundings::here().check()?;
@@ -281,8 +283,23 @@ fn compare_spaces(calm: &Path, killed: &Path, ends: Option<(u64, u64)>) -> Resul
     let (first, second) = ends.map_or((None, None), |(first, second)| (Some(first), Some(second)));
     let mut calm = Reader::open(calm, first, "mainstay rehearse")?;
     let mut killed = Reader::open(killed, second, "mainstay rehearse")?;
-    let items: Vec<ItemDiff> = look::compare(&mut calm, &mut killed)?;
+    let [ours, theirs] = [landmarks(&calm)?, landmarks(&killed)?];
+    let settle = |shard: u32, item: &str, here: &[u8], there: &mut [u8]| {
+        if let (Some(ours), Some(theirs)) = (ours.get(shard as usize), theirs.get(shard as usize))
+            && item.starts_with(GLOBALS)
+        {
+            ours.settle(here, theirs, there);
+        }
+    };
+    let mut items: Vec<ItemDiff> = look::compare(&mut calm, &mut killed, &settle)?;
+    items.retain(|item| !Landmarks::are_item(&item.item));
     Ok(Some(page::Pair { items, are_ends: ends.is_some(), ranks: calm.shard_count() }))
+}
+
+/// What lay where in each rank.
+fn landmarks(reader: &Reader) -> Result<Vec<Landmarks>, Failure> {
+    let of = |shard| Ok(Landmarks::of(&reader.shard(shard)?.annex.notes));
+    (0..reader.shard_count()).map(of).collect()
 }
 
 /// Ends all that is left of the job: processes of ours that are not waited for.

@@ -9,6 +9,7 @@
 
 mod addresses;
 mod image;
+mod landmarks;
 mod mend;
 mod pieces;
 mod ranges;
@@ -21,6 +22,7 @@ use crate::{
 };
 use addresses::Addresses;
 use image::Image;
+pub use landmarks::Landmarks;
 use pieces::{Piece, pieces};
 use ranges::Range;
 use std::{collections::HashMap, ops};
@@ -105,6 +107,7 @@ impl Globals {
     pub(crate) fn unprotect(&mut self, notes: &mut Notes) {
         self.found = None;
         notes.remove(NOTE);
+        notes.remove(landmarks::NOTE);
     }
 
     /// Refuses a revision that has variables of another program.
@@ -139,6 +142,14 @@ impl Globals {
         found.addresses.note(regions.all().iter().filter(is_apart));
         regions.replace_as(found.addresses.region()?)
     }
+
+    /// Notes what lies where in this run, for the comparison with another.
+    pub(crate) fn note_landmarks(&self, regions: &Regions, notes: &mut Notes) -> Result<()> {
+        let Some(found) = &self.found else { return Ok(()) };
+        let regions = regions.all().iter().filter(|region| !region.is_found_by_us());
+        let text = landmarks::text(found.addresses.handles(), regions);
+        notes.set(landmarks::NOTE, &text.map_err(|error| Error::io("reading", "/proc/self/maps", error))?)
+    }
 }
 
 impl OwnVariables {
@@ -167,9 +178,9 @@ fn belongs_to_globals(region: &Region) -> Error {
     )
 }
 
-/// Whether a note is of the variables: whose they are, or where the program lay.
+/// Whether a note is of the variables: whose they are, or what lay where.
 pub(crate) fn is_note_of_globals(note: &Note) -> bool {
-    note.name == NOTE || note.name == NOTE_OF_PLACE
+    [NOTE, NOTE_OF_PLACE, landmarks::NOTE].contains(&note.name.as_str())
 }
 
 /// The memory that the running program takes.

@@ -395,6 +395,11 @@ pub(crate) fn is_of_heap(region: &Region) -> bool {
     parse(&region.description.name).is_some()
 }
 
+/// Whether the heap may have this address, in every run.
+pub(super) fn has_address(at: usize) -> bool {
+    (START..END).contains(&at)
+}
+
 fn lies_in_heap(region: &Region) -> bool {
     region.reach() > 0 && region.begins_at() < END && START < region.begins_at() + region.reach()
 }
