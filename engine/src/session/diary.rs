@@ -194,6 +194,11 @@ impl Diary {
         }
     }
 
+    /// Waits until the journal has all that was handed over.
+    pub(super) fn await_noted(&self) {
+        self.writer.iter().for_each(StatusWriter::await_noted);
+    }
+
     fn write(&mut self) {
         if self.writer.is_none() {
             // Without a thread there is no journal, and nothing else is lost.

@@ -276,6 +276,9 @@ impl Open {
         let Inner { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();
+        if session.recovering.is_none() {
+            session.outward.await_opening();
+        }
         session
     }
 }

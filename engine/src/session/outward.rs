@@ -36,6 +36,15 @@ impl Outward {
         }
     }
 
+    /// Waits until the journal has the opening, so that a job which is killed at once is seen to have started.
+    pub(super) fn await_opening(&self) {
+        match (&self.telling, &self.diary) {
+            (Some(telling), _) => telling.writer.await_noted(),
+            (None, Some(diary)) => diary.await_noted(),
+            (None, None) => {}
+        }
+    }
+
     /// Has it told from now on who holds the copies.
     pub(super) fn tell_holders(&self, levels: &Levels) {
         if let Some(telling) = &self.telling {

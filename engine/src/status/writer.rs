@@ -48,6 +48,8 @@ struct Waiting {
     holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
     entries: Vec<JournalEntry>,
+    /// The thread is writing entries that it has taken.
+    is_writing: bool,
     over: bool,
 }
 
@@ -94,6 +96,13 @@ impl StatusWriter {
         drop(waiting);
         self.desk.changed.notify_all();
     }
+
+    /// Waits until the journal has all entries that were noted.
+    pub(crate) fn await_noted(&self) {
+        let waiting = lock(&self.desk.waiting);
+        let is_noted = |waiting: &mut Waiting| waiting.is_writing || !waiting.entries.is_empty();
+        drop(self.desk.changed.wait_while(waiting, is_noted));
+    }
 }
 
 impl Drop for StatusWriter {
@@ -110,15 +119,17 @@ impl Desk {
     fn write_all(&self, directories: &[PathBuf], mut job: Job) {
         let mut pen = Pen::new(directories.to_vec());
         while let Some((told, entries)) = self.next() {
+            if !entries.is_empty() {
+                pen.write(&entries);
+                lock(&self.waiting).is_writing = false;
+                self.changed.notify_all();
+            }
             let has_told = told.is_some();
             if let Some(told) = told {
                 let holders = lock(&self.waiting).holders.take();
                 job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
                 // Where no directory takes it, there is nobody to tell but the program, which did not ask.
                 let _ = directories.iter().any(|directory| put(directory, &job, &told).is_ok());
-            }
-            if !entries.is_empty() {
-                pen.write(&entries);
             }
             if !has_told {
                 continue;
@@ -134,6 +145,7 @@ impl Desk {
         while waiting.is_empty() && !waiting.over {
             waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
+        waiting.is_writing = !waiting.entries.is_empty();
         (!waiting.is_empty()).then(|| (waiting.told.take(), std::mem::take(&mut waiting.entries)))
     }
 }
