@@ -77,7 +77,7 @@ pub struct Diff {
 /// While the job runs and after it. Of a job with several levels it tells how each stands, and which losses the job would
 /// survive now: what the job told of itself, together with what is in sight on this node. Where two revisions in a row did not
 /// get to a level, or nothing is saved anywhere, it says so first, in red, and ends with the exit code 5. A job that has been at
-/// work for less than an hour may have nothing saved yet.
+/// work for less than an hour, or two of its intervals, may have nothing saved yet.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:

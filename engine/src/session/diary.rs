@@ -63,8 +63,8 @@ impl Noted {
 }
 
 impl Diary {
-    /// Of the space in `directory`. Begins with what lies on `levels`, which is not news. `nodes`: 0 if they are not known.
-    pub(super) fn begin(directory: &Path, levels: &[Level], lineage: u64, ranks: usize, nodes: usize) -> Diary {
+    /// Of the space in `directory`, with an `opening` that lacks the levels and the process. What lies on these is not news.
+    pub(super) fn begin(directory: &Path, levels: &[Level], opening: Opening) -> Diary {
         let mut told: Vec<(LevelKind, u32)> = Vec::new();
         for level in levels.iter().filter(|level| !level.is_former()) {
             match told.last_mut().filter(|_| level.is_copy()) {
@@ -80,8 +80,8 @@ impl Diary {
             begun: BTreeMap::new(),
             levels: levels.iter().map(Noted::of).collect(),
         };
-        let (ranks, nodes, host) = (ranks as u32, nodes as u32, shortened(&host_name()));
-        diary.note(Event::Opened(Opening { lineage, ranks, nodes, host, pid: process::id(), levels: told }));
+        let host = shortened(&host_name());
+        diary.note(Event::Opened(Opening { host, pid: process::id(), levels: told, ..opening }));
         diary
     }
 

@@ -43,7 +43,7 @@ use crate::{
     restore::Found,
     space::{format::Lineage, probe_name},
     stage::{Policy, PoolInMaking, Snapshots, Touching, find_threshold},
-    status::Recovery,
+    status::{Opening, Recovery},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -104,7 +104,16 @@ impl Inner {
         open.report = report;
         if group.rank() == 0 {
             let nodes = open.outward.telling.as_ref().map_or(0, |telling| telling.nodes);
-            let mut diary = Diary::begin(path, open.levels.all(), open.lineage.number, group.size(), nodes);
+            let config = &open.program.config;
+            let opening = Opening {
+                lineage: open.lineage.number,
+                ranks: group.size() as u32,
+                nodes: nodes as u32,
+                // An interval that follows from the mtbf is shorter than that.
+                every_ns: config.every.max(config.mtbf).as_nanos() as u64,
+                ..Opening::default()
+            };
+            let mut diary = Diary::begin(path, open.levels.all(), opening);
             match remains.diary.take() {
                 Some(before) => diary.take_over(before),
                 // This rank was not the first before, and the one that was has written nothing of these.

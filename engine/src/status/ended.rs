@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct LastOpening {
     pub(super) unix_ns: u64,
     pub(super) lineage: u64,
+    pub(super) every_ns: u64,
     pub(super) is_closed: bool,
     has_died: bool,
 }
@@ -23,8 +24,8 @@ impl LastOpening {
         let (mut is_closed, mut has_died) = (false, false);
         for JournalEntry { unix_ns, event } in Journal::read(directory).ok()??.entries.into_iter().rev() {
             match event {
-                Event::Opened(Opening { lineage, .. }) => {
-                    return Some(LastOpening { unix_ns, lineage, is_closed, has_died });
+                Event::Opened(Opening { lineage, every_ns, .. }) => {
+                    return Some(LastOpening { unix_ns, lineage, every_ns, is_closed, has_died });
                 }
                 Event::Closed => is_closed = true,
                 Event::Died { .. } => has_died = true,

@@ -77,6 +77,9 @@ pub struct Opening {
     pub pid: u32,
     /// The nearest first, each with its number of copies on other nodes.
     pub levels: Vec<(LevelKind, u32)>,
+    /// How long the job lets pass between two checkpoints, at most; 0 if the program alone decides.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub every_ns: u64,
 }
 
 /// Sizes and times are those of rank 0's shard.
@@ -189,8 +192,9 @@ impl JournalEntry {
         is_number(self.unix_ns)
             && match &self.event {
                 Event::Opened(opening) => {
-                    let Opening { lineage, ranks, nodes, host, levels, .. } = opening;
+                    let Opening { lineage, ranks, nodes, host, levels, every_ns, .. } = opening;
                     is_number(*lineage)
+                        && is_number(*every_ns)
                         && (1..=RANKS_MAX).contains(ranks)
                         && nodes <= ranks
                         && is_text(host)
@@ -377,6 +381,7 @@ mod tests {
             host: "n1".to_owned(),
             pid: 3,
             levels: vec![(LevelKind::Memory, 1), (LevelKind::Pfs, 0)],
+            every_ns: 60,
         };
         let recovery = Recovery {
             failed: vec![2],

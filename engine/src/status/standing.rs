@@ -26,7 +26,7 @@ use std::{
 
 /// Failures in a row from which on they are shouted.
 const SHOUTED_FROM: u64 = 2;
-/// A job may be at work so long before it is shouted that nothing is saved: its first checkpoint need not be due before.
+/// A job may be at work for an hour, or for two of its intervals, before the missing first checkpoint is an alarm.
 const FIRST_MAX: Duration = Duration::from_secs(3600);
 
 /// How a space stands now.
@@ -93,10 +93,7 @@ impl Standing {
             None => seen_levels(&seen),
         };
         let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
-        let opened = told.as_ref().map(|status| status.job.opened_unix_ns);
-        let opened = opened.or_else(|| LastOpening::read(space).map(|last| last.unix_ns));
-        let is_early = |opened: u64| unix_ns().saturating_sub(opened) < FIRST_MAX.as_nanos() as u64;
-        let waits = survey.is_at_work() && lost.is_empty() && opened.is_none_or(is_early);
+        let waits = survey.is_at_work() && lost.is_empty() && may_wait(space, told.as_ref());
         let alarms = alarms(&levels, &losses, waits);
         let unlooked = told.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
         Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
@@ -113,6 +110,14 @@ impl Standing {
         let Loss::Node(index) = loss else { return None };
         self.told.as_ref()?.job.nodes.get(index)
     }
+}
+
+/// Whether the first checkpoint of the last job in `space` need not be due yet.
+fn may_wait(space: &Path, told: Option<&Status>) -> bool {
+    let last = LastOpening::read(space);
+    let first_max = last.as_ref().map_or(0, |last| last.every_ns.saturating_mul(2)).max(FIRST_MAX.as_nanos() as u64);
+    let opened = told.map(|status| status.job.opened_unix_ns).or(last.map(|last| last.unix_ns));
+    opened.is_none_or(|opened| unix_ns().saturating_sub(opened) < first_max)
 }
 
 /// The levels of a job that told of itself.
