@@ -9,11 +9,12 @@ use crate::{
     ground::files,
     group::{Group, agree, gather},
     printable::printable_path,
-    remark::Remark,
+    remark::{Remark, remark},
     space::{
         GoneBack, LEVELS_COPY, LEVELS_FILE, LevelsNote, draw_id, format::hash, is_layout, is_of_space, level_directory,
         node_in, without_copy,
     },
+    status::Status,
     survey::{Place, Places},
 };
 use std::{
@@ -49,10 +50,11 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     let mut plans = Vec::new();
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
     // A job without levels goes on from what those with levels have left in the space, and counts on from there.
-    let note = if several || has_note(group, path)? { Some(NoteFile::of(group, path)?) } else { None };
-    if group.rank() == 0 && note.is_some() {
-        remark_unused(path, config);
+    let has_note = has_note(group, path)?;
+    if group.rank() == 0 {
+        if has_note { remark_unused(path, config) } else { remark_lost(path) }
     }
+    let note = if several || has_note { Some(NoteFile::of(group, path)?) } else { None };
     if let Some(note) = &note {
         let place = |kind, place: &LevelPlace, every, keep, copies: u32| -> Result<Option<LevelPlan>> {
             let within = match place {
@@ -126,6 +128,23 @@ fn remark_unused(path: &Path, config: &Config) {
         let told =
             format!("{directory} holds revisions of this space, and is not looked at: the setting {name} is not given");
         UNUSED.make(0, || Some(format!("{told}. {why}")));
+    }
+}
+
+/// Remarks to the user that the note is gone, by which the levels of the last job would be found.
+fn remark_lost(path: &Path) {
+    let status = Status::read(path).ok().flatten();
+    let directories = status.into_iter().flat_map(|status| status.job.places).flat_map(|place| place.directories);
+    let is_level = |directory: &PathBuf| directory != path && directory.is_dir();
+    if let Some(lost) = directories.map(PathBuf::from).find(is_level) {
+        let (space, lost) = (printable_path(path), printable_path(&lost));
+        remark(
+            0,
+            &format!(
+                "{LEVELS_FILE} and {LEVELS_COPY} are gone from {space}, so revisions in {lost} are not found. To go on from \
+             them, end the job before it saves and bring one of the two files back; else remove that directory"
+            ),
+        );
     }
 }
 

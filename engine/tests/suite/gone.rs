@@ -46,13 +46,7 @@ impl Place {
 
     /// Opens the session, restores and saves; returns the number of the revision that came back.
     fn job(&self, saves: u64) -> Result<Option<u64>> {
-        let config = Config {
-            memory: LevelPlace::At(self.path("memory")),
-            memory_after: MemoryAfter::Kept,
-            pfs_every: 2,
-            ..Config::default()
-        };
-        job(Box::new(Solo), &self.path("space"), config, saves)
+        job_with_memory(self.0.path(), saves)
     }
 
     fn level(&self) -> PathBuf {
@@ -62,6 +56,12 @@ impl Place {
     fn journal(&self) -> Journal {
         Journal::read(&self.path("space")).unwrap().unwrap()
     }
+}
+
+fn job_with_memory(folder: &Path, saves: u64) -> Result<Option<u64>> {
+    let memory = LevelPlace::At(folder.join("memory"));
+    let config = Config { memory, memory_after: MemoryAfter::Kept, pfs_every: 2, ..Config::default() };
+    job(Box::new(Solo), &folder.join("space"), config, saves)
 }
 
 fn job(group: Box<dyn Group>, space: &Path, config: Config, saves: u64) -> Result<Option<u64>> {
@@ -208,6 +208,27 @@ fn levels_are_found_by_the_copy_of_their_file() {
 }
 
 const TASK: &str = "MAINSTAY_TEST_GONE";
+
+/// The job went on from an older revision without a word.
+#[test]
+fn levels_that_no_file_leads_to_are_named() {
+    let place = Place::saved();
+    let lost = place.level();
+    ["levels", "levels.copy"].iter().for_each(|name| fs::remove_file(place.path("space").join(name)).unwrap());
+    let mut job = Command::new(env::current_exe().unwrap());
+    job.args(["--exact", "gone::job_after_levels_are_gone", "--ignored", "--nocapture"]).env(TASK, place.0.path());
+    let ran = job.output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+    assert!(told.contains(&format!("so revisions in {} are not found", lost.display())), "{told}");
+}
+
+#[test]
+#[ignore = "run by the other test"]
+fn job_after_levels_are_gone() {
+    let Some(folder) = env::var_os(TASK).map(PathBuf::from) else { return };
+    assert_eq!(job_with_memory(&folder, 1).unwrap(), Some(2));
+}
 
 /// The start was refused, though the files of the node lay beside.
 #[test]

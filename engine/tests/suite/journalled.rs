@@ -116,7 +116,8 @@ fn the_death_of_a_job_is_told_once() {
 fn backdate_opening(space: &Path, by: Duration) {
     let path = space.join("journal");
     let text = fs::read_to_string(&path).unwrap();
-    let (before, line) = text.trim_end().rsplit_once('\n').map_or(("", text.trim_end()), |(before, line)| (before, line));
+    let (before, line) =
+        text.trim_end().rsplit_once('\n').map_or(("", text.trim_end()), |(before, line)| (before, line));
     let mut entry: serde_json::Value = serde_json::from_str(line).unwrap();
     entry["unix_ns"] = (entry["unix_ns"].as_u64().unwrap() - by.as_nanos() as u64).into();
     fs::write(&path, format!("{before}\n{entry}\n")).unwrap();
@@ -135,7 +136,8 @@ fn a_job_that_has_just_begun_is_no_alarm() {
     session.close().unwrap();
     assert_eq!(alarms().len(), 1, "it has ended, and saved nothing");
     for (hours, alarms_told) in [(1, 1), (3, 0)] {
-        let config = Config { pool_bytes: Some(1 << 20), every: Duration::from_secs(3600 * hours), ..Config::default() };
+        let config =
+            Config { pool_bytes: Some(1 << 20), every: Duration::from_secs(3600 * hours), ..Config::default() };
         let session = Session::open(Box::new(Solo), &space, config).unwrap();
         backdate_opening(&space, Duration::from_secs(5 * 3600));
         assert_eq!(alarms().len(), alarms_told, "at work for five hours, with a checkpoint each {hours}");
