@@ -9,11 +9,13 @@ mod claim;
 mod complete;
 mod dead;
 mod frames;
+mod gone_over;
 mod opening;
 mod waiting;
 
 pub(crate) use claim::is_gone;
 pub(crate) use complete::{SalvageOutcome, complete, prospect};
 pub(crate) use dead::complete_dead;
+pub use gone_over::GoneOver;
 pub(crate) use opening::{Left, at_opening, has_layout_of, is_open, is_ours, is_same, to_mend};
 pub(crate) use waiting::{IN_POOL, open_dead};

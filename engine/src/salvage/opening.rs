@@ -4,6 +4,7 @@ use super::{
     SalvageOutcome,
     claim::{Standing, examine, is_gone},
     complete,
+    gone_over::GoneOver,
     waiting::{IN_POOL, open_dead},
 };
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
     pool::{self, Dead, LostRecord, Owed, Sealed, SpaceNote},
     printable::printable_path,
     space::names_layout,
+    survey::SpaceSurvey,
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
@@ -49,6 +51,7 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         let fate = match open_dead(directory, found.id, has_ours) {
             Ok(Some(dead)) => settle(device, &dead, locked, &mut left.lost).inspect(|fate| {
                 if let RecordFate::Done = fate {
+                    note_removal(device, &dead, &found.records);
                     let _ = dead.remove();
                 }
             }),
@@ -239,6 +242,20 @@ fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: im
         shard: owed.shard.plan.shard,
         pool: printable_path(&owed.shard.pool()),
         failure: Failure { kind, message: cause.to_string() },
+    }
+}
+
+/// Notes in the spaces of a dead pool, which goes, that nothing of `ranks` waits there any more: a later command could not
+/// tell. A space that does not take the note asks for a salvage, as before. The space on `device` needs none, as its job
+/// begins a lineage.
+fn note_removal(device: &dyn Device, dead: &Dead, ranks: &[u32]) {
+    let Some(note) = dead.spaces().filter(|note| !note.is_of(|space| is_same(&device.directory(), space))) else {
+        return;
+    };
+    for (directory, _) in note.spaces().filter(|(directory, _)| SpaceSurvey::open(directory).is_ok()) {
+        let mut gone_over = GoneOver::of_space(directory);
+        gone_over.add(note.lineage, ranks);
+        let _ = gone_over.note(directory);
     }
 }
 

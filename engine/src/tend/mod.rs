@@ -5,7 +5,6 @@
 //! Holds and requests are data in blocks of their own; everything else is done as a job does it, under a job's locks.
 
 mod emptied;
-mod gone_over;
 mod hold;
 mod opening;
 mod prune;
@@ -23,7 +22,7 @@ mod without;
 pub(crate) use opening::{begin_all, lineage_after, lock, open_all};
 pub(crate) use reserve::{make_room, take_back};
 
-pub use gone_over::GoneOver;
+pub use crate::salvage::GoneOver;
 pub use hold::{Holding, has_room_for, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prunable, prune, prune_all, prune_on};
 pub use request::Request;

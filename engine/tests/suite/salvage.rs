@@ -61,20 +61,7 @@ impl Place {
     /// The same with so many ranks that write for all.
     fn kill_job_with(&self, aggregators: u32, pool_bytes: u64, cells: usize, writes: u64) {
         for _ in 0..10 {
-            let job = Command::new(env::current_exe().unwrap())
-                .args(["--exact", "salvage::job_that_is_killed", "--ignored", "--nocapture"])
-                .env("SALVAGE_SPACE", self.space())
-                .env("SALVAGE_POOLS", self.pools.path())
-                .env("SALVAGE_WAY", self.number())
-                .env("SALVAGE_OUTPUT", self.output())
-                .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
-                .env("SALVAGE_CELLS", cells.to_string())
-                .env("SALVAGE_WRITES", writes.to_string())
-                .env("SALVAGE_AGGREGATORS", aggregators.to_string())
-                .stdout(Stdio::null())
-                .status()
-                .unwrap();
-            assert_eq!(job.signal(), Some(9), "{job}");
+            self.run_killed(aggregators, pool_bytes, cells, writes);
             // On a very fast disk that takes all of it, it may have been complete.
             if self.newest() == Some(1) && !self.files().is_empty() {
                 return;
@@ -83,6 +70,23 @@ impl Place {
             self.files().iter().for_each(|path| fs::remove_file(path).unwrap());
         }
         panic!("each revision was complete at once");
+    }
+
+    fn run_killed(&self, aggregators: u32, pool_bytes: u64, cells: usize, writes: u64) {
+        let job = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "salvage::job_that_is_killed", "--ignored", "--nocapture"])
+            .env("SALVAGE_SPACE", self.space())
+            .env("SALVAGE_POOLS", self.pools.path())
+            .env("SALVAGE_WAY", self.number())
+            .env("SALVAGE_OUTPUT", self.output())
+            .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
+            .env("SALVAGE_CELLS", cells.to_string())
+            .env("SALVAGE_WRITES", writes.to_string())
+            .env("SALVAGE_AGGREGATORS", aggregators.to_string())
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(job.signal(), Some(9), "{job}");
     }
 
     fn space(&self) -> PathBuf {
@@ -164,6 +168,8 @@ impl Place {
     }
 }
 
+/// As `writes`: the job is killed once its second revision is complete.
+const UNTIL_COMPLETE: u64 = ALL - 1;
 /// As `pool_bytes`: the pool sizes itself, and has grown before the job is killed.
 const AUTO: u64 = 0;
 
@@ -235,6 +241,9 @@ fn job_that_is_killed() {
             session.protect_output(Path::new(&output)).unwrap();
         }
         session.checkpoint().unwrap();
+        if number("SALVAGE_WRITES") == UNTIL_COMPLETE {
+            session.wait().unwrap();
+        }
         staged.wait();
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
     });
@@ -591,6 +600,19 @@ fn claims_that_are_out_of_sight_are_known_of() {
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}");
         check(&GoneOver::default()).unwrap();
     }
+}
+
+/// The start of another space removed the pool of a killed job, in which nothing waited. No command wrote to the space of
+/// that job any more, as its memory was gone, and no salvage found it.
+#[test]
+fn a_pool_that_another_space_has_removed_claims_nothing() {
+    let place = Place::new(ONE_FILE);
+    place.run_killed(0, POOL, CELLS, UNTIL_COMPLETE);
+    assert!(place.newest() == Some(2) && !place.is_empty());
+    assert_eq!(place.restore(&place.space.path().join("another"), RANKS, POOL, CELLS), None);
+    assert!(place.is_empty());
+    let seen = tend::salvage(place.pools.path(), Some(&place.space()), false).unwrap().gone_over;
+    Unseen::Waits(&seen).check(&SpaceSurvey::open(&place.space()).unwrap()).unwrap();
 }
 
 /// The portion is in a file that nobody sees for now: nothing is given up, and all is there when the file is back.

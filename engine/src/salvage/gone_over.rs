@@ -1,5 +1,6 @@
-//! Ranks of killed jobs in whose memory nothing waits any more, as a salvage has found. The space keeps them in its file
-//! `salvaged`: the memory is gone by then, and a later command could not tell it from another node's.
+//! Ranks of killed jobs in whose memory nothing waits any more, as a salvage has found, or the start of another job. The
+//! space keeps them in its file `salvaged`: the memory is gone by then, and a later command could not tell it from another
+//! node's.
 //!
 //! What must hold: a rank is noted before its pool is removed, and never for a lineage under which it may stage again.
 
@@ -26,7 +27,7 @@ const BYTES_MAX: u64 = 1 << 20;
 pub struct GoneOver(Vec<(Lineage, RangeInclusive<u32>)>);
 
 impl GoneOver {
-    pub(super) fn add(&mut self, lineage: Lineage, ranks: &[u32]) {
+    pub(crate) fn add(&mut self, lineage: Lineage, ranks: &[u32]) {
         for rank in ranks {
             self.add_range(lineage, *rank..=*rank);
         }
@@ -52,19 +53,19 @@ impl GoneOver {
         self
     }
 
-    pub(super) fn has(&self, lineage: Lineage, rank: u32) -> bool {
+    pub(crate) fn has(&self, lineage: Lineage, rank: u32) -> bool {
         self.0.iter().any(|(other, ranks)| *other == lineage && ranks.contains(&rank))
     }
 
     /// What the space in `directory` has noted. A file that says something else is none.
-    pub(super) fn of_space(directory: &Path) -> GoneOver {
+    pub(crate) fn of_space(directory: &Path) -> GoneOver {
         let read =
             read_within(&directory.join(SALVAGED_FILE), BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         read.map_or_else(GoneOver::default, |text| GoneOver(text.lines().map_while(parse).collect()))
     }
 
     /// Has the space in `directory` note these, of the newest lineage.
-    pub(super) fn note(&self, directory: &Path) -> Result<()> {
+    pub(crate) fn note(&self, directory: &Path) -> Result<()> {
         let Some(newest) = self.0.iter().map(|(lineage, _)| lineage.number).max() else { return Ok(()) };
         let mut text = String::new();
         for (Lineage { number, id }, ranks) in self.0.iter().filter(|(lineage, _)| lineage.number == newest) {
