@@ -176,7 +176,7 @@ lint: check-rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: check-tests check-cephfs check-slurm check-browser check-torch $(MDBOOK)
+campaign: check-tests check-cephfs check-slurm check-browser check-torch wheel $(MDBOOK)
 	@$(PYTHON) tools/test.py --campaign
 
 clean:

@@ -1,8 +1,10 @@
 """Runs the tests in Python, several side by side."""
 
+import os
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
 from pathlib import Path
 
 from mpi import ROOT
@@ -21,9 +23,18 @@ def run(campaign=False):
         if campaign:
             command += ALL
         print("\n$ " + " ".join(command), flush=True)
-        status = subprocess.run(command, cwd=ROOT).returncode
+        with open_mpis_memory() as environment:
+            status = subprocess.run(command, cwd=ROOT, env=os.environ | environment).returncode
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     return judged(cases).require_tests("tests in Python", status)
+
+
+@contextmanager
+def open_mpis_memory():
+    """A folder for the memory that ranks of Open MPI share, which a killed job leaves. Other users' jobs use it, too."""
+    with tempfile.TemporaryDirectory(prefix="openmpi-of-tests-", dir="/dev/shm") as folder:
+        os.chmod(folder, 0o1777)
+        yield {"OMPI_MCA_btl_sm_backing_directory": folder}
 
 
 def judged(cases):
