@@ -839,8 +839,9 @@ mainstay_status mainstay_note(mainstay_session *session,
 const char *mainstay_restored_note(mainstay_session *session,
                                    const char *name);
 
-// Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
-// revision is published, its length at t1 is kept, and mainstay_restore cuts it back to that, so that
+// Names a file that this rank's program appends to. Local; one rank a file: mainstay_restore and the checkpoint
+// refuse one that several ranks name. It is synced before a revision is published,
+// its length at t1 is kept, and mainstay_restore cuts it back to that, so that
 // what the program writes again after a restart is there once. Any path to the file will do at the next start, also after it
 // was moved; a file that is not surely the one stays as it is, and a line on standard error names it. Restore before writing to it, and fflush
 // before a checkpoint. It need not be there yet. If it is shorter than it was, the restore ends with

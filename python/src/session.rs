@@ -312,10 +312,10 @@ impl Session {
         Ok(())
     }
 
-    /// Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
-    /// revision is published, its length is kept, and restore() cuts it back to that: restore before
-    /// writing to it, and flush() it before a checkpoint. It need not be there yet. If it is shorter than it
-    /// was, restore() raises OutputShort. Files that no call names stay as they are.
+    /// Names a file that this rank's program appends to. Local; one rank a file: restore and the checkpoint refuse
+    /// one that several ranks name. It is synced before a revision is published, its length is kept, and restore()
+    /// cuts it back to that: restore before writing to it, and flush() it before a checkpoint. It need not be there
+    /// yet. If it is shorter than it was, restore() raises OutputShort. Files that no call names stay as they are.
     fn protect_output(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
         self.state.local(py, |open| open.engine()?.protect_output(&path_of("path", path)?))
     }

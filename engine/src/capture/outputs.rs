@@ -7,6 +7,7 @@
 use super::{
     output::{Marked, Output, real_path},
     output_match::{Cuts, Looked},
+    output_named::NamedOutput,
 };
 use crate::{
     error::{Error, Result},
@@ -24,12 +25,16 @@ pub(crate) struct Outputs {
     list: Vec<Output>,
     /// The directory of the space, without links.
     space: PathBuf,
+    /// The files of the list, for the other ranks to compare with theirs.
+    named: Vec<NamedOutput>,
+    /// The same when all ranks last compared theirs.
+    compared: Vec<NamedOutput>,
 }
 
 impl Outputs {
     /// None yet, of a session whose space is in this directory.
     pub(crate) fn of_space(directory: &Path) -> Outputs {
-        Outputs { list: Vec::new(), space: real_path(directory) }
+        Outputs { space: real_path(directory), ..Outputs::default() }
     }
 
     /// Adds a file, which need not exist yet.
@@ -48,6 +53,22 @@ impl Outputs {
     /// How long each file is now. Bytes that the program still keeps in buffers of its own do not count.
     pub(crate) fn mark(&mut self) -> Result<Vec<Marked>> {
         self.list.iter_mut().map(Output::mark).collect()
+    }
+
+    /// Finds out which files have the names now. True if the ranks have not compared these.
+    pub(crate) fn look_for_new(&mut self) -> bool {
+        self.named = self.list.iter().filter_map(|output| NamedOutput::at(output.path())).collect();
+        self.named != self.compared
+    }
+
+    /// The files as `look_for_new` has found them.
+    pub(crate) fn named(&self) -> &[NamedOutput] {
+        &self.named
+    }
+
+    /// All ranks have compared `named`, and each file is named by one alone.
+    pub(crate) fn are_compared(&mut self) {
+        self.compared.clone_from(&self.named);
     }
 
     /// Finds the files of `saved` among those for which `cuts` has nothing yet. `is_own`: this rank has saved them.

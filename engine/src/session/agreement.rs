@@ -27,6 +27,8 @@ pub(super) struct Agreement {
     pub(super) untold: Flag,
     /// What the call needs of the program failed on this rank.
     pub(super) not_ready: Flag,
+    /// The ranks have not compared this one's output files as they are now.
+    pub(super) new_outputs: Flag,
     /// This rank has something to save.
     pub(super) anything: Flag,
     /// What `Pool::chunk_facts` says.

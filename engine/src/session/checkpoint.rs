@@ -10,6 +10,7 @@ use super::{
     flag::Alike,
     inner::Inner,
     level::{Level, LevelKind, lost_layout},
+    outputs::compare_outputs,
     reading::Reading,
     room::{RoomSought, ShardSizes},
 };
@@ -45,6 +46,7 @@ impl Inner {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
+        let new_outputs = program.outputs.look_for_new().into();
         let had = means.pooled_bytes_of_heap(&program.regions);
         let looked = program.look();
         means.foresee(means.pooled_bytes_of_heap(&program.regions).saturating_sub(had));
@@ -102,6 +104,7 @@ impl Inner {
             step: Alike::of(self.program.due.step),
             levels,
             not_ready: ready.is_err().into(),
+            new_outputs,
             anything: (!size.is_empty()).into(),
             chunk: self.means.chunk_facts(),
             early_batch_us: self.means.changing.as_ref().map_or(0, Changing::early_batch_us),
@@ -121,6 +124,9 @@ impl Inner {
         self.program.due.same_steps(all.step)?;
         if all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
+        }
+        if all.new_outputs.is_set() {
+            compare_outputs(self.epoch.group.with(&entry), &mut self.program.outputs)?;
         }
         read?;
         if !all.anything.is_set() {

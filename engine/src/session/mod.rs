@@ -332,8 +332,9 @@ impl Session {
         self.ours()?.program.not_begun("note")?.notes.set(name, value)
     }
 
-    /// Names a file that the program appends to; a file belongs to one rank. Local. The file is synced before a
-    /// revision is published, its length at t1 is kept, and a restore cuts it back to that: restore before writing to
+    /// Names a file that the program appends to, on the rank that writes it alone: a restore or a checkpoint refuses a
+    /// file that several ranks name. Local. The file is synced before a revision is published,
+    /// its length at t1 is kept, and a restore cuts it back to that: restore before writing to
     /// it, and write out what the program buffers before a checkpoint. A file that is not there yet counts as empty. If
     /// a file is shorter than it was, `restore` fails before anything is filled. Any path to the file will do: it is known
     /// again by its inode, its place and its bytes. A file that is not surely the one stays as it is, and a line on

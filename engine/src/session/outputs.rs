@@ -1,8 +1,8 @@
 //! Brings the output files back with a revision: the ranks find out which of them has which file, and cut them.
 
 use crate::{
-    capture::{Cuts, Looked, Missing, Outputs, not_cut},
-    error::Result,
+    capture::{Cuts, Looked, Missing, Outputs, named_twice, not_cut},
+    error::{Error, Result},
     group::{Group, agree, gather},
     remark::remark,
     space::format::OutputLength,
@@ -21,6 +21,24 @@ pub(super) enum Known {
 pub(super) struct Found {
     cuts: Cuts,
     missing: Vec<Missing>,
+}
+
+/// Refuses a file that several ranks have named. Collective.
+pub(super) fn refuse_shared(group: &dyn Group, outputs: &mut Outputs) -> Result<()> {
+    let mut are_new = [u64::from(outputs.look_for_new())];
+    group.all_max(&mut are_new)?;
+    if are_new == [0] { Ok(()) } else { compare_outputs(group, outputs) }
+}
+
+/// The same once a rank has told that its files are new. Collective.
+pub(super) fn compare_outputs(group: &dyn Group, outputs: &mut Outputs) -> Result<()> {
+    match named_twice(&gather(group, &outputs.named().to_vec())?) {
+        Some(why) => Err(Error::argument("output file", why)),
+        None => {
+            outputs.are_compared();
+            Ok(())
+        }
+    }
 }
 
 /// Finds the files of `known` among the output files of all ranks. An error if one is shorter than it was. Collective.

@@ -8,7 +8,7 @@ use super::{
     inner::Inner,
     level::{Level, LevelKind},
     levels::Levels,
-    outputs::{Known, cut_outputs, find_outputs},
+    outputs::{Known, cut_outputs, find_outputs, refuse_shared},
     program::Program,
     ranks::Entered,
     reading::Reading,
@@ -103,6 +103,7 @@ impl Inner {
         self.program.reading = Reading::default();
         self.program.shards = Default::default();
         ask_for_one(self.epoch.group.with(&entry), revision)?;
+        refuse_shared(self.epoch.group.with(&entry), &mut self.program.outputs)?;
         let mut tried = self.try_newest(&entry, revision);
         // Those that a failure keeps waiting come to nothing that is agreed on next.
         if self.later.is_some() && !matches!(tried, Err(Error::GroupFailed { .. })) {

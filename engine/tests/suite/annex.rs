@@ -1,7 +1,7 @@
 //! What a revision carries besides memory: the program's notes, and how long its output files were.
 
 use crate::support::{Job, State, filled};
-use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
+use mainstay_engine::{Config, Error, ErrorKind, Session, SpaceSurvey, group::Solo};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
@@ -304,6 +304,65 @@ fn one_file_is_named_once_however_it_is_spelled() {
             let refused = session.protect_output(&place.at(log)).unwrap_err().to_string();
             assert!(refused.contains("is named already as") && refused.contains("run/log.csv"), "{refused}");
         }
+    });
+}
+
+/// Each rank named the log that rank 0 writes: one rank's lines were lost, or OUTPUT_SHORT came for ever.
+#[test]
+fn a_file_that_several_ranks_name_is_refused_on_all_of_them() {
+    let job = job(3, 1);
+    let path = output(&job, 0);
+    let refused = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        for says in ["out-0.csv is named on rank 0 and on rank 2", "on the rank that writes it"] {
+            assert!(text.contains(says), "{text}");
+        }
+    };
+    let name = |rank: usize, session: &mut Session| {
+        if rank != 1 {
+            session.protect_output(&path).unwrap();
+        }
+    };
+    job.run(|rank, session, state| {
+        name(rank, session);
+        filled(state, rank, 1);
+        // The file is not there yet.
+        refused(session.restore().unwrap_err());
+    });
+    append(&path, "one\n");
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        name(rank, session);
+        for _ in 0..2 {
+            refused(session.checkpoint().unwrap_err());
+        }
+    });
+    append(&path, "two\n");
+    job.run(|rank, session, _| {
+        name(rank, session);
+        refused(session.restore().unwrap_err());
+    });
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+}
+
+/// Ranks that name a file each are told of it once two of the names lead to one.
+#[test]
+fn files_of_ranks_that_become_one_are_refused() {
+    let job = job(2, 1);
+    job.run(|rank, session, state| {
+        append(&output(&job, rank), "one\n");
+        session.protect_output(&output(&job, rank)).unwrap();
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+        if rank == 1 {
+            fs::remove_file(output(&job, 1)).unwrap();
+            symlink(output(&job, 0), output(&job, 1)).unwrap();
+        }
+        let told = session.checkpoint().unwrap_err().to_string();
+        assert!(told.contains("is named on rank 0 and on rank 1"), "{told}");
     });
 }
 
