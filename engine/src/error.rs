@@ -193,6 +193,12 @@ pub enum Error {
     )]
     OutputShort { path: String, saved: u64, now: u64 },
 
+    #[error(
+        "the output file {path} is missing, and had {saved} bytes when the revision was saved: put it back, or a link to it{}",
+        if *.is_named { ", or do not name it to this session" } else { "" }
+    )]
+    OutputMissing { path: String, saved: u64, is_named: bool },
+
     #[error("revision {revision} was not saved, earlier ones are as they were: {failure}")]
     NotSaved { revision: u64, failure: Failure },
 
@@ -235,7 +241,7 @@ impl Error {
             | Self::DiskOutOfSight { .. }
             | Self::PortionOutOfSight { .. }
             | Self::StagedOutOfSight { .. } => ErrorKind::OutOfSight,
-            Self::OutputShort { .. } => ErrorKind::OutputShort,
+            Self::OutputShort { .. } | Self::OutputMissing { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,
             Self::NotRestored { .. } => ErrorKind::NotRestored,

@@ -70,8 +70,12 @@ impl Output {
 
     /// Refuses if the file is shorter than `saved` bytes: the missing ones are lost.
     pub(super) fn check(&self, saved: u64) -> Result<()> {
-        let now = self.bytes()?;
-        if now < saved { Err(Error::OutputShort { path: printable_path(&self.path), saved, now }) } else { Ok(()) }
+        let (now, path) = (self.bytes()?, printable_path(&self.path));
+        match now {
+            _ if now >= saved => Ok(()),
+            0 if !self.path.exists() => Err(Error::OutputMissing { path, saved, is_named: true }),
+            _ => Err(Error::OutputShort { path, saved, now }),
+        }
     }
 
     pub(super) fn mark(&mut self) -> Result<Marked> {
@@ -87,9 +91,7 @@ impl Output {
         let mut identity = OutputIdentity { path, from_space, ..OutputIdentity::default() };
         let Some(file) = file else { return Ok((0, identity)) };
         let found = file.metadata().map_err(|e| self.failed("looking at", e))?;
-        identity.inode = found.ino();
-        let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-        identity.born_unix_ns = born.map_or(0, |born| born.as_nanos() as u64);
+        (identity.inode, identity.born_unix_ns) = (found.ino(), born_unix_ns(&found));
         identity.hash = hash_of_ends(file, found.len()).unwrap_or_default();
         Ok((found.len(), identity))
     }
@@ -172,6 +174,12 @@ impl Output {
     }
 }
 
+/// When the file was made, in nanoseconds since 1970; 0: the file system does not tell.
+pub(super) fn born_unix_ns(found: &fs::Metadata) -> u64 {
+    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    born.map_or(0, |born| born.as_nanos() as u64)
+}
+
 /// The hash of the first and the last block's worth of the first `bytes` bytes; `None` if there are none, or none to read.
 fn hash_of_ends(file: &File, bytes: u64) -> Option<Hash> {
     let part = bytes.min(BLOCK_BYTES) as usize;
@@ -180,24 +188,6 @@ fn hash_of_ends(file: &File, bytes: u64) -> Option<Hash> {
     file.read_exact_at(first, 0).ok()?;
     file.read_exact_at(last, bytes - part as u64).ok()?;
     (part > 0).then(|| hash(&ends))
-}
-
-/// Makes what a revision knows of an output file durable, for a process that has died: its first `bytes`
-/// bytes. A file that is shorter, or gone, is an error.
-pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
-    let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(path)), e);
-    let short = |now| Err(Error::OutputShort { path: printable_path(path), saved: bytes, now });
-    let file = match Open::to_read().through_links().file(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound && bytes == 0 => return Ok(()),
-        // Without its folder it may be on a file system that is not mounted yet.
-        Err(e) if e.kind() == io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => return short(0),
-        file => file.map_err(failed)?,
-    };
-    let now = file.metadata().map_err(failed)?.len();
-    if now < bytes {
-        return short(now);
-    }
-    file.sync_data().map_err(failed)
 }
 
 impl Marked {

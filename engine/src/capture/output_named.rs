@@ -2,6 +2,7 @@
 //!
 //! What must hold: ranks on different nodes are told apart where their files are, even under one path.
 
+use super::output::born_unix_ns;
 use crate::{ground::kernel_text, printable::printable_path};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -14,7 +15,6 @@ use std::{
     },
     path::Path,
     sync::LazyLock,
-    time::UNIX_EPOCH,
 };
 
 /// The id of this node's boot; empty if the kernel does not tell.
@@ -41,14 +41,12 @@ impl NamedOutput {
             Ok(found) => (found, Vec::new()),
             Err(_) => (fs::metadata(path.parent()?).ok()?, path.file_name()?.to_owned().into_vec()),
         };
-        let born = found.created().ok().filter(|_| name.is_empty());
-        let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
         Some(NamedOutput {
             path: path.as_os_str().as_bytes().to_vec(),
             boot: BOOT.clone(),
             device: found.dev(),
             inode: found.ino(),
-            born_unix_ns: born.map_or(0, |born| born.as_nanos() as u64),
+            born_unix_ns: if name.is_empty() { born_unix_ns(&found) } else { 0 },
             name,
         })
     }

@@ -158,9 +158,9 @@ fn is_sound(owed: Owed<'_>, allocation: &Allocation, contents: &Contents, portio
 }
 
 /// Makes the output files durable, up to the length that the revision knows.
-pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents) -> Result<()> {
+pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents, space: &Path) -> Result<()> {
     for (path, output) in plan.outputs.iter().zip(&contents.annex.outputs) {
-        sync_output(Path::new(OsStr::from_bytes(path)), output.bytes)?;
+        sync_output(Path::new(OsStr::from_bytes(path)), output, space)?;
     }
     Ok(())
 }

@@ -27,6 +27,8 @@ pub(crate) enum SalvageOutcome {
     Elsewhere,
     /// The shard can never be completed: why.
     Lost(String),
+    /// The same, as an output file was cut. A restore that fails for that file, too, does not tell of the shard.
+    Cut(String),
 }
 
 /// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as the shard's own
@@ -50,8 +52,8 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
         Standing::Open(claim) => *claim,
     };
     // Looked for before a root lets go of anything: a shard that cannot be completed leaves the space as it is.
-    if let Some(why) = lacks(owed, &contents, chunks)? {
-        return Ok(SalvageOutcome::Lost(why));
+    if let Some(lost) = lacks(device, owed, &contents, chunks)? {
+        return Ok(lost);
     }
     let (sealed, retained) = (owed.shard, &owed.target.retained);
     let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
@@ -121,9 +123,7 @@ pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::Staged
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),
         Standing::Published => SalvageOutcome::WasComplete,
         Standing::Over(why) => SalvageOutcome::Lost(why),
-        Standing::Open(claim) => {
-            lacks(owed, &claim.contents, chunks)?.map_or(SalvageOutcome::Completed, SalvageOutcome::Lost)
-        }
+        Standing::Open(claim) => lacks(device, owed, &claim.contents, chunks)?.unwrap_or(SalvageOutcome::Completed),
     })
 }
 
@@ -134,15 +134,22 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
 
 /// Why the shard can never be completed, if something is missing: a chunk, or bytes of an output file. Makes the output
 /// files durable.
-fn lacks(owed: Owed<'_>, contents: &Contents, chunks: pool::StagedBytes<'_>) -> Result<Option<String>> {
+fn lacks(
+    device: &dyn Device,
+    owed: Owed<'_>,
+    contents: &Contents,
+    chunks: pool::StagedBytes<'_>,
+) -> Result<Option<SalvageOutcome>> {
     for segment in owed.left() {
         let in_target = owed.shard.segments[segment as usize].is_in_target();
         if !in_target && owed.shard.chunk_of(chunks, segment)?.is_none() {
-            return Ok(Some("some of its bytes are in the pool no longer".to_owned()));
+            return Ok(Some(SalvageOutcome::Lost("some of its bytes are in the pool no longer".to_owned())));
         }
     }
-    match sync_outputs(&owed.shard.plan, contents) {
-        Err(error @ Error::OutputShort { .. }) => Ok(Some(error.to_string())),
+    match sync_outputs(&owed.shard.plan, contents, &device.directory()) {
+        Err(Error::OutputShort { path, saved, now }) => Ok(Some(SalvageOutcome::Cut(format!(
+            "the output file {path} has {now} of the {saved} bytes that belong to it: it was cut, or is another file"
+        )))),
         synced => synced.map(|()| None),
     }
 }

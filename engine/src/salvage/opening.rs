@@ -22,6 +22,8 @@ use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 pub(crate) struct Left {
     /// The shards that can never be completed, and why.
     lost: Vec<String>,
+    /// Those of them whose output file was cut, and the revision that goes with it.
+    cut: Vec<String>,
     /// The pools of lost shards, which hold nothing else that anybody could claim.
     over: Vec<[u8; 16]>,
     /// Pools that somebody else was in: another rank of this job, if all is well.
@@ -49,7 +51,7 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         // Shards that this opening does not complete can never be completed.
         let has_ours = || locked && pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
         let fate = match open_dead(directory, found.id, has_ours) {
-            Ok(Some(dead)) => settle(device, &dead, locked, &mut left.lost).inspect(|fate| {
+            Ok(Some(dead)) => settle(device, &dead, locked, &mut left).inspect(|fate| {
                 if let RecordFate::Done = fate {
                     note_removal(device, &dead, &found.records);
                     let _ = dead.remove();
@@ -104,6 +106,10 @@ impl Left {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn cut(&self) -> &[String] {
+        &self.cut
     }
 
     pub(crate) fn lost(&self) -> &[String] {
@@ -168,14 +174,14 @@ fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost
 }
 
 /// Completes the shards in a pool.
-fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<RecordFate> {
+fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Result<RecordFate> {
     let (mut stays, mut bytes, mut first) = (false, 0, None);
     let staged = dead.staged()?;
-    let told = lost.len();
+    let told = left.lost.len();
     for owed in staged.sealed.iter().flat_map(Sealed::owed) {
         let plan = &owed.shard.plan;
         let mut is_lost = |why: &str| {
-            lost.push(format!("revision {}, shard {}: {why}", plan.key.number, plan.shard));
+            left.lost.push(format!("revision {}, shard {}: {why}", plan.key.number, plan.shard));
         };
         if !is_ours(device, owed) {
             stays |= is_wanted(owed);
@@ -184,6 +190,10 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         } else {
             match complete(device, owed, dead.contents()) {
                 Ok(SalvageOutcome::Lost(why)) => is_lost(&why),
+                Ok(SalvageOutcome::Cut(why)) => {
+                    is_lost(&why);
+                    left.cut.push(format!("revision {} was staged, and is given up: {why}", plan.key.number));
+                }
                 Ok(SalvageOutcome::Elsewhere) if is_wanted(owed) => stays = true,
                 Ok(SalvageOutcome::Elsewhere) => {
                     is_lost("it was staged and is lost: its layout is in this space no longer")
@@ -205,7 +215,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             {
                 return Err(waits);
             }
-            lost.extend(staged.lost.iter().map(LostRecord::to_string));
+            left.lost.extend(staged.lost.iter().map(LostRecord::to_string));
         } else {
             let may_be = |(space, file_system): (&Path, u64)| space.exists() || !is_mounted(space, file_system);
             stays |= dead.spaces().is_some_and(|note| note.spaces().any(may_be));
@@ -213,7 +223,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
     }
     match first {
         None if stays => Ok(RecordFate::Stays),
-        None if lost.len() > told => Ok(RecordFate::Over),
+        None if left.lost.len() > told => Ok(RecordFate::Over),
         None => Ok(RecordFate::Done),
         Some((owed, error)) => {
             // Whoever frees some space frees enough for all shards.

@@ -378,7 +378,7 @@ impl Visit {
                     of_space.entry(plan.key).or_insert(none).shards.insert(plan.shard);
                     if outcome == SalvageOutcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
                 }
-                Ok(SalvageOutcome::Lost(why)) => SalvageFate::Lost(why),
+                Ok(SalvageOutcome::Lost(why) | SalvageOutcome::Cut(why)) => SalvageFate::Lost(why),
                 Ok(SalvageOutcome::Elsewhere) => SalvageFate::SpaceGone,
                 Err(error) => SalvageFate::Failed(error.to_string()),
             },

@@ -150,7 +150,10 @@ fn a_shorter_output_file_is_an_error_on_all_ranks_and_changes_nothing() {
     fs::remove_file(output(&job, 1)).unwrap();
     job.run(|rank, session, _| {
         session.protect_output(&output(&job, rank)).unwrap();
-        assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::OutputShort);
+        let error = session.restore().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutputShort);
+        let text = error.to_string();
+        assert!(text.contains("out-1.csv is missing, and had 10 bytes") && text.contains("put it back"), "{text}");
     });
 }
 

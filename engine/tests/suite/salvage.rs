@@ -33,11 +33,15 @@ struct Place {
     way: Way,
     space: TempDir,
     pools: TempDir,
+    /// The file that the job writes besides.
+    output: PathBuf,
 }
 
 impl Place {
     fn new(way: Way) -> Place {
-        Place { way, space: TempDir::new().unwrap(), pools: tempfile::tempdir_in(MEMORY).unwrap() }
+        let space = TempDir::new().unwrap();
+        let output = space.path().join("output");
+        Place { way, space, pools: tempfile::tempdir_in(MEMORY).unwrap(), output }
     }
 
     fn config(&self, rank: usize, pool_bytes: u64) -> Config {
@@ -93,9 +97,8 @@ impl Place {
         self.space.path().join("space")
     }
 
-    /// The file that the job writes besides.
     fn output(&self) -> PathBuf {
-        self.space.path().join("output")
+        self.output.clone()
     }
 
     fn newest(&self) -> Option<u64> {
@@ -123,6 +126,20 @@ impl Place {
         let start = format!("layout-000001-{rank:06}-");
         let mut paths = fs::read_dir(self.space()).unwrap().map(|entry| entry.unwrap().path());
         paths.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&start)).unwrap()
+    }
+
+    /// The lines on standard error of a job that opens the space, and does no more.
+    fn told_by_start(&self) -> Vec<String> {
+        let ran = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "salvage::job_that_opens", "--ignored", "--nocapture"])
+            .env("SALVAGE_SPACE", self.space())
+            .env("SALVAGE_POOLS", self.pools.path())
+            .env("SALVAGE_WAY", self.number())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.success(), "{text}");
+        text.lines().map(str::to_owned).collect()
     }
 
     /// What a restore passes over, by rank.
@@ -246,6 +263,18 @@ fn job_that_is_killed() {
         }
         staged.wait();
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
+    });
+}
+
+/// A job that opens the space, in a process of its own.
+#[test]
+#[ignore = "run by the other tests"]
+fn job_that_opens() {
+    let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
+    let pools = PathBuf::from(env::var_os("SALVAGE_POOLS").unwrap());
+    run(RANKS, |rank, group| {
+        let config = config(told_way(), rank, &pools, POOL);
+        Session::open(Box::new(group), Path::new(&space), config).unwrap().close().unwrap();
     });
 }
 
@@ -412,13 +441,78 @@ fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
 /// The revision would tell of bytes that are not there.
 #[test]
 fn a_shard_whose_output_file_was_cut_is_lost() {
-    let cuts = [(Some(100), 2), (Some(99), 1), (None, 1)].into_iter().cycle();
-    for (way, (left, newest)) in WAYS.into_iter().zip(cuts) {
+    for (way, (left, newest)) in WAYS.into_iter().zip([(100, 2), (99, 1)].into_iter().cycle()) {
         let place = Place::new(way);
         place.kill_job(POOL, CELLS, SOME);
-        let cut = |left| fs::File::options().write(true).open(place.output()).unwrap().set_len(left);
-        left.map_or_else(|| fs::remove_file(place.output()), cut).unwrap();
+        fs::File::options().write(true).open(place.output()).unwrap().set_len(left).unwrap();
+        let given_up = place.told_by_start().into_iter().filter(|line| line.contains("revision 2 was staged"));
+        let given_up: Vec<String> = given_up.collect();
+        assert_eq!(given_up.len(), usize::from(newest == 1), "{way}: {given_up:?}");
+        assert!(given_up.iter().all(|line| line.contains("output has 99 of the 100 bytes")), "{given_up:?}");
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(newest), "{way}");
+        assert!(place.is_empty());
+    }
+}
+
+/// The revision was dropped, though its output file was there under another name.
+#[test]
+fn a_shard_whose_output_file_was_renamed_is_completed() {
+    // Rotated; or another file has its name meanwhile.
+    for (way, newer) in on_one_node().zip([None, Some(50), Some(150)].into_iter().cycle()) {
+        let place = Place::new(way);
+        place.kill_job(POOL, CELLS, SOME);
+        fs::rename(place.output(), place.output().with_extension("1")).unwrap();
+        newer.iter().for_each(|bytes| fs::write(place.output(), vec![1; *bytes]).unwrap());
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}, {newer:?}");
+        assert!(place.is_empty());
+    }
+}
+
+/// The revision was dropped without a word where the file was gone, and the message told of no file at all where its
+/// directory was.
+#[test]
+fn a_shard_waits_for_its_output_file_to_be_put_back() {
+    for (way, is_directory) in on_one_node().zip([false, true].into_iter().cycle()) {
+        let place = Place::new(way);
+        let elsewhere = TempDir::new().unwrap();
+        let logs = if is_directory { place.space.path().join("logs") } else { place.space.path().to_owned() };
+        fs::create_dir_all(&logs).unwrap();
+        let away = elsewhere.path().join("away");
+        let output = logs.join("output");
+        let place = Place { output: output.clone(), ..place };
+        place.kill_job(POOL, CELLS, SOME);
+        let moved = if is_directory { &logs } else { &output };
+        fs::rename(moved, &away).unwrap();
+        let (path, left) = (output.display().to_string(), place.files().len());
+        let is_told = |told: &str| {
+            for says in [&*path, "is missing", "100 bytes", "put it back"] {
+                assert!(told.contains(says), "{way}: {told}");
+            }
+        };
+        for error in place.told_at_opening() {
+            assert_eq!(error.kind(), ErrorKind::OutputShort, "{error}");
+            let told = error.to_string();
+            is_told(&told);
+            assert!(told.contains("revision 2, shard 2") && told.contains("start again"), "{told}");
+        }
+        is_told(&tend::salvage(place.pools.path(), None, false).unwrap().left[0].why);
+        assert_eq!((place.newest(), place.files().len()), (Some(1), left), "{way}");
+        fs::rename(&away, moved).unwrap();
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}");
+        assert!(place.is_empty());
+    }
+}
+
+/// A directory of runs was renamed, with the space and the log in it.
+#[test]
+fn a_shard_finds_its_output_file_in_a_directory_that_moved() {
+    for way in on_one_node() {
+        let place = Place::new(way);
+        place.kill_job(POOL, CELLS, SOME);
+        let moved = TempDir::new().unwrap();
+        let run = moved.path().join("run");
+        fs::rename(place.space.path(), &run).unwrap();
+        assert_eq!(place.restore(&run.join("space"), RANKS, POOL, CELLS), Some(2), "{way}");
         assert!(place.is_empty());
     }
 }

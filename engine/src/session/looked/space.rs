@@ -19,11 +19,15 @@ use crate::{
     error::Result,
     ground::lock,
     group::{Group, agree, gather},
+    remark::remark,
     restore::{Found, Sight, find},
     salvage,
     space::{Locks, format::Lineage},
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
 
 /// A space that is locked and looked at, in which this job has written nothing yet.
 pub(in crate::session) struct Looked {
@@ -93,7 +97,10 @@ impl Looked {
         // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
         // lineage while something can be completed, now or another time: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
-        left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
+        let told = gather(group, &(left.over().to_vec(), left.cut().to_vec()))?;
+        let (over, cut): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+        left.forget_taken(&over.concat());
+        BTreeSet::from_iter(cut.concat()).iter().for_each(|line| remark(group.rank(), line));
         agree(group, left.check_taken(&**device, &config.pool_directory))?;
 
         let scan = scan(group, &wanted, &domain, locks_work);
