@@ -83,8 +83,7 @@ fn named_in(maps: impl BufRead) -> io::Result<Vec<(Range<usize>, String)>> {
         let is_file = mapping.inode != "0" && !mapping.is_shared();
         let name = if is_file { mapping.path.rsplit('/').next().unwrap_or_default() } else { "" };
         match all.last_mut() {
-            // A file lies there in parts.
-            Some((before, last)) if last == name && (is_file || before.end == pages.start) => before.end = pages.end,
+            Some((before, last)) if last == name && before.end == pages.start => before.end = pages.end,
             _ => all.push((pages, name.to_owned())),
         }
     }
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn files_lie_in_one_piece_and_other_memory_has_no_name() {
+    fn files_have_names_and_other_memory_has_none() {
         let named = named_in(MAPS.as_bytes()).unwrap();
         let named: Vec<_> = named.iter().map(|(pages, name)| (pages.start, pages.end, name.as_str())).collect();
         let [program, unnamed] = ["program with a space", ""];

@@ -23,6 +23,7 @@ mod output_match;
 mod output_named;
 mod outputs;
 mod pointers;
+mod ranges;
 mod region;
 mod regions;
 mod size;

@@ -4,12 +4,12 @@
 //! What must hold: memory of the loader, or of another library, counts as no variable of the program. A program that is not
 //! understood is refused.
 
-use super::{
-    ranges::{Range, meet, without},
-    symbols::{Symbol, symbols},
-};
+use super::symbols::{Symbol, symbols};
 use crate::{
-    capture::region::Region,
+    capture::{
+        ranges::{Range, meet, without},
+        region::Region,
+    },
     error::{Error, Result},
     ground::files,
     space::format::hash,

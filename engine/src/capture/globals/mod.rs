@@ -12,10 +12,9 @@ mod image;
 mod landmarks;
 mod mend;
 mod pieces;
-mod ranges;
 mod symbols;
 
-use super::{notes::Notes, region::Region, regions::Regions};
+use super::{notes::Notes, ranges::Range, region::Region, regions::Regions};
 use crate::{
     error::{Error, Result},
     space::format::Note,
@@ -24,7 +23,6 @@ use addresses::Addresses;
 use image::Image;
 pub use landmarks::Landmarks;
 use pieces::{Piece, pieces};
-use ranges::Range;
 use std::{collections::HashMap, ops};
 
 /// The note that says whose variables they are.

@@ -3,13 +3,11 @@
 //!
 //! What must hold: each byte is in one region. The same program gives the same regions in each run.
 
-use super::{
-    addresses,
-    image::Image,
+use super::{addresses, image::Image, symbols::Symbol};
+use crate::capture::{
+    check_name,
     ranges::{Range, meet, without},
-    symbols::Symbol,
 };
-use crate::capture::check_name;
 use std::{cmp::Reverse, collections::HashSet};
 
 /// How the names of the regions begin that are the program's variables.

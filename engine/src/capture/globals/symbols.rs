@@ -1,6 +1,6 @@
 //! The variables that the program's file names, as its programmers know them: `step`, and not `_ZL4step`.
 
-use super::ranges::Range;
+use crate::capture::ranges::Range;
 use object::{
     NativeEndian, elf,
     elf::FileHeader64,

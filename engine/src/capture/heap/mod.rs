@@ -5,15 +5,18 @@
 //! slots of one size. All that the heap knows of a slab lies in the slab itself, and comes back with it. One heap is for the
 //! process, as its variables are.
 //!
-//! What must hold: the same calls give the same addresses in each run. While a session saves the heap, memory that is given
-//! back stays mapped until the session has looked twice: threads may read it.
+//! What must hold: the same calls give the same addresses in each run. While a session saves the heap, memory of which it knows
+//! stays mapped, once it is given back, until the session has looked twice: threads may read it.
 
 mod class;
+mod room;
 mod segment;
 mod slab;
 
 use super::{
+    mappings,
     notes::Notes,
+    ranges::{Range, without},
     region::{Region, kind_of},
     regions::Regions,
 };
@@ -22,10 +25,11 @@ use crate::{
     ground::lock,
     space::format::{Item, Note},
 };
+use room::Room;
 use segment::{END, GRANULE, Kind, START, Segment, parse};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    ptr,
+    ops, ptr,
     sync::Mutex,
 };
 
@@ -41,6 +45,8 @@ static HEAP: Mutex<Heap> = Mutex::new(Heap::new());
 struct Heap {
     /// By address.
     segments: BTreeMap<usize, Segment>,
+    /// The addresses of the segments, and of those that were given back.
+    room: Room,
     /// Slabs with free slots, by the size of these and their address.
     open: BTreeSet<(usize, usize)>,
     /// Memory that the program has given back, and that a session may still read; whether the session has looked since.
@@ -111,6 +117,7 @@ impl Heap {
     const fn new() -> Heap {
         Heap {
             segments: BTreeMap::new(),
+            room: Room::new(),
             open: BTreeSet::new(),
             given_back: Vec::new(),
             is_claimed: false,
@@ -124,8 +131,21 @@ impl Heap {
 
     /// The session has found out what there is. It may still read what went before; once it looks again, no more.
     fn has_looked(&mut self) {
-        self.given_back.retain(|(_, has_looked)| !has_looked);
+        self.let_go(|_, has_looked| has_looked);
         self.given_back.iter_mut().for_each(|(_, has_looked)| *has_looked = true);
+        self.segments.values_mut().for_each(|segment| segment.is_known = true);
+    }
+
+    /// Lets go of what was given back, where `is_over` says so: given a segment, and whether the session has looked since.
+    fn let_go(&mut self, is_over: impl Fn(&Segment, bool) -> bool) {
+        let Heap { given_back, room, .. } = self;
+        given_back.retain(|(segment, has_looked)| {
+            let is_over = is_over(segment, *has_looked);
+            if is_over {
+                room.give_back(segment.range());
+            }
+            !is_over
+        });
     }
 
     fn segment_of(&self, at: usize) -> Option<&Segment> {
@@ -160,7 +180,7 @@ impl Heap {
     fn add(&mut self, kind: Kind, bytes: usize) -> Option<*mut u8> {
         let mut from = START;
         for _ in 0..TRIES {
-            let at = self.room(from, bytes)?;
+            let at = self.room.find(from, bytes)?;
             match Segment::new(kind, at, bytes) {
                 Ok(segment) => {
                     let address = segment.memory.address();
@@ -181,21 +201,8 @@ impl Heap {
         {
             self.open.insert((slot, segment.address()));
         }
+        self.room.take(segment.range());
         self.segments.insert(segment.address(), segment);
-    }
-
-    /// The lowest address from `from` on with `bytes` bytes that no segment has.
-    fn room(&self, from: usize, bytes: usize) -> Option<usize> {
-        let mut taken: Vec<_> = self.all().map(Segment::range).collect();
-        taken.sort_unstable_by_key(|range| range.start);
-        let mut at = from;
-        for range in taken {
-            if range.start >= at.checked_add(bytes)? {
-                break;
-            }
-            at = at.max(range.end.next_multiple_of(GRANULE));
-        }
-        (at.checked_add(bytes)? <= END).then_some(at)
     }
 
     fn release(&mut self, at: usize) -> bool {
@@ -223,10 +230,26 @@ impl Heap {
         if let Kind::Slab { slot } = segment.kind {
             self.open.remove(&(slot, address));
         }
-        if self.is_claimed {
+        if self.is_claimed && segment.is_known {
             segment.let_pages_go();
             self.given_back.push((segment, false));
+        } else {
+            self.room.give_back(segment.range());
         }
+    }
+
+    /// What lies, and is not the heap's, where one of these is to lie; `wanted` ascends. `None` also where the system does not
+    /// tell.
+    fn in_the_way(&self, wanted: &[Range]) -> Option<(Range, String)> {
+        let as_numbers = |range: ops::Range<usize>| range.start as u64..range.end as u64;
+        let mut ours: Vec<Range> = self.all().map(|segment| as_numbers(segment.range())).collect();
+        ours.sort_unstable_by_key(|range| range.start);
+        mappings::named().unwrap_or_default().into_iter().find_map(|(pages, file)| {
+            let pages = as_numbers(pages);
+            let theirs = without(pages.clone(), meeting(&pages, &ours));
+            let found = theirs.into_iter().find(|one| !meeting(one, wanted).is_empty())?;
+            Some((found, file))
+        })
     }
 
     /// Makes the segments those that `wanted` names, and no others; their bytes come later.
@@ -241,12 +264,15 @@ impl Heap {
             let before = wanted.range(..one.range().end).next_back();
             before.is_some_and(|(at, (_, bytes))| at + bytes > one.range().start)
         };
-        self.given_back.retain(|(one, _)| !meets(one));
+        self.let_go(|one, _| meets(one));
         for (at, (kind, bytes)) in wanted {
             if !self.segments.contains_key(at) {
-                self.segments.insert(*at, Segment::new(*kind, *at, *bytes)?);
+                let segment = Segment::new(*kind, *at, *bytes)?;
+                self.room.take(segment.range());
+                self.segments.insert(*at, segment);
             }
         }
+        self.segments.values_mut().for_each(|segment| segment.is_known = true);
         Ok(())
     }
 
@@ -345,7 +371,7 @@ impl SavedHeap {
         }
         let of_heap = items.iter().filter(|item| parse(&item.name).is_some());
         let mut end = START;
-        let mut regions = Vec::new();
+        let (mut regions, mut wanted) = (Vec::new(), Vec::new());
         let mut segments: Vec<(&Item, usize, Kind)> =
             of_heap.filter_map(|item| parse(&item.name).map(|(at, kind)| (item, at, kind))).collect();
         segments.sort_unstable_by_key(|(_, at, _)| *at);
@@ -358,6 +384,7 @@ impl SavedHeap {
                 return Err(Error::argument(format!("{:?}", item.name), why));
             }
             end = at + mapped;
+            wanted.push(at as u64..end as u64);
             regions.push(segment::region(&item.name, at, item.bytes)?);
         }
         for region in protected.iter().filter(|region| lies_in_heap(region)) {
@@ -370,7 +397,17 @@ impl SavedHeap {
                 return Err(region.refused(why.to_owned()));
             }
         }
-        Ok(regions)
+        match lock(&HEAP).in_the_way(&wanted) {
+            None => Ok(regions),
+            Some((Range { start, end }, file)) => {
+                let what = if file.is_empty() { "memory of the program or a library" } else { &file };
+                let why = format!(
+                    "{what} lies at {start:#x} to {end:#x}, where revision {revision} has its heap; this run's heap is as it was: \
+                     restore before that is mapped, or run without it"
+                );
+                Err(Error::argument("heap", why))
+            }
+        }
     }
 
     /// Has the heap consist of those of these regions that are its own; a restore fills them next.
@@ -388,6 +425,13 @@ impl Drop for SavedHeap {
     fn drop(&mut self) {
         lock(&HEAP).is_claimed = false;
     }
+}
+
+/// Those of `ranges` that have an address of `range`; they ascend, and none overlap.
+fn meeting<'a>(range: &Range, ranges: &'a [Range]) -> &'a [Range] {
+    let first = ranges.partition_point(|one| one.end <= range.start);
+    let end = ranges.partition_point(|one| one.start < range.end);
+    &ranges[first..end.max(first)]
 }
 
 /// Whether a region is a segment of the heap.

@@ -63,6 +63,8 @@ pub(super) struct Segment {
     pub(super) kind: Kind,
     /// As many as were asked for, or those of a slab.
     pub(super) bytes: usize,
+    /// A session knows of it, and its threads may read it.
+    pub(super) is_known: bool,
     slab: Slab,
 }
 
@@ -74,7 +76,7 @@ impl Segment {
             Kind::Slab { slot } => slot,
         };
         let slab = Slab::new(memory.address(), slot);
-        Ok(Segment { memory, kind, bytes, slab })
+        Ok(Segment { memory, kind, bytes, is_known: false, slab })
     }
 
     pub(super) fn address(&self) -> usize {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::capture::OwnMemory;
 use crate::space::format::{ElementType, ItemKind};
 use std::collections::HashMap;
 
@@ -104,13 +105,12 @@ fn a_heap_that_was_laid_out_goes_on_where_it_was() {
     fresh();
 }
 
-/// Names and sizes of a space that somebody forged.
-#[test]
-fn segments_that_overlap_or_reach_too_far_are_refused() {
-    let _alone = lock(&ALONE);
-    let saved = SavedHeap(());
-    let note = [Note { name: NOTE.to_owned(), value: NOTE_VALUE.to_owned() }];
-    let item = |name: &str, bytes: u64| Item {
+fn note() -> [Note; 1] {
+    [Note { name: NOTE.to_owned(), value: NOTE_VALUE.to_owned() }]
+}
+
+fn item(name: &str, bytes: u64) -> Item {
+    Item {
         name: name.to_owned(),
         kind: ItemKind::Region,
         element: ElementType::Bytes,
@@ -119,16 +119,68 @@ fn segments_that_overlap_or_reach_too_far_are_refused() {
         place: None,
         same_on_all_ranks: false,
         extents: Vec::new(),
-    };
+    }
+}
+
+/// Names and sizes of a space that somebody forged.
+#[test]
+fn segments_that_overlap_or_reach_too_far_are_refused() {
+    let _alone = lock(&ALONE);
+    let saved = SavedHeap(());
     let good = [item("heap/400000000000", 5 << 20), item("heap/of-16/400000600000", 65536), item("other", 3)];
-    assert_eq!(saved.to_fill(&[], &good, &note, 1).unwrap().len(), 2);
+    assert_eq!(saved.to_fill(&[], &good, &note(), 1).unwrap().len(), 2);
     for bad in [
         [item("heap/400000000000", 5 << 20), item("heap/of-16/400000400000", 65536)],
         [item("heap/400000000000", 0), item("other", 3)],
         [item("heap/400000000000", u64::MAX), item("other", 3)],
         [item("heap/of-16/400000600000", (1 << 20) + 1), item("other", 3)],
     ] {
-        assert!(saved.to_fill(&[], &bad, &note, 1).is_err());
+        assert!(saved.to_fill(&[], &bad, &note(), 1).is_err());
     }
     assert!(saved.to_fill(&[], &good, &[], 1).unwrap_err().to_string().contains("not in revision 1"));
+}
+
+/// All that was freed between two checkpoints stayed: a program that allocates and frees was told that there is no memory.
+#[test]
+fn memory_that_no_session_knows_of_goes_at_once() {
+    const BYTES: usize = 1 << 20;
+    let _alone = lock(&ALONE);
+    fresh();
+    let saved = SavedHeap::claim(&mut Notes::default()).unwrap();
+    let mut regions = Regions::default();
+    let known = allocate(BYTES, 16).unwrap();
+    saved.look(&mut regions).unwrap();
+    let unknown = allocate(BYTES, 16).unwrap();
+    assert!(release(known) && release(unknown));
+    assert_eq!(lock(&HEAP).given_back.len(), 1);
+    for looked in 0..2 {
+        assert_eq!(allocate(BYTES, 16), Some(unknown), "{looked}: threads may read what was saved");
+        assert!(release(unknown));
+        saved.look(&mut regions).unwrap();
+    }
+    assert_eq!(allocate(BYTES, 16), Some(known));
+    drop(saved);
+    fresh();
+}
+
+/// The heap of this run was gone, and the error told of a file that exists.
+#[test]
+fn a_heap_whose_addresses_are_taken_is_refused_and_the_one_of_now_stays() {
+    let _alone = lock(&ALONE);
+    fresh();
+    let saved = SavedHeap::claim(&mut Notes::default()).unwrap();
+    let before = play(6);
+    // Where nothing is, beside a segment that may be there as another, and in the middle of what is wanted.
+    let at = START + 1000 * GRANULE;
+    let in_the_way = OwnMemory::at(at + GRANULE, 1).unwrap();
+    let items = [item("heap/400000000000", 5 << 20), item(&format!("heap/{at:x}"), 5 << 20)];
+    let error = saved.to_fill(&[], &items, &note(), 3).unwrap_err().to_string();
+    let place = format!("at {:#x} to {:#x}, where revision 3 has its heap", at + GRANULE, at + GRANULE + 4096);
+    assert!(error.contains(&place) && error.contains("restore before"), "{error}");
+    assert!(before.iter().all(|(at, (bytes, value))| bytes_are(*at as *mut u8, *bytes, *value)));
+    drop(in_the_way);
+    let regions = saved.to_fill(&[], &items, &note(), 3).unwrap();
+    saved.lay_out(&regions).unwrap();
+    drop(saved);
+    fresh();
 }

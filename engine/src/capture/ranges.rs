@@ -1,14 +1,14 @@
 //! Ranges of addresses.
 
-pub(super) type Range = std::ops::Range<u64>;
+pub(in crate::capture) type Range = std::ops::Range<u64>;
 
 /// Whether two ranges have an address in common.
-pub(super) fn meet(one: &Range, other: &Range) -> bool {
+pub(in crate::capture) fn meet(one: &Range, other: &Range) -> bool {
     one.start.max(other.start) < one.end.min(other.end)
 }
 
 /// What is left of `range` without `others`, which may lie in any order and overlap; nothing of it is empty.
-pub(super) fn without(range: Range, others: &[Range]) -> Vec<Range> {
+pub(in crate::capture) fn without(range: Range, others: &[Range]) -> Vec<Range> {
     let mut others: Vec<&Range> = others.iter().filter(|other| other.start < other.end).collect();
     others.sort_unstable_by_key(|other| other.start);
     let (mut left, mut at) = (Vec::new(), range.start);
