@@ -157,6 +157,10 @@ impl Inner {
         if let Some(telling) = &mut self.outward.telling {
             telling.has_lost(&skipped);
         }
+        if !skipped.is_empty() && self.recovering.is_none() {
+            let text = format!("revision {} came back; passed over: {}", revision.key.number, skipped.join("; "));
+            remark(self.epoch.group.rank(), &text);
+        }
         let took_ns = begun.elapsed().as_nanos() as u64;
         let step = Some(self.program.due.step).filter(|step| *step > 0);
         if let Some(diary) = &mut self.outward.diary {

@@ -215,17 +215,36 @@ fn levels_that_no_file_leads_to_are_named() {
     let place = Place::saved();
     let lost = place.level();
     ["levels", "levels.copy"].iter().for_each(|name| fs::remove_file(place.path("space").join(name)).unwrap());
-    let mut job = Command::new(env::current_exe().unwrap());
-    job.args(["--exact", "gone::job_after_levels_are_gone", "--ignored", "--nocapture"]).env(TASK, place.0.path());
-    let ran = job.output().unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{told}");
+    let told = said_by_job_that_goes_back(&place);
     assert!(told.contains(&format!("so revisions in {} are not found", lost.display())), "{told}");
 }
 
+/// Only the program could see it, if it looked at `skipped`.
 #[test]
-#[ignore = "run by the other test"]
-fn job_after_levels_are_gone() {
+fn a_restore_that_passes_over_damage_says_so() {
+    let place = Place::saved();
+    let layout = only(&place.level(), "layout-");
+    let mut bytes = fs::read(&layout).unwrap();
+    let newest = bytes.windows(100).position(|window| window == [3; 100]).unwrap();
+    bytes[newest] ^= 1;
+    fs::write(&layout, bytes).unwrap();
+    let told = said_by_job_that_goes_back(&place);
+    assert!(told.contains("mainstay: revision 2 came back; passed over: revision 3"), "{told}");
+}
+
+/// Standard error of a job that gets the second revision of `place` back.
+fn said_by_job_that_goes_back(place: &Place) -> String {
+    let mut job = Command::new(env::current_exe().unwrap());
+    job.args(["--exact", "gone::job_that_goes_back", "--ignored", "--nocapture"]).env(TASK, place.0.path());
+    let ran = job.output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{told}");
+    told
+}
+
+#[test]
+#[ignore = "run by the other tests"]
+fn job_that_goes_back() {
     let Some(folder) = env::var_os(TASK).map(PathBuf::from) else { return };
     assert_eq!(job_with_memory(&folder, 1).unwrap(), Some(2));
 }
