@@ -95,6 +95,12 @@ def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(recovering):
     unless_mpi_crashes(lambda: recovering.goes_on(f"stop:{RANKS}@start+300000", **how))
 
 
+@pytest.mark.campaign
+def test_a_spare_that_has_died_is_not_said_to_have_helped(recovering):
+    said = recovering.goes_on(f"kill:{RANKS}@start", "kill:1@step,4", **SPARE)
+    assert "a new process took its place" in said.output and "a spare took" not in said.output, said.output
+
+
 # One death after another, each of the job's first rank at that time.
 MOMENTS = [
     ["start#3", "receive,3", "collective,5"],

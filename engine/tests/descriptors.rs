@@ -22,8 +22,8 @@ use tempfile::TempDir;
 
 /// Of them each has a file of its own.
 const RANKS: usize = 60;
-/// Half of what one descriptor for each file and one past the page cache would take.
-const DESCRIPTORS: u64 = 60;
+/// About half of what one descriptor for each file and one past the page cache would take.
+const DESCRIPTORS: u64 = 64;
 const GLOBAL: [u64; 2] = [120, 30];
 
 fn cell(step: u64) -> impl Fn(u64) -> u64 {
