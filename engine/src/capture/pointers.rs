@@ -1,12 +1,13 @@
-//! Pointers into the program, in memory that has the same address in every run.
+//! Pointers into the program and its libraries, in memory that has the same address in every run.
 //!
 //! Pointers within such memory stay valid. A position-independent program itself lies elsewhere in each run: there a pointer to a
-//! function, a constant or a class's virtual functions points nowhere. What must hold: nothing is changed, and a program that lies
-//! where it lay is not asked.
+//! function, a constant or a class's virtual functions points nowhere. Libraries lie elsewhere in each run of any program. What must
+//! hold: nothing is changed.
 
 use super::{
     globals::{NOTE_OF_PLACE, loaded},
     heap::is_of_heap,
+    mappings,
     region::Region,
     regions::Regions,
     snapshot::has_same_address,
@@ -35,7 +36,7 @@ pub(crate) fn note_of_program() -> Note {
 pub(crate) fn check_pointers(regions: &[Region], notes: &[Note]) -> Result<()> {
     let saved = notes.iter().find(|note| note.name == NOTE_OF_PLACE).and_then(|note| range_of(&note.value));
     let Some(saved) = saved.filter(|saved| *saved != loaded()) else { return Ok(()) };
-    match in_regions(regions, &saved) {
+    match in_regions(regions, |word| saved.contains(&word)) {
         None => Ok(()),
         Some((region, Found { words, first })) => Err(region.refused(format!(
             "{words} of its words, the first at byte {first}, point to functions or constants of this program, as that lay in the \
@@ -45,7 +46,7 @@ pub(crate) fn check_pointers(regions: &[Region], notes: &[Note]) -> Result<()> {
     }
 }
 
-/// Tells the user, at the first checkpoint, of pointers for which the next run of this program is going to refuse the restore.
+/// Tells the user, at the first checkpoint, of pointers that are going to point nowhere in the next run of this program.
 pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
     if regions.all().iter().any(stays) {
         TOLD.make(rank, || pointers_to_tell(regions, &loaded()));
@@ -53,13 +54,25 @@ pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
 }
 
 fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
-    if program.start < MOVED_FROM {
-        return None;
+    let moves = program.start >= MOVED_FROM;
+    if let Some((region, Found { words, first })) = in_regions(regions.all(), |word| moves && program.contains(&word)) {
+        return Some(format!(
+            "{words} words of the region {:?}, the first at byte {first}, point to functions or constants of this program, which \
+             is position-independent and lies elsewhere in its next run: link it with -no-pie, or no restart can use them",
+            region.description.name
+        ));
     }
-    let (region, Found { words, first }) = in_regions(regions.all(), program)?;
+    let libraries: Vec<(Range<usize>, String)> =
+        mappings::named().ok()?.into_iter().filter(|(_, file)| file.contains(".so")).collect();
+    let library = |word: u64| {
+        let after = libraries.partition_point(|(pages, _)| pages.end as u64 <= word);
+        libraries.get(after).filter(|(pages, _)| pages.start as u64 <= word)
+    };
+    let (region, Found { words, first }) =
+        in_regions(regions.all(), |word| word >= MOVED_FROM && library(word).is_some())?;
     Some(format!(
-        "{words} words of the region {:?}, the first at byte {first}, point to functions or constants of this program, which is \
-         position-independent and lies elsewhere in its next run: link it with -no-pie, or no restart can use them",
+        "{words} words of the region {:?}, the first at byte {first}, point into shared libraries, which lie elsewhere in the next \
+         run: set them again after a restore, or link what they point to into the program",
         region.description.name
     ))
 }
@@ -73,10 +86,11 @@ fn range_of(told: &str) -> Option<Range<u64>> {
     Some(number(start)?..number(end)?)
 }
 
-/// The first region with pointers into `program`, of those that have the same address in every run.
-fn in_regions<'a>(regions: &'a [Region], program: &Range<u64>) -> Option<(&'a Region, Found)> {
+/// The first region with words of which `points` says that they are such pointers, of those regions that have the same address in
+/// every run.
+fn in_regions(regions: &[Region], points: impl Fn(u64) -> bool) -> Option<(&Region, Found)> {
     let staying = regions.iter().filter(|region| stays(region));
-    staying.filter_map(|region| Some((region, pointers_in(region.row()?, program)?))).next()
+    staying.filter_map(|region| Some((region, pointers_in(region.row()?, &points)?))).next()
 }
 
 /// Whether a region has the same address in every run.
@@ -84,12 +98,11 @@ fn stays(region: &Region) -> bool {
     has_same_address(region.begins_at()) || is_of_heap(region)
 }
 
-/// The words of `memory` that are addresses in `program`.
-fn pointers_in(memory: &[u8], program: &Range<u64>) -> Option<Found> {
+/// The words of `memory` of which `points` says so.
+fn pointers_in(memory: &[u8], points: impl Fn(u64) -> bool) -> Option<Found> {
     let before = memory.as_ptr().align_offset(WORD).min(memory.len());
     let words = memory[before..].chunks_exact(WORD).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    let mut inside =
-        words.enumerate().filter(|(_, word)| program.contains(word)).map(|(index, _)| before + index * WORD);
+    let mut inside = words.enumerate().filter(|(_, word)| points(*word)).map(|(index, _)| before + index * WORD);
     let first = inside.next()?;
     Some(Found { words: 1 + inside.count(), first })
 }
@@ -100,16 +113,37 @@ mod tests {
 
     #[test]
     fn words_that_point_into_the_program_are_found() {
-        let program = 0x5555_0000_0000..0x5555_0001_0000;
+        let program = 0x5555_0000_0000..0x5555_0001_0000_u64;
+        let points = |word| program.contains(&word);
         let words = [0, program.start, 7, program.end - 1, program.end, program.start - 1];
         let memory: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
         let before = memory.as_ptr().align_offset(WORD);
         assert_eq!(before, 0, "an allocator gives words");
-        assert_eq!(pointers_in(&memory, &program), Some(Found { words: 2, first: 8 }));
+        assert_eq!(pointers_in(&memory, points), Some(Found { words: 2, first: 8 }));
         // A region may begin and end within a word.
-        assert_eq!(pointers_in(&memory[9..], &program), Some(Found { words: 1, first: 15 }));
-        assert_eq!(pointers_in(&memory[..15], &program), None);
-        assert_eq!(pointers_in(&[], &program), None);
+        assert_eq!(pointers_in(&memory[9..], points), Some(Found { words: 1, first: 15 }));
+        assert_eq!(pointers_in(&memory[..15], points), None);
+        assert_eq!(pointers_in(&[], points), None);
+    }
+
+    /// Nobody told of them in a program that is linked with -no-pie, where the guide has them set again.
+    #[test]
+    #[allow(unsafe_code)]
+    fn pointers_into_libraries_are_told_of_wherever_the_program_lies() {
+        let told = |word: usize| {
+            let mut words = [0, word, 1];
+            let mut regions = Regions::default();
+            // SAFETY: it is there as long as the regions.
+            let region = unsafe { Region::new("heap/400000000000", words.as_mut_ptr().cast(), 24) };
+            regions.add(region.unwrap()).unwrap();
+            pointers_to_tell(&regions, &(0x40_0000..0x50_0000))
+        };
+        let line = told(libc::puts as *const () as usize).unwrap();
+        assert!(
+            line.contains("1 words of the region \"heap/400000000000\", the first at byte 8, point into shared"),
+            "{line}"
+        );
+        assert_eq!([told(0x40_0010), told(0), told(usize::MAX)], [const { None }; 3]);
     }
 
     #[test]
