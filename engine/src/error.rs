@@ -339,7 +339,7 @@ fn over(is_over: bool) -> &'static str {
 fn lack(needed: Option<u64>, available: Option<u64>) -> String {
     let needed = match needed {
         None => String::new(),
-        Some(0) => ": an empty file was to be made there".to_owned(),
+        Some(0) => ": only a name was to be made there".to_owned(),
         Some(needed) => format!(": {needed} bytes were to go there"),
     };
     available.map_or(needed.clone(), |available| format!("{needed}, {available} are free"))

@@ -54,7 +54,10 @@ impl Disk {
             _ if directory.as_os_str().as_encoded_bytes().contains(&0) => {
                 Error::argument("path", "it has a zero byte, as no file's name; give the directory of the space")
             }
-            _ => Error::io("making the directory", printable_path(directory), e),
+            _ => Error::io("making the directory", printable_path(directory), e).for_want_of(0, || {
+                let above = directory.ancestors().skip(1).find(|above| above.is_dir())?;
+                Disk::existing(above).available_bytes()
+            }),
         })?;
         // Links in the path may have led to another directory than the one that was checked.
         check_own(&found)?;

@@ -295,7 +295,7 @@ fn a_job_of_one_rank_starts_without_a_free_inode() {
             assert_eq!(full.unwrap().raw_os_error(), Some(libc::ENOSPC));
             assert_eq!(job(Box::new(Solo), &space, config.clone(), 1).unwrap(), Some(1));
             let new = job(Box::new(Solo), &folder.path().join("new"), config, 1).unwrap_err();
-            assert!(new.to_string().contains("No space left"), "{new}");
+            assert!(new.to_string().contains("it has no more inodes (df -i)"), "{new}");
         });
         started.join().unwrap();
     });
