@@ -1,4 +1,4 @@
-//! One member's access to the pool: its file as it is mapped, and the words in it.
+//! One member's access to the pool: its mapped file, and the words in it.
 
 use super::{
     layout::{ChunkEntry, Constants, Control, MemberEntry},
@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-/// One member's access to the pool. A copy is the same member; when the last copy is dropped, the member leaves.
+/// One member's access to the pool. A copy is the same member; dropping the last copy makes the member leave.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     pub(super) shared: Arc<Shared>,
@@ -33,11 +33,11 @@ pub(super) struct Shared {
     pub(super) member: u32,
     /// In a forked child the file is closed already, and must not be closed again.
     pub(super) locks: ManuallyDrop<ByteLocks>,
-    /// The process that this member is.
+    /// The process of this member.
     pub(super) forks: u32,
     /// The chunks that this handle holds. An entry is set before the word in the pool is, and cleared after.
     pub(super) held: Box<[AtomicBool]>,
-    /// Where to look first for a free chunk.
+    /// Index at which the search for a free chunk starts.
     pub(super) cursor: AtomicU32,
     pub(super) sizes: Sizes,
 }
@@ -66,7 +66,7 @@ impl Shared {
         self.map.shared(self.constants.control_at())
     }
 
-    /// The words of all chunks whose memory this process has seen.
+    /// The words of all chunks with memory that this process has seen.
     pub(super) fn chunk_entries(&self) -> &[ChunkEntry] {
         let seen = self.sizes.seen.load(Ordering::Acquire) / self.chunk_bytes();
         self.map.shared_row(self.constants.chunk_table_at(), seen as usize)
@@ -80,7 +80,7 @@ impl Shared {
         &self.member_entries()[self.member as usize]
     }
 
-    /// This member's number in a `Word`. It fits: there are no more members than sixteen bits can tell.
+    /// This member's number in a `Word`. It fits: there are at most 2^16 members.
     pub(super) fn member_bits(&self) -> u16 {
         self.member as u16
     }

@@ -1,5 +1,5 @@
-//! How large a pool that sizes itself may become: what is free of the machine's memory, of the control group's, and of
-//! the directory that the pool lies in.
+//! The maximum size of a pool that sizes itself, from the free memory of the machine, of the control group, and of the
+//! directory of the pool.
 
 use crate::{
     ground::{control_group, files},
@@ -11,12 +11,12 @@ use nix::sys::{
 };
 use std::path::Path;
 
-/// The pool's share of the memory that is free is one in this many; the rest is the program's and the page cache's.
+/// The pool may use one part in this many of the free memory; the program and the page cache get the rest.
 const MEMORY_SHARE: u64 = 4;
-/// The pool's share of its directory's size is one in this many: others have pools there, and MPI its buffers.
+/// The pool may use one part in this many of its directory's size: other users have pools there, and MPI its buffers.
 const DIRECTORY_SHARE: u64 = 2;
 
-/// What is free, in bytes; `u64::MAX` if nothing is told, or there is no limit.
+/// Free bytes; `u64::MAX` if unknown or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Available {
     pub(crate) memory_free: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Available {
 }
 
 impl Available {
-    /// What is free now, for a pool in `directory`.
+    /// The free memory now, for a pool in `directory`.
     pub(crate) fn look(directory: &Path) -> Available {
         let (directory_bytes, directory_free) = directory_room(directory);
         Available {
@@ -37,10 +37,10 @@ impl Available {
         }
     }
 
-    /// How large a pool may be that holds `held` bytes already, and what keeps it from being larger.
+    /// The maximum size of a pool that already holds `held` bytes, and the limit that decides it.
     pub(crate) fn limit(&self, held: u64) -> (u64, PoolBound) {
         let share = |free: u64| free.saturating_add(held) / MEMORY_SHARE;
-        // The ranks' records lie in the directory, too.
+        // The ranks' records are in the same directory.
         let free = self.directory_free.saturating_add(held);
         let directory = (self.directory_bytes / DIRECTORY_SHARE).min(free - free / 8);
         let bounds = [
@@ -57,14 +57,14 @@ impl Available {
     }
 }
 
-/// The most bytes that a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may take now, and what keeps it
-/// from taking more. Within that it takes what its ranks save.
+/// Maximum size, in bytes, that a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may have now, and the
+/// limit that decides it. Within that it takes as much as its ranks save.
 pub fn pool_limit(directory: &Path) -> (u64, PoolBound) {
     let (now, bound) = Available::look(directory).limit(0);
     (now.min(ceiling(directory)), bound)
 }
 
-/// How large a pool in `directory` can ever become: its file and its tables are laid out for this size.
+/// The largest size that a pool in `directory` can ever reach. Its file and its tables are laid out for this size.
 pub(crate) fn ceiling(directory: &Path) -> u64 {
     let total = meminfo(Path::new("/proc/meminfo"), "MemTotal:");
     let group = control_group::limit_bytes();
@@ -75,7 +75,7 @@ pub(crate) fn ceiling(directory: &Path) -> u64 {
     limits.into_iter().fold(bytes / DIRECTORY_SHARE, u64::min).min(1 << 46)
 }
 
-/// The directory's size and free bytes; no limit if it tells of none (a tmpfs of size=0).
+/// The directory's size and free bytes; no limit if it reports none (a tmpfs with size=0).
 fn directory_room(directory: &Path) -> (u64, u64) {
     match statvfs(directory) {
         Ok(room) if room.blocks() > 0 => {
@@ -123,7 +123,7 @@ mod tests {
     fn it_is_short_when_less_is_free_than_it_holds() {
         let room = Available { memory_free: 300, group_free: 200, ..AMPLE };
         assert!(room.is_short(201) && !room.is_short(200));
-        // Once the pool is cut down to its share, memory is not short any more: the pool does not go up and down.
+        // Once the pool is cut down to its share, memory is no longer short, so the size does not oscillate.
         let (held, _) = Available { memory_free: 100, ..AMPLE }.limit(300);
         assert_eq!((held, Available { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
     }

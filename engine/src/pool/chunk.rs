@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Chunk {
     pool: Pool,
     index: u32,
-    /// What this process left in the chunk's word; if the word says anything else, the chunk is ours no longer.
+    /// The value that this process wrote to the chunk's word; if the word differs, the chunk is no longer ours.
     word: AtomicU64,
     pub(super) ticket: AtomicU64,
 }
@@ -32,15 +32,15 @@ impl Chunk {
     #[allow(unsafe_code)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let (at, bytes) = self.range();
-        // SAFETY: inside the mapping. This process's `held` and the pool's word, both set before this chunk was made
-        // and cleared when it is dropped, keep all others of this engine away.
+        // SAFETY: inside the mapping. This process's `held` and the pool's word keep all other users of this engine
+        // away; both were set before this chunk was made and are cleared when it is dropped.
         unsafe { std::slice::from_raw_parts_mut(at, bytes) }
     }
 
     #[allow(unsafe_code)]
     pub(crate) fn bytes(&self) -> &[u8] {
         let (at, bytes) = self.range();
-        // SAFETY: as in `bytes_mut`; whoever writes has the chunk alone.
+        // SAFETY: as in `bytes_mut`; a writer has the chunk to itself.
         unsafe { std::slice::from_raw_parts(at, bytes) }
     }
 
@@ -49,8 +49,7 @@ impl Chunk {
         (shared.map.part(shared.chunk_at(self.index) as usize, bytes), bytes)
     }
 
-    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter of them are free, and not all shards have
-    /// room.
+    /// Whether a member waits for a chunk, or soon will: fewer than a quarter are free, and not all shards have room.
     pub(crate) fn is_wanted(&self) -> bool {
         let shared = &self.pool.shared;
         let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
@@ -58,7 +57,7 @@ impl Chunk {
         shared.control().freed.has_waiters() || (!shared.holds_all() && free() < open / 4)
     }
 
-    /// Whether others wait for their turn to write, which may come after this chunk's.
+    /// Whether others wait for their turn to write, possibly behind this chunk.
     pub(crate) fn holds_up(&self) -> bool {
         self.pool.shared.control().turn.has_waiters()
     }
@@ -71,8 +70,7 @@ impl Chunk {
         &self.pool.shared.chunk_entries()[self.index as usize]
     }
 
-    /// Says that the chunk holds `bytes` bytes of `segment` of the shard `tag`, and gets in line to be
-    /// written.
+    /// Records that the chunk holds `bytes` bytes of `segment` of the shard `tag`, and queues it for writing.
     pub(crate) fn fill(&self, tag: u32, segment: u32, bytes: u64) -> Result<()> {
         let entry = self.entry();
         // Tickets begin at 1.
@@ -84,15 +82,15 @@ impl Chunk {
         self.change(State::Full, tag)
     }
 
-    /// Says that the chunk is written, so that the next in line may go. The chunk is held until it is dropped.
+    /// Marks the chunk as written, so that the next in line may start. The chunk is held until it is dropped.
     pub(crate) fn written(&self) -> Result<()> {
         self.change(State::Written, self.tag())?;
         self.pool.shared.control().turn.wake_all();
         Ok(())
     }
 
-    /// Refuses if the chunk is another's now. Its state may change meanwhile: one thread writes the chunk while another
-    /// hashes it.
+    /// Fails if the chunk belongs to another member now. Its state may change meanwhile: one thread writes the chunk
+    /// while another hashes it.
     pub(crate) fn check(&self) -> Result<()> {
         const STATE: u64 = 0xffff;
         match self.entry().word.load(Ordering::Acquire) {
@@ -110,7 +108,7 @@ impl Chunk {
         (self.word.load(Ordering::Relaxed) >> 32) as u32
     }
 
-    /// Changes the chunk's word. Whoever sees the new state also sees what was stored before.
+    /// Changes the chunk's word. A process that sees the new state also sees all earlier stores.
     pub(super) fn change(&self, state: State, tag: u32) -> Result<()> {
         let old = self.word.load(Ordering::Relaxed);
         let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
@@ -124,7 +122,7 @@ impl Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         let shared = &self.pool.shared;
-        // In a forked child the chunk is the parent's.
+        // In a forked child the chunk belongs to the parent.
         if forks() != shared.forks {
             return;
         }

@@ -1,4 +1,4 @@
-//! The files of pools: their names, and who may open them.
+//! The files of pools: their names, and the access rights that they need.
 
 use crate::{
     device::{self, HugePages, Mapping, allocate_at, within_limit},
@@ -16,7 +16,7 @@ use std::{
 
 const PREFIX: &str = "mainstay-pool-";
 
-/// The path of the pool `id`, or of the record of one rank beside it.
+/// The path of pool `id`, or of the record of one rank beside it.
 pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> PathBuf {
     let id = u128::from_be_bytes(id);
     directory.join(match rank {
@@ -25,19 +25,19 @@ pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> Path
     })
 }
 
-/// Reads a name that `path_of` gives; `None` for any other.
+/// Parses a name made by `path_of`; returns `None` for any other name.
 pub(super) fn parse_name(name: &str) -> Option<([u8; 16], Option<u32>)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (id, rank) = rest.split_once('.').map_or((rest, None), |(id, rank)| (id, Some(rank)));
     let id = u128::from_str_radix(id, 16).ok()?.to_be_bytes();
     let rank = rank.map(str::parse).transpose().ok()?;
-    // One file has one name: no signs, no capitals, no zeros in front.
+    // Each file has exactly one name: no signs, no capitals, no leading zeros.
     (path_of(Path::new(""), id, rank).to_str() == Some(name)).then_some((id, rank))
 }
 
-/// Makes an empty file for this user alone.
+/// Creates an empty file that only this user can access.
 pub(super) fn create(path: &Path) -> Result<File> {
-    // The mode is set whatever the umask is.
+    // Set the mode explicitly, so that the umask does not matter.
     let made = Open::to_read_and_write().new_file().file(path).and_then(|file| {
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
@@ -45,17 +45,17 @@ pub(super) fn create(path: &Path) -> Result<File> {
     made.map_err(|e| failed("making", path, e).for_want_of(0, || path.parent().and_then(room_in)))
 }
 
-/// How much room there is in a directory, as far as it tells.
+/// Free bytes in a directory, if the file system reports them.
 fn room_in(directory: &Path) -> Option<u64> {
     device::available(&files::directory(directory).ok()?)
 }
 
-/// Opens a file that `create` made; `None` if there is none. Refuses a file that another user could have put there, or
-/// can get at.
+/// Opens a file that `create` made; returns `None` if there is none. Refuses a file that another user could have
+/// created or can access.
 pub(super) fn open(path: &Path) -> Result<Option<File>> {
     let file = match Open::to_read_and_write().file(path) {
         Ok(file) => file,
-        // Something else in its place is told: the program has staged its state there.
+        // Report any other kind of file in its place: the program has staged its state there.
         Err(e) if files::is_in_the_way(path) => return Err(refused(path, e.to_string())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(failed("opening", path, e)),
@@ -73,14 +73,14 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
     Err(refused(path, why))
 }
 
-/// Opens a file of this user, whatever its mode: to look whose it is, and for nothing more.
+/// Opens a file of this user with any mode, only to find its owner.
 pub(super) fn open_to_look(path: &Path) -> Option<File> {
     let file = Open::to_read().file(path).ok()?;
     let found = file.metadata().ok()?;
     (found.uid() == geteuid().as_raw()).then_some(file)
 }
 
-/// Removes a file; a file that is gone already is no error.
+/// Removes a file. A missing file is no error.
 pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("removing", path, e)),
@@ -88,8 +88,8 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Opens a second handle of the file that `file` is. Locks and a mapping need a handle each: a mapping outlives its
-/// handle, and so would the locks.
+/// Opens a second handle of `file`. Locks and a mapping need separate handles: a mapping outlives its handle, and would
+/// keep the locks alive.
 pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
     let again = open(path)?.ok_or_else(|| refused(path, "it was removed meanwhile"))?;
     let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
@@ -99,18 +99,18 @@ pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
     }
 }
 
-/// Makes `file` `bytes` bytes long, without giving it memory.
+/// Sets the length of `file` without allocating memory.
 pub(super) fn set_length(file: &File, path: &Path, bytes: u64) -> Result<()> {
     within_limit(bytes).and_then(|()| file.set_len(bytes)).map_err(|e| failed("making", path, e))
 }
 
-/// Gives `file` the memory for `bytes` bytes from `at` on.
+/// Allocates memory for `bytes` bytes of `file`, starting at `at`.
 pub(super) fn give_memory(file: &File, path: &Path, at: u64, bytes: u64) -> Result<()> {
     allocate_at(file, at, bytes).map_err(|e| ungiven(file, path, bytes, e))
 }
 
-/// The same with huge pages, step by step, for bytes up to `to` of a file that is mapped by `map`; returns the end of those
-/// that have their memory now.
+/// The same with huge pages, step by step, up to offset `to` of a file mapped by `map`. Returns the end of the part
+/// that has memory now.
 pub(super) fn give_huge(
     file: &File,
     path: &Path,
@@ -128,7 +128,7 @@ fn ungiven(file: &File, path: &Path, bytes: u64, error: io::Error) -> Error {
     }
 }
 
-/// Takes the memory for `bytes` bytes from `at` on back.
+/// Frees the memory of `bytes` bytes, starting at `at`.
 #[allow(unsafe_code)]
 pub(super) fn take_memory_back(file: &File, at: u64, bytes: u64) {
     use std::os::fd::AsRawFd;
@@ -138,7 +138,7 @@ pub(super) fn take_memory_back(file: &File, at: u64, bytes: u64) {
     unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) };
 }
 
-/// How much room the file system of `file` has; no limit if it tells of none.
+/// Free bytes of the file system of `file`; no limit if it reports none.
 pub(super) fn available(file: &File) -> u64 {
     device::available(file).unwrap_or(u64::MAX)
 }
@@ -157,6 +157,6 @@ pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
 }
 
 pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
-    // The path must hold if the program changes its working directory before it leaves the pool.
+    // The path must stay valid if the program changes its working directory before it leaves the pool.
     std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
 }

@@ -1,5 +1,5 @@
-//! What lies where in the file of a pool: first constants under a checksum, read once at opening; then words that all
-//! members change, each checked at every use; then the chunks.
+//! Layout of a pool file: first constants under a checksum, read once at opening; then words that all members change,
+//! each checked at every use; then the chunks.
 
 use super::{Shape, signal::Signal};
 use crate::{
@@ -18,21 +18,21 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
-/// The version of the pool and of the records beside it: a build completes only what its own version has staged.
+/// Version of the pool and of the records beside it. A build completes only data that its own version staged.
 const VERSION: u32 = 10;
-/// A version beyond this is damage.
+/// A higher version number is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for the member.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
 const MEMBER_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
 
-/// The byte that whoever removes the pool, or completes what is in it, locks: beyond those of all members.
+/// The byte that a process locks to remove the pool or complete the data in it. It follows the bytes of all members.
 pub(super) const CLEANER: u64 = RANK_BYTES;
-/// The byte that the member locks which completes what the dead had staged.
+/// The byte that a member locks to complete the staged data of dead members.
 pub(super) const SURVIVOR: u64 = CLEANER + 1;
 
-/// What the file begins with. In the order of this machine's bytes: nobody else ever reads it.
+/// The start of the file. Native byte order: only this machine ever reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Constants {
@@ -40,15 +40,15 @@ pub(super) struct Constants {
     version: u32,
     held: u32,
     pub(super) id: [u8; 16],
-    /// The fewest bytes that a chunk ever has; `chunks` counts chunks of this size.
+    /// Smallest size of a chunk; `chunks` counts chunks of this size.
     pub(super) chunk_bytes: u64,
     pub(super) chunks: u32,
     pub(super) members: u32,
     chunks_at: u64,
     pub(super) writes_max: u32,
-    /// Whether the pool sizes itself: then its tables are for the largest size that it can reach.
+    /// Whether the pool sizes itself; then its tables are for the largest size that it can reach.
     grows: u32,
-    /// The most bytes that a chunk has.
+    /// Largest size of a chunk.
     pub(super) chunk_bytes_max: u64,
     checksum: Hash,
 }
@@ -56,9 +56,9 @@ pub(super) struct Constants {
 /// The words that the pool has once.
 #[repr(C, align(64))]
 pub(super) struct Control {
-    /// Who makes the chunks' memory, or how making it ended.
+    /// The member that makes the chunks' memory, or the result of the last attempt.
     pub(super) making: AtomicU64,
-    /// How many bytes of the chunks have memory, from the first chunk on.
+    /// Number of bytes of the chunks that have memory, from the first chunk on.
     pub(super) made_bytes: AtomicU64,
     pub(super) full_needed: AtomicU64,
     pub(super) full_available: AtomicU64,
@@ -66,9 +66,9 @@ pub(super) struct Control {
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
-    /// The number of the checkpoint for whose copies the programs wait, or waited last.
+    /// Number of the checkpoint that the programs wait for (its copies), or waited for last.
     pub(super) copying: AtomicU32,
-    /// Woken when no program copies any more, and when somebody begins to wait for a chunk.
+    /// Woken when the last program has copied, and when a member begins to wait for a chunk.
     pub(super) copied: Signal,
 }
 
@@ -89,24 +89,24 @@ pub(super) struct ChunkEntry {
 #[repr(C, align(64))]
 pub(super) struct MemberEntry {
     pub(super) joined: AtomicU32,
-    /// How many of the member's records are sealed: never more than there are, whenever the member dies.
+    /// Number of the member's sealed records; never more than there are, even if the member dies at any point.
     pub(super) sealed: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// The number of the last checkpoint for whose copy the member's program waits no longer. A dead member stays behind.
+    /// Number of the last checkpoint whose copy the program of this member no longer waits for. A dead member stays behind.
     pub(super) copied: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,
-    /// What the member's next shard takes: bytes, and room in `wanted_chunks` chunks besides.
+    /// Size of the member's next shard: bytes, and room in `wanted_chunks` more chunks.
     pub(super) wanted_bytes: AtomicU64,
     pub(super) wanted_chunks: AtomicU32,
-    /// How many sealed records were gone or damaged when others freed what the member held.
+    /// Number of sealed records that were gone or damaged when others freed the member's chunks.
     pub(super) lost: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);
 const _: () = assert!(size_of::<Constants>() <= CONTROL_AT && size_of::<Control>() <= MEMBER_TABLE_AT - CONTROL_AT);
 
-// SAFETY: the type has atomics only; so have those below.
+// SAFETY: the type contains atomics only; so do those below.
 #[allow(unsafe_code)]
 unsafe impl OfAtomics for Control {}
 // SAFETY: as above.
@@ -125,7 +125,7 @@ impl Constants {
             );
             return Err(Error::argument("pool_bytes", why));
         }
-        // One chunk for each rank and one more: a rank that fills its own keeps nobody waiting for ever.
+        // One chunk for each rank and one more: then a rank that fills its own chunk never blocks the others forever.
         let least = u64::from(shape.members) + 1;
         let chunk_bytes = shape.chunk_bytes.min(shape.bytes / least) / BLOCK_BYTES * BLOCK_BYTES;
         if chunk_bytes == 0 {
@@ -164,8 +164,8 @@ impl Constants {
         Ok(constants)
     }
 
-    /// Whether the file is a pool that another version of Mainstay made, and not a pool of this version whose version
-    /// number is damaged.
+    /// Whether another version of Mainstay made this pool, as opposed to a pool of this version with a damaged version
+    /// number.
     pub(super) fn are_of_another_version(file: &File) -> bool {
         let mut bytes = [0; size_of::<Constants>()];
         let read = file.read_exact_at(&mut bytes, 0).ok().and_then(|()| Constants::read_from_bytes(&bytes).ok());
@@ -175,7 +175,7 @@ impl Constants {
         })
     }
 
-    /// Reads and checks the constants; the reason if they cannot be believed.
+    /// Reads and checks the constants; returns a reason if they are invalid.
     pub(super) fn read(file: &File, id: [u8; 16]) -> std::result::Result<Constants, String> {
         let mut bytes = [0; size_of::<Constants>()];
         file.read_exact_at(&mut bytes, 0).map_err(|e| format!("its header cannot be read ({e})"))?;
@@ -247,8 +247,7 @@ impl Constants {
         self.chunks_at + self.bytes()
     }
 
-    /// How much memory the pool takes when the first `bytes` of the chunks have memory: between tables and chunks there
-    /// is none.
+    /// Memory of the pool when the first `bytes` of the chunks have memory; there is none between tables and chunks.
     pub(super) fn memory_bytes(&self, bytes: u64) -> u64 {
         self.tables_bytes(bytes).next_multiple_of(BLOCK_BYTES) + bytes
     }
@@ -265,13 +264,13 @@ impl Constants {
         MEMBER_TABLE_AT
     }
 
-    /// Where the tables end, before the chunks.
+    /// End of the tables, before the chunks.
     #[cfg(test)]
     pub(super) fn tables_end(&self) -> u64 {
         tables_end(self.chunks, self.members)
     }
 
-    /// Where the used part of the tables ends while the first `bytes` of the chunks have memory.
+    /// End of the used part of the tables while the first `bytes` of the chunks have memory.
     pub(super) fn tables_bytes(&self, bytes: u64) -> u64 {
         let chunks = (bytes / self.chunk_bytes).min(self.chunks.into());
         tables_end(chunks as u32, self.members)
@@ -287,7 +286,7 @@ fn tables_end(chunks: u32, members: u32) -> u64 {
     chunk_table_at(members) + u64::from(chunks) * size_of::<ChunkEntry>() as u64
 }
 
-/// Where the chunks begin: where huge pages fit.
+/// Start of the chunks, aligned for huge pages.
 fn chunks_at(chunks: u32, members: u32) -> u64 {
     tables_end(chunks, members).next_multiple_of(HUGE_PAGE as u64)
 }

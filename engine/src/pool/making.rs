@@ -1,5 +1,5 @@
-//! Gives the chunks their memory, and takes it back. That takes a while, so whoever comes first does it, a step at a time,
-//! and the others wait for as much as they need; if that member dies, another one goes on.
+//! Allocates the chunks' memory, and frees it. Allocation takes time, so the first member that needs memory does it in
+//! steps, and the others wait for the amount that they need. If that member dies, another goes on.
 
 use super::{
     Pool, Shared, file,
@@ -14,28 +14,29 @@ use crate::{
 };
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
-/// What the word `making` says: 0, one of these, or, from `MAKERS` on, the member that makes the memory.
+/// Values of the word `making`: 0, one of these, or, from `MAKERS` on, the member that makes the memory.
 const MADE: u64 = 1;
-/// There was no room. Members that waited are told; the next one tries again.
+/// There was no room. Waiting members get this result; the next member tries again.
 const FULL: u64 = 2;
-/// For a reason that may be that member's alone, as a limit on its files: whoever waited tries it, and says what it finds.
+/// The cause may concern that member alone, such as a limit on its files. Each waiting member tries for itself and
+/// reports its own result.
 const FAILED: u64 = 3;
 const MAKERS: u64 = 1 << 32;
-/// How many waits time out before another member makes the memory too: making it twice changes no contents, and the
-/// member that is named as the maker may not know of it.
+/// Number of wait timeouts before another member makes the memory too. Making it twice changes no contents, and the
+/// member named as the maker may not know that it is.
 const TIME_OUTS_MAX: u32 = 500;
 impl Pool {
-    /// Has the memory of the chunks made, by this member or another, and at hand: of all chunks, or, in a pool that
-    /// grows, of those that its members want, within what is free. Without it a copy would meet page faults, or a full
-    /// /dev/shm. A pool that is held only for checkpoints makes nothing yet.
+    /// Makes the memory of the chunks, or waits until another member has made it: of all chunks, or, in a pool that
+    /// grows, of those that its members want, within the free memory. Without it a copy would meet page faults, or a
+    /// full /dev/shm. A pool that holds memory only during checkpoints makes nothing yet.
     pub(crate) fn make_memory(&self) -> Result<()> {
         self.make_for(self.shared.aim(LOOK_AGAIN))
     }
 
-    /// Has as much memory made, or waits for it, as lets all members go on; the rest may come while they copy.
+    /// Makes, or waits for, the least memory with which all members can go on; the rest may follow while they copy.
     pub(crate) fn make_least(&self) -> Result<()> {
         let aim = self.shared.aim(LOOK_AGAIN);
-        // What has memory only while it is in use is made at once.
+        // Memory that exists only while it is in use is made at once.
         self.make_for(if self.shared.keeps_memory() { Aim { target: aim.least, ..aim } } else { aim })
     }
 
@@ -47,14 +48,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Like `make_memory`, for a pool that others may have made smaller, or say so. A pool of a set size is never made
-    /// smaller.
+    /// Like `make_memory`, for a pool that others may have made smaller, or claim to have. A pool of fixed size is
+    /// never made smaller.
     pub(super) fn make_memory_anew(&self) -> Result<()> {
         if self.shared.constants.grows() { self.make_memory() } else { Ok(()) }
     }
 }
 
-/// How long a member that waits has waited for the maker that it found. Each maker gets its time.
+/// How long a waiting member has waited for the current maker. Each maker gets the full time.
 #[derive(Debug, Default)]
 struct Patience {
     maker: u64,
@@ -63,7 +64,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Finds `maker` at work, who has made so much.
+    /// Sees `maker` at work, with `made` bytes made so far.
     fn meets(&mut self, maker: u64, made: u64) {
         if (self.maker, self.made) != (maker, made) {
             *self = Patience { maker, made, time_outs: 0 };
@@ -76,7 +77,7 @@ impl Patience {
 }
 
 impl Shared {
-    /// Has what was made since the last look at hand. Returns whether there was anything.
+    /// Makes the memory that was added since the last look usable for this process. Returns whether there was any.
     pub(super) fn meet(&self) -> bool {
         let from = self.sizes.at_hand.load(Ordering::Acquire);
         if self.control().made_bytes.load(Ordering::SeqCst) <= from {
@@ -90,7 +91,7 @@ impl Shared {
         if self.keeps_memory() {
             self.map.populate(self.constants.chunks_at() as usize + from as usize, (to - from) as usize);
         }
-        // Several threads may meet the same memory.
+        // Several threads may find the same memory.
         self.sizes.at_hand.fetch_max(to, Ordering::AcqRel);
         self.begin_at_own_place();
         true
@@ -101,7 +102,7 @@ impl Shared {
         let (mut waited, mut patience) = (false, Patience::default());
         loop {
             let found = control.making.load(Ordering::Acquire);
-            // The words alone are not believed: if the memory were not there, a copy would end the program.
+            // Check the words against the file: if the memory were not there, a copy would kill the program.
             let made = self.made();
             patience.meets(found, made);
             match found {
@@ -117,7 +118,7 @@ impl Shared {
                         let is_over = control.making.load(Ordering::SeqCst) != found;
                         (is_over || control.made_bytes.load(Ordering::SeqCst) >= aim.target).then_some(())
                     };
-                    // After a time-out the maker may have died.
+                    // After a timeout the maker may have died.
                     if control.made.wait(changed) == Waited::TimedOut {
                         patience.time_outs += 1;
                     }
@@ -135,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// What `making` says while this member makes the memory.
+    /// Value of `making` while this member makes the memory.
     fn mine(&self) -> u64 {
         MAKERS + u64::from(self.member)
     }
@@ -144,12 +145,12 @@ impl Shared {
         maker != self.member && self.is_alive(maker)
     }
 
-    /// Whether another member, or another thread of this one, makes the memory.
+    /// Whether another member, or another thread of this one, is making the memory.
     fn goes_on(&self, maker: u32) -> bool {
         self.is_another(maker) || maker == self.member && self.sizes.is_making.load(Ordering::SeqCst)
     }
 
-    /// The member that makes the memory, by what `making` says. A number that no member has is nobody's.
+    /// The member that makes the memory, from the value of `making`. `None` for a number that no member has.
     fn maker(&self, found: u64) -> Option<u32> {
         let member = u32::try_from(found.checked_sub(MAKERS)?).ok()?;
         (member < self.constants.members).then_some(member)
@@ -171,13 +172,13 @@ impl Shared {
     }
 
     fn end_making(&self, told: u64) {
-        // If another member took over, it knows better than this one.
+        // If another member took over, its result is newer than this one.
         let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
         self.control().made.wake_all();
     }
 
-    /// Makes as much memory as `aim` says; if there is less room, as much as there is, but not less than the least.
-    /// Changes no contents, so it may be done twice.
+    /// Makes as much memory as `aim` asks; with less room, as much as fits, but not less than the least. Changes no
+    /// contents, so it may run twice.
     fn make_memory(&self, aim: Aim) -> Result<()> {
         let (constants, from) = (&self.constants, self.made());
         if from >= aim.target {
@@ -191,7 +192,7 @@ impl Shared {
         let missing = |to: u64| needed(to).saturating_sub(memory);
         let mut to = aim.target;
         if missing(to) > available {
-            // How much the chunks beyond the least take, more or less.
+            // Approximate size of the chunks beyond the least.
             let beyond = missing(to).saturating_sub(available).next_multiple_of(HUGE_PAGE as u64);
             to = to.saturating_sub(beyond).max(aim.least).max(from);
         }
@@ -205,7 +206,7 @@ impl Shared {
                     self.tell_made(end);
                     at = end;
                 }
-                // Others were faster to take the memory, or the system gives no more.
+                // Other processes took the memory first, or the system gives no more.
                 Err(_) if at >= aim.least => break,
                 Err(crate::Error::PoolFull { .. }) if to > aim.least => to = aim.least,
                 Err(failed) => return Err(failed),
@@ -214,7 +215,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes chunks from `from` on, not beyond `to`, and what the tables say of them; returns their end.
+    /// Makes chunks from `from` on, not beyond `to`, and their table entries; returns their end.
     fn make_step(&self, from: u64, to: u64, pages: &mut HugePages) -> Result<u64> {
         let constants = &self.constants;
         let table_from = constants.tables_bytes(0);
@@ -229,24 +230,24 @@ impl Shared {
         #[cfg(test)]
         let made = made.and_then(|end| self.sizes.fails.lock().unwrap().map_or(Ok(end), |fails| Err(fails(self))));
         made.inspect_err(|_| {
-            // Memory is not taken from under a member that took over, nor from chunks that somebody still holds since
-            // the pool was made smaller.
+            // Do not free memory that a member that took over may use, nor chunks that are still held since the pool
+            // was made smaller.
             if self.control().making.load(Ordering::SeqCst) == self.mine() {
-                // A member whose time was over may have made some of the memory, and said so.
+                // A member that took too long may have made some of the memory, and recorded it.
                 self.take_free_memory_back(from.max(self.control().made_bytes.load(Ordering::SeqCst)));
             }
         })
     }
 
-    /// Says that the first `bytes` bytes have their memory, and wakes who waits for it, or for a chunk.
+    /// Records that the first `bytes` bytes have memory, and wakes the members that wait for memory or for a chunk.
     fn tell_made(&self, bytes: u64) {
         self.control().made_bytes.store(bytes, Ordering::SeqCst);
         self.control().made.wake_all();
         self.control().freed.wake_all();
     }
 
-    /// Has chunks from `to` on taken no more, and takes the memory of the free ones back, unless another member, or another
-    /// thread of this one, makes or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
+    /// Closes chunks from `to` on, and frees the memory of the free ones, unless another member, or another thread of
+    /// this one, is making or freeing memory. A chunk that is being taken meanwhile is given back, or keeps its memory.
     pub(super) fn shrink(&self, to: u64) {
         let is_making = &self.sizes.is_making;
         if is_making.swap(true, Ordering::SeqCst) {
@@ -256,7 +257,7 @@ impl Shared {
         is_making.store(false, Ordering::SeqCst);
     }
 
-    /// The same for the one thread of this process that does so.
+    /// The same, for the only thread of this process that does it.
     fn shrink_alone(&self, to: u64) {
         let found = self.control().making.load(Ordering::Acquire);
         let is_busy = self.maker(found).is_some_and(|maker| maker == self.member || self.is_another(maker));
@@ -265,7 +266,7 @@ impl Shared {
             return;
         }
         let made = self.see();
-        // A pool that is as small already may still have the memory of chunks that were in use then.
+        // A pool that already has this size may still have the memory of chunks that were in use then.
         if to <= made {
             self.control().made_bytes.store(to, Ordering::SeqCst);
             if self.keeps_memory() {
@@ -275,9 +276,9 @@ impl Shared {
         self.end_making(MADE);
     }
 
-    /// Takes the memory back of free chunks from `from` on, whoever made it.
+    /// Frees the memory of free chunks from `from` on, regardless of the member that made it.
     pub(super) fn take_free_memory_back(&self, from: u64) {
-        // Once, as it may become another at t1.
+        // Read once, because it may change at t1.
         let chunk_bytes = self.chunk_bytes();
         let first = from.div_ceil(chunk_bytes) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
@@ -305,18 +306,18 @@ impl Shared {
         self.memory() > made.saturating_add(tables).saturating_add(HUGE_PAGE as u64)
     }
 
-    /// How much memory the file has been given.
+    /// Bytes of memory that the file has.
     fn memory(&self) -> u64 {
         self.file().metadata().map_or(0, |found| found.blocks().saturating_mul(512))
     }
 
-    /// How much memory the chunks take, more or less, in a pool that gives it only to chunks in use.
+    /// Approximate memory of the chunks, in a pool that gives memory only to chunks in use.
     pub(super) fn memory_in_use(&self) -> u64 {
         let made = self.made();
         self.memory().saturating_sub(self.constants.memory_bytes(made) - made)
     }
 
-    /// How far the chunks have their memory: as the pool's word says, if the file has been given that much.
+    /// End of the chunks that have memory: the value of `made_bytes`, if the file has that much memory.
     pub(super) fn made(&self) -> u64 {
         let made = self.control().made_bytes.load(Ordering::SeqCst);
         if made > self.constants.bytes() {
@@ -331,8 +332,8 @@ impl Shared {
         made
     }
 
-    /// Looks how far other members have made the memory. Asks the system only if their word has changed since: whoever takes memory
-    /// back has it say less before.
+    /// Looks how much memory other members have made. Calls the system only if `made_bytes` has changed since: a member
+    /// that frees memory lowers it first.
     pub(super) fn see(&self) -> u64 {
         let told = self.control().made_bytes.load(Ordering::SeqCst);
         let made = if told == self.sizes.checked.load(Ordering::Acquire) { told } else { self.made() };
@@ -340,12 +341,12 @@ impl Shared {
         made
     }
 
-    /// Whether chunks keep their memory while nobody has anything in them.
+    /// Whether chunks keep their memory while they are empty.
     pub(super) fn keeps_memory(&self) -> bool {
         self.constants.held() == PoolHeld::Always
     }
 
-    /// Members begin at different places, and rarely want the same chunk.
+    /// Members start at different chunks, so they rarely compete for the same one.
     fn begin_at_own_place(&self) {
         let (member, members) = (u64::from(self.member), u64::from(self.constants.members));
         self.cursor.store((self.open_chunks() as u64 * member / members) as u32, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Marks: a file that a rank leaves in the directory of pools for an instant, so that other ranks of its node see it.
-//! It is named like a pool, and anybody may clear it away once the process is dead.
+//! Marks: a rank leaves such a file in the directory of pools for an instant, so that other ranks of its node see it. A
+//! mark is named like a pool; once its process is dead, any process may remove it.
 
 use super::{
     file::{self, absolute},
@@ -21,7 +21,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Makes the mark with this id. Errors: the directory is not there, or takes no file.
+    /// Makes the mark with this id. Fails if the directory is missing or accepts no file.
     pub(crate) fn make(directory: &Path, id: [u8; 16]) -> Result<Mark> {
         let directory = absolute(directory)?;
         check_room(&directory, 0)?;
@@ -38,13 +38,13 @@ impl Mark {
     }
 }
 
-/// The error for the mark with this id that is gone from `directory`, though its process made it and did not remove it.
+/// The error for a mark that has disappeared from `directory`, although its process made it and did not remove it.
 pub(crate) fn mark_gone(directory: &Path, id: [u8; 16]) -> Error {
     let why = "it was removed meanwhile; see to it that nothing clears that directory while jobs start";
     file::refused(&file::path_of(directory, id, None), why)
 }
 
-/// Whether the mark with this id, of this user, is in `directory`.
+/// Whether `directory` has the mark with this id, made by this user.
 pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
     file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
 }

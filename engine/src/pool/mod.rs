@@ -1,13 +1,13 @@
-//! The pool: chunks of memory that all ranks of a node share, in one file of /dev/shm, so that memory goes to the rank
-//! that needs it and writes are ordered by node. Beside the pool each rank has a record, from which a shard is
-//! completed whose job was killed between t2 and t3.
+//! The pool: chunks of memory that all ranks of a node share, in one file in /dev/shm. Memory goes to the rank that
+//! needs it, and writes are ordered by node. Beside the pool each rank has a record. If a job is killed between t2 and
+//! t3, the shard is completed from it.
 //!
-//! A *member* is one rank's part in the pool, numbered on the node. What must hold:
-//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every word at every
-//!   use; a word that no member can have written is refused or repaired;
-//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member lives while the
-//!   kernel holds its byte lock; every wait ends after 20 ms and looks again;
-//! - a seal never covers data that was written after it.
+//! A *member* is one rank's part in the pool, numbered on the node. Invariants:
+//! - Nothing in shared memory is trusted. Constants are checked once, at opening, and every word at every use. A word
+//!   that no member can have written is refused or repaired.
+//! - No state needs its owner to be alive. A chunk is one word, changed by compare-and-exchange. A member is alive
+//!   while the kernel holds its byte lock. Every wait ends after 20 ms and looks again.
+//! - A seal never covers data that was written after it.
 
 mod access;
 mod available;

@@ -1,7 +1,7 @@
-//! Making a pool, joining it and leaving it.
+//! Making, joining and leaving a pool.
 //!
-//! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte and then looks
-//! for members. If two meet, at least one sees the other and lets go.
+//! A joining process locks its own byte first, then looks for a cleaner. A cleaner locks the cleaner's byte first, then
+//! looks for members. If two processes meet, at least one sees the other and releases its lock.
 
 use super::{
     Pool, Shape, Shared,
@@ -29,11 +29,11 @@ use zerocopy::IntoBytes;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const ATTEMPTS: usize = 10;
-/// How often a lock that is held for an instant is looked at again.
+/// How often to retry a lock that others hold only for an instant.
 const LOOKS: usize = 2000;
 
 impl Pool {
-    /// Makes the file of the pool `id`, without memory for its chunks, and becomes its member 0. Refuses if there is no
+    /// Creates the file of pool `id`, without memory for its chunks, and joins it as member 0. Refuses if there is no
     /// room for the chunks.
     pub(crate) fn create(directory: &Path, id: [u8; 16], shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
@@ -58,7 +58,7 @@ impl Pool {
     }
 }
 
-/// Tries `make` several times: until the file that it makes is locked, a cleaner may take it for a dead process's.
+/// Retries `make`: until the new file is locked, a cleaner may take it for the file of a dead process.
 pub(super) fn until_kept<T>(make: impl Fn() -> Result<T>) -> Result<T> {
     let mut attempts = 1..ATTEMPTS;
     loop {
@@ -72,7 +72,7 @@ pub(super) fn until_kept<T>(make: impl Fn() -> Result<T>) -> Result<T> {
 fn create_once(directory: &Path, constants: Constants) -> Result<Pool> {
     let path = file::path_of(directory, constants.id, None);
     let locks = ByteLocks::of(file::create(&path)?);
-    // The byte is taken at once: a pool without a member is anybody's to clear away.
+    // Lock the byte at once: anyone may remove a pool that has no member.
     let made = take_byte(&locks, &path, 0).and_then(|()| {
         make(locks.file(), &path, &constants)?;
         join(directory.to_owned(), path.clone(), locks, constants, 0)
@@ -98,9 +98,8 @@ pub(super) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }
 
-/// Writes the header and gives the tables memory; in a pool that grows, only the tables of the members. Asks first
-/// whether there is room for all chunks: allocating until the room ends would take the memory away from everyone for a
-/// while.
+/// Writes the header and allocates the tables; in a pool that grows, only the tables of the members. Checks first that
+/// all chunks will fit: allocating until the memory runs out would starve every process for a while.
 fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
     let bytes = if constants.grows() { 0 } else { constants.bytes() };
     let (needed, available) = (constants.memory_bytes(bytes), file::available(made));
@@ -124,11 +123,11 @@ fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constant
         locks: ManuallyDrop::new(locks),
         forks: forks(),
         held: (0..constants.chunks).map(|_| AtomicBool::new(false)).collect(),
-        // Members begin at different places, and rarely want the same chunk.
+        // Members start at different chunks, so they rarely compete for the same one.
         cursor: AtomicU32::new((u64::from(constants.chunks) * u64::from(member) / u64::from(constants.members)) as u32),
         sizes: Sizes::new(&constants),
     };
-    // A member that died must not be taken for one that came later.
+    // A new process must not take the place of a member that died.
     if shared.member_entries()[member as usize].joined.swap(1, Ordering::AcqRel) != 0 {
         return Err(file::refused(&shared.path, format!("member {member} was here before, and has ended")));
     }
@@ -154,7 +153,7 @@ pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<(
     Err(file::refused(path, "another process is cleaning it up"))
 }
 
-/// Takes the cleaner's byte, which others hold for an instant only. `false` if the byte stayed taken.
+/// Locks the cleaner's byte, which others hold only for an instant. Returns `false` if the byte stayed locked.
 pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
     for look in 0..LOOKS {
         match locks.try_lock(CLEANER) {
@@ -167,19 +166,19 @@ pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
 }
 
 impl Drop for Shared {
-    /// Leaves the pool. Whoever leaves last removes it, unless a dead member's shard could still be completed from it,
-    /// or was lost. In a forked child this does nothing: all of the pool is the parent's.
+    /// Leaves the pool. The last member to leave removes the pool, unless a dead member's shard could still be
+    /// completed from it, or was lost. In a forked child this does nothing: the pool belongs to the parent.
     fn drop(&mut self) {
         if forks() != self.forks {
             return;
         }
-        // Whoever joins or cleans up meanwhile sees the cleaner's byte, and waits.
+        // A process that joins or cleans up meanwhile sees the cleaner's byte locked, and waits.
         if take_cleaner(&self.locks) {
             let left = self.locks.unlock(u64::from(self.member));
             let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);
             let id = self.constants.id;
             if last && !self.is_left_staged() {
-                // Files that cannot be removed are found by the next process that cleans up.
+                // The next process that cleans up finds any file that could not be removed.
                 let _ = remove_files(&self.directory, id);
             }
         }

@@ -1,4 +1,4 @@
-//! What a salvager must know to complete a shard as its own process would have.
+//! The data that a salvager needs to complete a shard as its own process would have.
 
 use crate::{
     commit::{Allocation, RevisionKey},
@@ -7,19 +7,19 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// What is written at t2, under the seal. It is hostile all the same: a seal is a checksum, no signature.
+/// Written at t2, under the seal. It is untrusted all the same: a seal is a checksum, not a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SealedPlan {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
     /// The number of this shard among the `shards`, and of its portion in every space.
     pub(crate) shard: u32,
-    /// The encoded `Contents`: what was staged.
+    /// The encoded `Contents` of the staged shard.
     #[serde(with = "serde_bytes")]
     pub(crate) contents: Vec<u8>,
     /// The paths of the contents' output files, in their order; they are synced before the shard is published.
     pub(crate) outputs: Vec<Vec<u8>>,
-    /// Times, as far as they are known at t2.
+    /// Times known at t2.
     pub(crate) phases: PhaseRecord,
     /// The targets of the shard, nearest first; at least one.
     pub(crate) targets: Vec<SealedTarget>,

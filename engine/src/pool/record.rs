@@ -1,5 +1,4 @@
-//! One rank's record of the shard that it has under way, in shared memory, so that another process can complete the
-//! shard.
+//! One rank's record of its shard in progress, in shared memory, so that another process can complete the shard.
 
 use super::{
     Pool, file,
@@ -26,10 +25,10 @@ use std::{
 };
 use zerocopy::IntoBytes;
 
-/// A plan that takes no more has its memory at t1, so that a small checkpoint need not open the file once more at t2.
+/// A plan up to this size gets its memory at t1, so that a small checkpoint need not open the file again at t2.
 const SHORT_PLAN_BYTES: u64 = 4 * BLOCK_BYTES;
 
-/// A rank's record; its file is removed with it. No handle is kept open, so that none is inherited.
+/// A rank's record; dropping it removes its file. It keeps no open handle, so that a child process inherits none.
 #[derive(Debug)]
 pub(crate) struct RankRecord {
     pool: Pool,
@@ -42,7 +41,7 @@ pub(crate) struct RankRecord {
     forks: u32,
 }
 
-/// What is recorded of one shard. Copies share one record; several threads use them.
+/// The record of one shard. Copies share one record; several threads use them.
 #[derive(Debug, Clone)]
 pub(crate) struct ShardRecord {
     shared: Arc<Recorded>,
@@ -58,16 +57,16 @@ struct Recorded {
     parts: Parts,
     tag: u32,
     segments: AtomicU32,
-    /// Whether another shard has this one's place now: then nothing is recorded any more.
+    /// Whether the next shard has taken this record over; then nothing more is recorded.
     over: AtomicBool,
-    /// Whether the record is sealed, and the pool says so.
+    /// Whether the record is sealed and counted in the pool.
     counted: AtomicBool,
-    /// How many bytes of the rows are being read, and change no more.
+    /// Number of bytes of the rows that are being read, and must not change any more.
     rows_read: AtomicU64,
 }
 
 impl RankRecord {
-    /// The record of `rank`, which this member keeps.
+    /// Creates the record of `rank`, which this member keeps.
     pub(crate) fn create(pool: &Pool, rank: u32) -> Result<RankRecord> {
         let path = file::path_of(&pool.shared.directory, pool.id(), Some(rank));
         let made = file::create(&path)?;
@@ -84,8 +83,8 @@ impl RankRecord {
         self.pool.chunk_bytes()
     }
 
-    /// Makes room for a shard of at most `segments_max` segments, with `rows_bytes` of hashes, all zeros. From here on
-    /// the record of the shard before is void.
+    /// Makes room for a shard of at most `segments_max` segments, with `rows_bytes` of hashes, all zeros. This voids
+    /// the record of the previous shard.
     pub(crate) fn begin(&mut self, rows_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
         if let Some(latest) = self.latest.take() {
             latest.shared.end();
@@ -123,7 +122,7 @@ impl RankRecord {
 
 impl Drop for RankRecord {
     fn drop(&mut self) {
-        // In a forked child the record is the parent's.
+        // In a forked child the record belongs to the parent.
         if forks() != self.forks {
             return;
         }
@@ -136,14 +135,14 @@ impl Drop for RankRecord {
 }
 
 impl ShardRecord {
-    /// Records that `chunk` holds `bytes` bytes of the log, from `offset` on.
+    /// Records that `chunk` holds `bytes` bytes of the log, starting at `offset`.
     pub(crate) fn place(&self, index: u32, offset: u64, bytes: u64, chunk: u32) {
         // The number fits: a chunk has at most 1 GiB.
         let chunk_blocks = (self.shared.pool.chunk_bytes() / BLOCK_BYTES) as u32;
         self.lay(index, offset, bytes, (chunk, chunk_blocks));
     }
 
-    /// Records that `bytes` bytes of the log, from `offset` on, lie where they belong in the only target.
+    /// Records that `bytes` bytes of the log, starting at `offset`, are at their final place in the only target.
     pub(crate) fn place_in_target(&self, index: u32, offset: u64, bytes: u64) {
         self.lay(index, offset, bytes, (IN_TARGET, 0));
     }
@@ -174,12 +173,12 @@ impl ShardRecord {
 
     fn done(&self, segment: u32, what: u8) {
         if !self.shared.is_over() {
-            // Whoever sees the bit sees the hashes.
+            // A process that sees the bit also sees the hashes.
             self.shared.done_row()[segment as usize].fetch_or(what, Ordering::Release);
         }
     }
 
-    /// Records that target number `target` has come to its end: the shard is published there, or is not going to be.
+    /// Records that target number `target` has ended: the shard is published there, or never will be.
     pub(crate) fn target_ended(&self, target: usize) {
         if !self.shared.is_over() {
             let with = |ended| Some(ended_with(ended, target));
@@ -187,7 +186,7 @@ impl ShardRecord {
         }
     }
 
-    /// Puts `bytes` into the rows at `at`, a multiple of 8, with zeros up to the next multiple. Threads may write
+    /// Writes `bytes` into the rows at `at`, a multiple of 8, with zeros up to the next multiple. Threads may write
     /// different groups of eight bytes at the same time.
     pub(crate) fn write_rows(&self, at: u64, bytes: &[u8]) {
         let recorded = &*self.shared;
@@ -205,8 +204,8 @@ impl ShardRecord {
         }
     }
 
-    /// The first `bytes` bytes of the rows, aligned for the device. Rows change no more once they were asked for; so
-    /// they are asked for only when all segments are done.
+    /// The first `bytes` bytes of the rows, aligned for the device. The rows must not change after this call, so call
+    /// it only when all segments are done.
     #[allow(unsafe_code)]
     pub(crate) fn rows_bytes(&self, bytes: u64) -> &[u8] {
         let recorded = &*self.shared;
@@ -218,7 +217,7 @@ impl ShardRecord {
         unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.rows_at() as usize, bytes), bytes) }
     }
 
-    /// Seals the record, so that another process can complete the shard: first the plan is written, and last the seal.
+    /// Seals the record, so that another process can complete the shard: writes the plan first and the seal last.
     pub(crate) fn seal(&self, plan: &SealedPlan) -> Result<()> {
         let recorded = &*self.shared;
         if recorded.is_over() {
@@ -226,7 +225,7 @@ impl ShardRecord {
         }
         recorded.pool.shared.note_spaces_of(plan)?;
         let number = plan.key.number;
-        // Nearly all of it are a few long rows of bytes, which are copied once.
+        // The bulk is a few long rows of bytes; reserving the space here avoids a second copy.
         let bytes: usize = plan.targets.iter().map(|target| size_of_val(&target.allocation.shared[..])).sum();
         let encoded = Vec::with_capacity(plan.contents.len() + bytes + BLOCK_BYTES as usize);
         let plan = postcard::to_extend(plan, encoded)
@@ -235,7 +234,7 @@ impl ShardRecord {
             see_same(&recorded.path, recorded.identity)?;
             recorded.store_plan(&plan);
         } else {
-            // Written, not stored: if memory is short a write is an error, and a store would be a SIGBUS.
+            // Written, not stored: if memory is short, a write returns an error, but a store would raise SIGBUS.
             let record = open_same(&recorded.path, recorded.identity)?;
             lengthen(&record, &recorded.path, recorded.parts.plan_at + plan.len() as u64)?;
             let written = record.write_all_at(&plan, recorded.parts.plan_at);
@@ -246,7 +245,7 @@ impl ShardRecord {
         Ok(())
     }
 
-    /// Says that nothing is under way any more: the shard is published, or has failed.
+    /// Marks the shard as ended: it is published, or has failed.
     pub(crate) fn clear(&self) {
         if !self.shared.end() {
             unseal(&self.shared.map);
@@ -259,8 +258,8 @@ impl Recorded {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Has the pool say that the record is sealed: only once it is, and no longer than it is. So whoever finds fewer
-    /// records than the pool tells of knows that some are lost.
+    /// Counts the sealed record in the pool, only while it is sealed. So a process that finds fewer records than the
+    /// pool counts knows that some are lost.
     fn count(&self, number: u64) {
         let entry = self.pool.shared.member_entry();
         entry.number.store(number, Ordering::Relaxed);
@@ -268,11 +267,11 @@ impl Recorded {
         entry.sealed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Records no more; the record is to be unsealed next. Returns whether it was over before.
+    /// Stops recording; the caller unseals the record next. Returns whether recording had stopped before.
     fn end(&self) -> bool {
         if self.counted.swap(false, Ordering::AcqRel) {
             let sealed = &self.pool.shared.member_entry().sealed;
-            // A count that another process changed stays what it is.
+            // Leave a count alone if another process changed it.
             let _ = sealed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(1));
         }
         self.over.swap(true, Ordering::AcqRel)
@@ -283,7 +282,7 @@ impl Recorded {
     }
 
     fn rows(&self) -> &[AtomicU64] {
-        // The rows have whole blocks.
+        // The rows occupy whole blocks.
         self.map.shared_row(self.parts.rows_at() as usize, self.parts.rows_bytes.div_ceil(8) as usize)
     }
 
@@ -295,12 +294,12 @@ impl Recorded {
         self.map.shared_row(self.parts.done_at as usize, self.parts.segments_max as usize)
     }
 
-    /// Forgets the shard before, whose seal is gone already.
+    /// Erases the previous shard, which is already unsealed.
     #[allow(unsafe_code)]
     fn wipe(&self) {
         let (from, to) = (self.parts.rows_at(), self.parts.plan_at);
         let bytes = (to - from) as usize;
-        // SAFETY: inside the mapping; the shard before is over, and this one has begun nowhere else.
+        // SAFETY: inside the mapping; the previous shard is over, and no thread uses this one yet.
         unsafe { self.map.part(from as usize, bytes).write_bytes(0, bytes) };
         self.control().ended.store(0, Ordering::Release);
     }
@@ -308,7 +307,7 @@ impl Recorded {
     #[allow(unsafe_code)]
     fn store_plan(&self, plan: &[u8]) {
         let place = self.map.part(self.parts.plan_at as usize, plan.len());
-        // SAFETY: inside the mapping; the record is not sealed, so that nobody reads a plan in it.
+        // SAFETY: inside the mapping; the record is not sealed, so no process reads a plan in it.
         unsafe { place.copy_from_nonoverlapping(plan.as_ptr(), plan.len()) };
     }
 
@@ -350,7 +349,7 @@ impl SegmentEntry {
     }
 }
 
-/// Takes the seal away; this comes before anything that the seal covers changes.
+/// Removes the seal. This comes before any change to the data that the seal covers.
 fn unseal(map: &Mapping) {
     let control: &ShardControl = map.shared(CONTROL_AT);
     control.sealed.store(0, Ordering::SeqCst);
@@ -375,7 +374,7 @@ fn open_same(path: &Path, expected: (u64, u64)) -> Result<File> {
     check_same(identity(&found, path)?, path, expected).map(|()| found)
 }
 
-/// Looks whether the file is there that a later job would find.
+/// Checks that the path still names this file, so that a later job would find it.
 fn see_same(path: &Path, expected: (u64, u64)) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) => check_same((found.dev(), found.ino()), path, expected),
@@ -392,7 +391,7 @@ fn removed(path: &Path) -> Error {
     file::refused(path, "it was removed meanwhile")
 }
 
-/// Gives `file` memory for `bytes` bytes; a file never gets shorter.
+/// Allocates memory for `bytes` bytes of `file`; a file never becomes shorter.
 fn lengthen(file: &File, path: &Path, bytes: u64) -> Result<()> {
     let now = file.metadata().map_err(|e| file::failed("looking at", path, e))?.len();
     if bytes > now { file::give_memory(file, path, now, bytes - now) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! What lies where in the file of a record: a block that says whose record it is and what it holds, the rows of hashes,
-//! the table of segments, which of them are done, and last the plan.
+//! Layout of a record file: a block with the owner and a description of the shard, the rows of hashes, the table of
+//! segments, the segments' progress, and last the plan.
 
 use crate::{
     device::OfAtomics,
@@ -12,12 +12,13 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
-/// Version 6: what is written can be compressed. Version 3: a segment can lie in the target. Version 2: one staged shard for several targets. Version 1: for one target.
+/// Version 6: written data can be compressed. Version 3: a segment can be stored in the target itself. Version 2: one
+/// staged shard for several targets. Version 1: one target.
 const VERSION: u32 = 7;
 pub(super) const CONTROL_AT: usize = 1024;
 pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 
-/// Whose record the file is. The file begins with it.
+/// The owner of the record. The file begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Owner {
@@ -30,23 +31,23 @@ pub(super) struct Owner {
     checksum: Hash,
 }
 
-/// What the record holds.
+/// Describes the shard in the record.
 #[repr(C, align(64))]
 pub(super) struct ShardControl {
     /// `SEALED` if the record is sealed.
     pub(super) sealed: AtomicU32,
     pub(super) tag: AtomicU32,
-    /// How many segments the table has room for; `segments` of them are used.
+    /// Number of segments that the table has room for; `segments` of them are used.
     pub(super) segments_max: AtomicU32,
     pub(super) segments: AtomicU32,
     pub(super) rows_bytes: AtomicU64,
     pub(super) plan_bytes: AtomicU64,
     pub(super) seal: [AtomicU64; 2],
-    /// Which targets have come to their end (`ended_in`); not under the seal.
+    /// Targets that have ended (`ended_in`); the seal does not cover this word.
     pub(super) ended: AtomicU64,
 }
 
-/// `ShardControl`, as it is read back.
+/// `ShardControl`, as read back.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct ShardFound {
@@ -62,22 +63,22 @@ pub(super) struct ShardFound {
 }
 
 pub(super) const SEALED: u32 = 0x5EA1_ED01;
-/// A byte for each segment says what is done of it: it has a bit for each target that has the segment, and this bit
-/// once the hashes are in their rows.
+/// Each segment has one byte of progress: a bit for each target that has the segment, and this bit once the hashes are
+/// in their rows.
 pub(super) const HASHED: u8 = 1 << 7;
-/// The most targets that one staged shard can have.
+/// Largest number of targets of one staged shard.
 pub(crate) const TARGETS_MAX: usize = 7;
 
-/// The number of the chunk of a segment that lies where it belongs in the only target of the shard.
+/// Chunk number of a segment that was written straight to its place in the shard's only target.
 pub(super) const IN_TARGET: u32 = u32::MAX;
 
-/// What the record says of one segment.
+/// Describes one segment.
 #[repr(C)]
 pub(super) struct SegmentEntry {
     pub(super) offset: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) chunk: AtomicU32,
-    /// How many blocks of 4 KiB each chunk has.
+    /// Number of 4 KiB blocks in each chunk.
     pub(super) chunk_blocks: AtomicU32,
 }
 
@@ -97,7 +98,7 @@ const _: () = assert!(size_of::<SegmentEntry>() == size_of::<SegmentFound>());
 const _: () = assert!(offset_of!(SegmentEntry, chunk) == offset_of!(SegmentFound, chunk));
 const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
 
-// SAFETY: the type has atomics only; so have those below.
+// SAFETY: the type contains atomics only; so do those below.
 #[allow(unsafe_code)]
 unsafe impl OfAtomics for ShardControl {}
 // SAFETY: as above.
@@ -118,7 +119,7 @@ impl Owner {
         owner
     }
 
-    /// Reads the owner; the reason if the block is no record, not whole, or another's.
+    /// Reads the owner. Returns a reason if the block is no record, is damaged, or belongs to another pool or rank.
     pub(super) fn parse(block: &[u8], pool: [u8; 16], rank: u32) -> Result<Owner, String> {
         let found = Owner::read_from_prefix(block).map(|(owner, _)| owner);
         let owner = found.ok().filter(|owner| owner.magic == MAGIC).ok_or("it does not begin as a record")?;
@@ -137,20 +138,20 @@ impl Owner {
     }
 }
 
-/// Reads the word of ended targets: a bit for each target that has ended, and above them the complement of all bits. A
-/// garbled word tells of no target.
+/// Reads the word of ended targets: a bit for each target that has ended, and above them the complement of all bits. If
+/// the word is garbled, no target counts as ended.
 pub(super) fn ended_in(word: u64) -> u32 {
     let (complement, ended) = ((word >> 32) as u32, word as u32);
     if complement == !ended { ended } else { 0 }
 }
 
-/// The word of ended targets once target number `target` has ended, too.
+/// The word of ended targets after target number `target` has ended too.
 pub(super) fn ended_with(word: u64, target: usize) -> u64 {
     let ended = ended_in(word) | 1 << target;
     u64::from(!ended) << 32 | u64::from(ended)
 }
 
-/// Where the parts of a record lie.
+/// Offsets of the parts of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) rows_bytes: u64,
@@ -161,7 +162,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// `None` if no file can have so many bytes.
+    /// Returns `None` if the record would exceed the largest possible file.
     pub(super) fn new(rows_bytes: u64, segments_max: u32) -> Option<Parts> {
         let table_at = ROWS_AT.checked_add(rows_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
         let done_at = table_at.checked_add(u64::from(segments_max) * size_of::<SegmentEntry>() as u64)?;
@@ -174,8 +175,8 @@ impl Parts {
     }
 }
 
-/// The seal, over the plan and all that says where the segments lie; not over what is done, nor over the rows of
-/// hashes.
+/// Computes the seal over the plan and the positions of the segments. The seal covers neither the progress bytes nor
+/// the rows of hashes.
 pub(super) fn seal_of(owner: &Owner, found: &ShardFound, table: &[u8], plan: &[u8]) -> Hash {
     let mut sealed = Hashing::default();
     let found = &found.as_bytes()[..offset_of!(ShardFound, seal)];

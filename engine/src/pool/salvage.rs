@@ -1,4 +1,4 @@
-//! Pools that no process is in any more: what can be completed, and removing the rest.
+//! Pools that no process is in any more: completing their data and removing the rest.
 
 use super::{
     Pool,
@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A pool that no member is in; nobody else cleans it up while this value lives.
+/// A pool without members. No other process cleans it up while this value is alive.
 #[derive(Debug)]
 pub(crate) struct Dead {
     directory: PathBuf,
@@ -27,8 +27,8 @@ pub(crate) struct Dead {
 }
 
 impl Pool {
-    /// Opens the pool `id`, for completing what is in it. `None` if the pool is gone, a member is still in it, or
-    /// another process has it open like this.
+    /// Opens the pool `id` to complete the data in it. Returns `None` if the pool is gone, a member is still in it, or
+    /// another process has opened it in this way.
     pub(crate) fn open_dead(directory: &Path, id: [u8; 16]) -> Result<Option<Dead>> {
         let directory = absolute(directory)?;
         let path = file::path_of(&directory, id, None);
@@ -55,7 +55,7 @@ impl Dead {
         path(&self.directory, self.id())
     }
 
-    /// The spaces of the pool's job, if they are noted.
+    /// The spaces of the pool's job, if noted.
     pub(crate) fn spaces(&self) -> Option<SpaceNote> {
         SpaceNote::read(self.locks.file())
     }
@@ -70,18 +70,18 @@ pub(crate) fn path(directory: &Path, id: [u8; 16]) -> PathBuf {
     file::path_of(directory, id, None)
 }
 
-/// Whether the file of a pool or of a record is refused, as somebody else could have made it, or can get at it.
+/// Whether the file of a pool or of a record is refused, because another user could have made it or can access it.
 pub(crate) fn is_refused(path: &Path) -> bool {
     matches!(file::open(path), Err(Error::PoolRefused { .. }))
 }
 
-/// Whether another version of Mainstay made the pool `id`: a build of that version can complete what is in it.
+/// Whether another version of Mainstay made the pool `id`. A build of that version can complete its data.
 pub(crate) fn is_of_another_version(directory: &Path, id: [u8; 16]) -> bool {
     let found = file::open(&file::path_of(directory, id, None)).ok().flatten();
     found.is_some_and(|found| Constants::are_of_another_version(&found))
 }
 
-/// The spaces of the pool's job, if they are noted, whether the pool can be used or not.
+/// The spaces of the pool's job, if noted, even if the pool cannot be used.
 pub(crate) fn spaces_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
     SpaceNote::read(&file::open_to_look(&file::path_of(directory, id, None))?)
 }
@@ -92,8 +92,8 @@ pub(crate) fn is_removable(directory: &Path, id: [u8; 16]) -> Result<bool> {
     Ok(lock_dead(&path)?.is_some() || path.symlink_metadata().is_err())
 }
 
-/// Removes a pool and its records, sealed or not, damaged or not. `false` if a member is still in the pool, or another
-/// process cleans it up.
+/// Removes a pool and its records: sealed or not, damaged or not. Returns `false` if a member is still in the pool, or
+/// another process cleans it up.
 pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
     let directory = absolute(directory)?;
     let path = file::path_of(&directory, id, None);
@@ -104,19 +104,19 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
     remove_files(&directory, id).map(|()| true)
 }
 
-/// The sealed shards beside the pool `id`, whoever is in the pool. A record that cannot be read counts as no shard.
+/// The sealed shards beside the pool `id`, even if members are in it. An unreadable record counts as no shard.
 pub(crate) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
     let records = records_of(directory, id)?.into_iter();
     Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
 }
 
-/// Whether a record beside the pool `id` cannot be read, so that it may hold anything.
+/// Whether a record beside the pool `id` is unreadable, so that it may hold anything.
 pub(crate) fn has_unreadable(directory: &Path, id: [u8; 16]) -> bool {
     let is_unreadable = |rank: &u32| Sealed::open(directory, id, *rank).is_err();
     records_of(directory, id).is_ok_and(|records| records.iter().any(is_unreadable))
 }
 
-/// Locks a pool that no member is in: first the cleaner's byte is taken, then members are looked for (see `open`).
+/// Locks a pool that has no member: takes the cleaner's byte first, then looks for members (see `open`).
 fn lock_dead(path: &Path) -> Result<Option<ByteLocks>> {
     let Some(found) = file::open(path)? else { return Ok(None) };
     let failed = |e| file::failed("locking", path, e);
@@ -126,7 +126,7 @@ fn lock_dead(path: &Path) -> Result<Option<ByteLocks>> {
         LockOutcome::Busy => false,
         LockOutcome::Unsupported => return Err(failed(io::ErrorKind::Unsupported.into())),
     };
-    // Another process that was faster may have removed the pool.
+    // Another process may have removed the pool first.
     let there = free && locks.file().metadata().map_err(failed)?.nlink() == 1;
     Ok(there.then_some(locks))
 }

@@ -1,5 +1,5 @@
-//! Reading the record of a process that has ended. The record is read, not mapped, so that nothing changes between
-//! check and use, and a file that is cut short is no SIGBUS; a record that does not match its seal is none.
+//! Reading the record of a process that has ended. The record is read, not mapped: nothing changes between check and
+//! use, and a truncated file raises no SIGBUS. A record that does not match its seal counts as none.
 
 use super::{
     Pool, file,
@@ -28,7 +28,7 @@ use std::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// A shard that was staged whole: its bytes are in chunks, or in the space already.
+/// A fully staged shard: its bytes are in chunks, or already in the space.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) rank: u32,
@@ -36,14 +36,14 @@ pub(crate) struct Sealed {
     pub(crate) plan: SealedPlan,
     pub(crate) segments: Vec<SealedSegment>,
     pub(crate) rows_bytes: u64,
-    /// A bit for each target that has come to its end.
+    /// A bit for each target that has ended.
     ended: u32,
     path: PathBuf,
     pool: [u8; 16],
     tag: u32,
 }
 
-/// What a sealed shard owes to one of its targets that has not come to its end.
+/// The work left for one target of a sealed shard that has not ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owed<'a> {
     pub(crate) shard: &'a Sealed,
@@ -54,7 +54,7 @@ pub(crate) struct Owed<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SealedSegment {
-    /// Where in the log the segment begins.
+    /// Offset of the segment in the log.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     chunk: u32,
@@ -68,7 +68,7 @@ impl SealedSegment {
         self.done & HASHED != 0 && self.done & 1 << target != 0
     }
 
-    /// Whether the segment lies where it belongs in the shard's only target, and in no chunk.
+    /// Whether the segment is at its final place in the shard's only target, and in no chunk.
     pub(crate) fn is_in_target(&self) -> bool {
         self.chunk == IN_TARGET
     }
@@ -86,8 +86,8 @@ impl Pool {
         StagedBytes { file: self.shared.file(), constants: &self.shared.constants }
     }
 
-    /// The sealed shards of a member: its own, and those that it has of other ranks. Errors: this process can have no
-    /// more files or memory, so that a record may be there and could not be read.
+    /// The sealed shards of a member: its own, and those that it keeps for other ranks. Fails if this process is out of
+    /// files or memory, because an existing record may have been unreadable.
     pub(crate) fn read_sealed(&self, member: u32) -> Result<Vec<Sealed>> {
         let (directory, id) = (&self.shared.directory, self.id());
         let mut found = Vec::new();
@@ -100,7 +100,7 @@ impl Pool {
         Ok(found)
     }
 
-    /// The sealed shards of a member that can be read.
+    /// The readable sealed shards of a member.
     pub(crate) fn sealed(&self, member: u32) -> Vec<Sealed> {
         self.read_sealed(member).unwrap_or_default()
     }
@@ -108,7 +108,7 @@ impl Pool {
 
 impl Sealed {
     /// The sealed shard of `rank` beside the pool `id`; `None` if there is none. `PoolRefused`: the record is damaged,
-    /// or somebody else could have made it.
+    /// or another user could have made it.
     pub(crate) fn open(directory: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
         let path = file::path_of(directory, id, Some(rank));
         let Some(record) = file::open(&path)? else { return Ok(None) };
@@ -119,7 +119,7 @@ impl Sealed {
         let failed = |e| file::failed("reading", path, e);
         let damaged = |why: &str| Err(file::refused(path, why));
         let found = record.metadata().map_err(failed)?;
-        // A file can say that it is longer than any memory; the blocks that it holds are what counts.
+        // A file can claim to be longer than any memory, so count the blocks that it really has.
         let there = found.len().min(found.blocks().saturating_mul(512));
         if there < BLOCK as u64 {
             return damaged("it is cut short");
@@ -165,12 +165,12 @@ impl Sealed {
         file::path_of(self.path.parent().unwrap_or(&self.path), self.pool, None)
     }
 
-    /// What the shard owes to each target that has not come to its end.
+    /// The work left for each target that has not ended.
     pub(crate) fn owed(&self) -> impl Iterator<Item = Owed<'_>> {
         self.targets().filter(|owed| self.ended & 1 << owed.index == 0)
     }
 
-    /// What became of the shard already in targets that have come to their end.
+    /// The targets of the shard that have ended.
     pub(crate) fn ended(&self) -> impl Iterator<Item = Owed<'_>> {
         self.targets().filter(|owed| self.ended & 1 << owed.index != 0)
     }
@@ -179,8 +179,7 @@ impl Sealed {
         self.plan.targets.iter().enumerate().map(|(index, target)| Owed { shard: self, target, index })
     }
 
-    /// Reads the rows, which have the hashes of the segments that are done. They are large, and read only when they are
-    /// needed.
+    /// Reads the rows with the hashes of the finished segments. They are large, so they are read only when needed.
     pub(crate) fn read_rows(&self) -> Result<Aligned> {
         let failed = |e| file::failed("reading", &self.path, e);
         let record = file::open(&self.path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
@@ -189,7 +188,7 @@ impl Sealed {
         Ok(rows)
     }
 
-    /// The bytes in the chunk of a segment; `None` if the segment is in no chunk any more.
+    /// The bytes in the chunk of a segment; `None` if no chunk has the segment any more.
     pub(crate) fn chunk_of(&self, contents: StagedBytes<'_>, segment: u32) -> Result<Option<Aligned>> {
         let path = || format!("segment {segment} of rank {} in the pool", self.rank);
         let failed = |e| crate::Error::io("reading", path(), e);
@@ -217,7 +216,7 @@ impl Sealed {
         }
         let mut held = Aligned::zeroed(*bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         file.read_exact_at(&mut held[..*bytes as usize], constants.chunks_at() + in_chunks).map_err(failed)?;
-        // The chunk may have been freed meanwhile, and be another's; what a dead member's word said never comes back.
+        // The chunk may have been freed and reused meanwhile; a dead member's word never returns to an earlier value.
         let mut after = [0; size_of::<ChunkEntry>()];
         file.read_exact_at(&mut after, entry_at as u64).map_err(failed)?;
         Ok((after == entry).then_some(held))
@@ -231,8 +230,8 @@ impl Owed<'_> {
         segments.filter(|(_, segment)| !segment.is_done(self.index)).map(|(index, _)| index)
     }
 
-    /// Notes in the record that the target is owed nothing any more. Called by whoever salvages the pool, and nobody
-    /// else. If this cannot be noted, the space tells it for as long as it keeps the revision.
+    /// Notes in the record that this target needs no more work. Only the process that salvages the pool calls it. If
+    /// the note fails, the space shows the same as long as it keeps the revision.
     pub(crate) fn end(&self) {
         let noted = file::open(&self.shard.path).ok().flatten().map(|record| {
             let at = (CONTROL_AT + offset_of!(ShardFound, ended)) as u64;
@@ -243,7 +242,7 @@ impl Owed<'_> {
         let _ = noted;
     }
 
-    /// How many bytes are to be written to complete the shard, roots aside.
+    /// Bytes still to be written to complete the shard, without the roots.
     pub(crate) fn left_bytes(&self) -> u64 {
         let left = self.left().map(|segment| &self.shard.segments[segment as usize]);
         let left = left.filter(|segment| !segment.is_in_target()).map(|segment| segment.bytes);

@@ -1,26 +1,26 @@
-//! What a new pool is to be like: what whoever makes it asks for, before the file's layout is found.
+//! The shape of a new pool, as requested by the process that makes it, before the file's layout is computed.
 
 use crate::{config::PoolHeld, space::format::BLOCK_BYTES};
 
-/// What a pool is to be like.
+/// The requested shape of a pool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Bytes of all chunks; in a pool that grows, the most that they can become.
+    /// Bytes of all chunks; in a pool that grows, their maximum.
     pub(crate) bytes: u64,
     pub(crate) grows: bool,
-    /// The size of a chunk. Chunks are smaller if there would be fewer than one for each member and one more.
+    /// Size of a chunk. Chunks become smaller if there would be fewer than one for each member and one more.
     pub(crate) chunk_bytes: u64,
-    /// The most bytes that a chunk gets in a pool that grows, as suits the shards.
+    /// Maximum size of a chunk in a pool that grows, chosen to suit the shards.
     pub(crate) chunk_bytes_max: u64,
     pub(crate) members: u32,
     pub(crate) held: PoolHeld,
-    /// How many chunks are written at a time.
+    /// Number of chunks that are written at the same time.
     pub(crate) writes_max: u32,
 }
 
 impl Shape {
-    /// Of a pool that has no memory for chunks, and is never asked for any: its members keep records of what they have
-    /// staged elsewhere.
+    /// A pool without memory for chunks; it never gets any. Its members only record the data that they have staged
+    /// elsewhere.
     pub(crate) fn of_tables(members: usize) -> Shape {
         Shape {
             bytes: (members as u64 + 1) * BLOCK_BYTES,

@@ -1,8 +1,8 @@
-//! Waiting for another process: a futex in shared memory, with a count of the waiters, so that the kernel is not called
-//! when nobody waits.
+//! Waiting for another process: a futex in shared memory, with a count of waiters, so that a wake without waiters costs
+//! no system call.
 //!
-//! Every wait ends after 20 ms at the latest: whoever should have woken a waiter may be dead, and these words may hold
-//! anything.
+//! Every wait ends after 20 ms at the latest: the process that should have woken the waiter may be dead, and these
+//! words may hold any value.
 
 use std::{
     ptr,
@@ -13,7 +13,7 @@ const TIME_OUT_NS: i64 = 20_000_000;
 
 #[repr(C, align(64))]
 pub(super) struct Signal {
-    /// Grows with each wake.
+    /// Incremented by each wake.
     sequence: AtomicU32,
     waiters: AtomicU32,
 }
@@ -27,11 +27,12 @@ pub(super) enum Waited<T> {
 }
 
 impl Signal {
-    /// Waits, unless `ready`, called once everybody can see that somebody waits, finds what is waited for.
+    /// Registers as a waiter, calls `ready`, and sleeps if that returns `None`.
     pub(super) fn wait<T>(&self, ready: impl FnOnce() -> Option<T>) -> Waited<T> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let seen = self.sequence.load(Ordering::SeqCst);
-        // Either `ready` sees what the other side did before it looked for waiters, or the other side sees us wait.
+        // Either `ready` sees the work that the other side did before it looked for waiters, or the other side sees
+        // this waiter.
         fence(Ordering::SeqCst);
         let waited = match ready() {
             Some(ready) => Waited::Ready(ready),
@@ -42,8 +43,7 @@ impl Signal {
         waited
     }
 
-    /// Whether somebody waits. A waiter that died counts for ever: that costs those who ask some speed, and nothing
-    /// else.
+    /// Whether a process waits. A waiter that died counts forever, which only makes the callers slower.
     pub(super) fn has_waiters(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) > 0
     }
@@ -73,16 +73,16 @@ impl Signal {
             return;
         }
         self.sequence.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the address of a word that lives as long as `self`; the kernel only looks the word up.
+        // SAFETY: the word lives as long as `self`; the kernel only looks up its address.
         unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAKE, count) };
     }
 
-    /// Sleeps; returns whether the sleep ended before its time.
+    /// Sleeps. Returns whether the sleep ended before its timeout.
     #[allow(unsafe_code)]
     fn sleep(&self, seen: u32) -> bool {
         let time = libc::timespec { tv_sec: 0, tv_nsec: TIME_OUT_NS };
         let none = ptr::null::<u32>();
-        // SAFETY: as in `wake`; `time` outlives the call. The futex is not private: other processes wake it.
+        // SAFETY: as in `wake`; `time` outlives the call. The futex is not private, because other processes wake it.
         let ended =
             unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAIT, seen, &time, none, 0) };
         ended == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)

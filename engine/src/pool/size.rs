@@ -1,9 +1,9 @@
-//! The size of a pool that sizes itself: what its members want, within what is free.
+//! The size of a pool that sizes itself: the sum of its members' needs, within the free memory.
 //!
-//! Each member says in a word of its own what its next shard takes. The pool needs the sum, and room for what members
-//! still have in it; `making` gives it the memory. Nobody decides for the others: whoever finds the pool too small makes
-//! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
-//! members have the same.
+//! Each member writes the size of its next shard to its own word. The pool needs the sum, and room for the data that
+//! members still have in it; `making` allocates the memory. No member decides for the others: any member that finds the
+//! pool too small makes it larger. The chunk size comes from the all-reduce at t1, when no member has a chunk of this
+//! job, so all members get the same one.
 
 use super::{Pool, Shared, available::Available, sizes::LastLook, word::WordRead};
 use crate::{
@@ -16,26 +16,27 @@ use std::{
     time::Duration,
 };
 
-/// How old a look at what is free may become; it is renewed earlier if more is needed.
+/// Maximum age of a look at the free memory; it is renewed earlier if more is needed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the pool has and needs at one instant, in bytes: looking takes a call to the system.
+/// The pool's size and need at one instant, in bytes. One snapshot, because each look costs a system call.
 #[derive(Debug, Clone, Copy)]
 struct Now {
     made: u64,
     needed: u64,
 }
 
-/// How large the pool is to become.
+/// Target size of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aim {
     pub(super) target: u64,
-    /// What `Shared::least` says.
+    /// The result of `Shared::least`.
     pub(super) least: u64,
 }
 
 impl Pool {
-    /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it, or are to have it soon.
+    /// Bytes of all chunks; in a pool that grows, of the chunks that have memory now, made by any member, or will have
+    /// it soon.
     pub(crate) fn wanted_bytes(&self) -> u64 {
         let shared = &*self.shared;
         if shared.constants.grows() { shared.wanted_bytes(shared.now()) } else { shared.constants.bytes() }
@@ -51,40 +52,40 @@ impl Pool {
         self.shared.chunk_bytes()
     }
 
-    /// Says what the next shard of this member takes: `bytes` bytes, and room in `chunks` chunks besides.
+    /// Announces the size of this member's next shard: `bytes` bytes, and room in `chunks` more chunks.
     pub(crate) fn want(&self, bytes: u64, chunks: u32) {
         let entry = self.shared.member_entry();
         entry.wanted_bytes.store(bytes, Ordering::SeqCst);
         entry.wanted_chunks.store(chunks, Ordering::SeqCst);
     }
 
-    /// Says that the next shard takes `bytes` more.
+    /// Announces that the next shard takes `bytes` more.
     pub(crate) fn want_more(&self, bytes: u64) {
         let wanted = &self.shared.member_entry().wanted_bytes;
         wanted.store(wanted.load(Ordering::SeqCst).saturating_add(bytes), Ordering::SeqCst);
     }
 
-    /// Says that the next shard takes `bytes` less.
+    /// Announces that the next shard takes `bytes` less.
     pub(crate) fn want_less(&self, bytes: u64) {
         let wanted = &self.shared.member_entry().wanted_bytes;
         wanted.store(wanted.load(Ordering::SeqCst).saturating_sub(bytes), Ordering::SeqCst);
     }
 
-    /// How many bytes are needed and not at hand.
+    /// Number of bytes that are needed but not available yet.
     pub(crate) fn lacks(&self) -> u64 {
         let shared = &*self.shared;
         let needed = if shared.constants.grows() { shared.now().needed } else { shared.constants.bytes() };
         needed.saturating_sub(shared.sizes.at_hand.load(Ordering::Acquire))
     }
 
-    /// What the members compare by a maximum at t1: the largest shard, and the complement of the largest chunk that
-    /// the pool has room for.
+    /// The values of which the members take the maximum at t1: the largest shard, and the complement of the largest
+    /// chunk that the pool has room for.
     pub(crate) fn chunk_facts(&self) -> [u64; 2] {
         let shared = &*self.shared;
         if !shared.constants.grows() {
             return [0, !u64::MAX];
         }
-        // Memory that was made is there; memory that is made only when it is used may be others' by now.
+        // Memory that was made is certain; memory that is made only on use may be taken by others by now.
         let (age_max, there) = match shared.keeps_memory() {
             true => (Duration::MAX, shared.open_bytes()),
             false => (Duration::ZERO, 0),
@@ -94,8 +95,8 @@ impl Pool {
         [shared.member_entry().wanted_bytes.load(Ordering::SeqCst), !largest]
     }
 
-    /// Sets the size of chunks by the maximum of `chunk_facts` over all members: the largest shard has two chunks,
-    /// within what the pool takes. Only while no member has a chunk.
+    /// Sets the chunk size from the maximum of `chunk_facts` over all members: two chunks for the largest shard, within
+    /// the pool's limit. Only while no member has a chunk.
     pub(crate) fn set_chunk(&self, [shard, room]: [u64; 2]) {
         let shared = &*self.shared;
         let constants = &shared.constants;
@@ -107,13 +108,13 @@ impl Pool {
         shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
     }
 
-    /// Whether all memory is made that the pool is to have now.
+    /// Whether the pool has all the memory that it should have now.
     pub(crate) fn is_made(&self) -> bool {
         self.shared.open_bytes() >= self.shared.aim(LOOK_AGAIN).target
     }
 
-    /// Fits the pool at t1, when all members have said what they want, and before they take chunks: a pool that has memory
-    /// only for chunks in use opens no more of them than there is room for now.
+    /// Fits the pool at t1, after all members have announced their needs and before they take chunks. A pool that has
+    /// memory only for chunks in use opens no more chunks than fit in memory now.
     pub(crate) fn fit(&self) {
         let shared = &*self.shared;
         if shared.constants.grows() && !shared.keeps_memory() {
@@ -125,12 +126,12 @@ impl Pool {
         }
     }
 
-    /// Whether chunks keep their memory while nobody has anything in them.
+    /// Whether chunks keep their memory while they are empty.
     pub(crate) fn keeps_memory(&self) -> bool {
         self.shared.keeps_memory()
     }
 
-    /// What bounds the size of the pool.
+    /// The limit on the size of the pool.
     pub(crate) fn bound(&self) -> PoolBound {
         let shared = &*self.shared;
         if !shared.constants.grows() {
@@ -143,8 +144,8 @@ impl Pool {
         shared.looked().map_or(PoolBound::Needed, |look| look.limit.1)
     }
 
-    /// Lets go of memory that others need, or that nobody needs any more. Called between checkpoints; chunks that
-    /// somebody has stay.
+    /// Frees memory that other processes need, or that no member needs any more. Called between checkpoints; chunks in
+    /// use stay.
     pub(crate) fn adapt(&self) {
         let shared = &*self.shared;
         if !shared.constants.grows() || !shared.keeps_memory() {
@@ -186,9 +187,9 @@ impl Shared {
         self.constants.grows() && self.now().needed <= self.open_bytes()
     }
 
-    /// What the pool has, and needs: of each member what it wants, in whole chunks, or what it has, if that is more. A
-    /// member may want less as soon as it has saved, while others still come to take their chunks. The words may say
-    /// anything.
+    /// The pool's size and need. The need is the sum over the members of their wants, in whole chunks, or of the chunks
+    /// that they hold, if that is more. A member may want less as soon as it has saved, while others still come to take
+    /// their chunks. The words may hold any value.
     fn now(&self) -> Now {
         let made = self.see();
         let (chunk, mut taken) = (self.chunk_bytes(), vec![0; self.constants.members as usize]);
@@ -205,17 +206,17 @@ impl Shared {
         Now { made, needed: needed.fold(0, u64::saturating_add) }
     }
 
-    /// With fewer bytes than this, members could wait for each other for ever.
+    /// With fewer bytes than this, members could wait for each other forever.
     fn least(&self) -> u64 {
         self.rounded((u64::from(self.constants.members) + 1).saturating_mul(self.chunk_bytes()))
     }
 
-    /// Bytes that have memory at the instant of `now`, or are to have it soon.
+    /// Bytes that have memory at the instant of `now`, or will have it soon.
     fn wanted_bytes(&self, now: Now) -> u64 {
         if now.needed > 0 { now.made.max(self.aim_at(now, LOOK_AGAIN).target) } else { now.made }
     }
 
-    /// How large the pool is to become. `look_age`: how old a look at what is free may be, if no more is needed since.
+    /// Target size of the pool. `look_age`: maximum age of the look at the free memory, if no more is needed since.
     pub(super) fn aim(&self, look_age: Duration) -> Aim {
         if !self.constants.grows() {
             let all = self.constants.bytes();
@@ -231,7 +232,7 @@ impl Shared {
         Aim { target: self.rounded(within).max(least), least }
     }
 
-    /// Rounds up to whole chunks, and to whole huge pages if there is room for one.
+    /// Rounds up to whole chunks, and to whole huge pages if one fits.
     fn rounded(&self, bytes: u64) -> u64 {
         let chunks = bytes.checked_next_multiple_of(self.chunk_bytes()).unwrap_or(bytes);
         let huge = HUGE_PAGE as u64;
@@ -251,7 +252,7 @@ impl Shared {
         *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How large the pool may become. Looks again if more is `needed` than at the last look, or if that is older than
+    /// The pool's limit. Looks again if more is `needed` than at the last look, or if that look is older than
     /// `age_max`.
     fn limit(&self, needed: u64, age_max: Duration) -> (u64, PoolBound) {
         if let Some(look) = self.looked()

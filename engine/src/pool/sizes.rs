@@ -1,4 +1,4 @@
-//! What a process knows of the size of its node's pool.
+//! A process's knowledge of the size of its node's pool.
 
 use super::layout::Constants;
 #[cfg(test)]
@@ -11,25 +11,25 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64},
 };
 
-/// What this process knows of the pool's size.
+/// This process's knowledge of the pool's size.
 #[derive(Debug)]
 pub(super) struct Sizes {
     /// The size of one chunk, the same on all members.
     pub(super) chunk_bytes: AtomicU64,
-    /// How many bytes, from the first chunk on, have their memory, as was checked, and are at hand.
+    /// Number of bytes, from the first chunk on, that were checked to have memory and that this process can use.
     pub(super) at_hand: AtomicU64,
-    /// The most bytes that ever had memory: chunks beyond are nobody's.
+    /// Largest number of bytes that ever had memory; chunks beyond it are free.
     pub(super) seen: AtomicU64,
-    /// What the pool's word of its memory said when the file was last found to have been given that much.
+    /// Value of the pool's `made_bytes` when the size of the file was last checked against it.
     pub(super) checked: AtomicU64,
-    /// Whether a thread of this process makes memory.
+    /// Whether a thread of this process is making memory.
     pub(super) is_making: AtomicBool,
-    /// The last look at what is free.
+    /// The last look at the free memory.
     pub(super) looked: Mutex<Option<LastLook>>,
-    /// What a test has the pool find free.
+    /// Free memory simulated by a test.
     #[cfg(test)]
     pub(super) room: Mutex<Option<Available>>,
-    /// The failure that a test has making memory come to.
+    /// Failure that a test injects into making memory.
     #[cfg(test)]
     pub(super) fails: Mutex<Option<Failure>>,
 }
@@ -40,14 +40,14 @@ type Failure = fn(&Shared) -> Error;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastLook {
     pub(super) at: Instant,
-    /// How much was needed at that time.
+    /// Bytes needed at that time.
     pub(super) needed: u64,
     pub(super) limit: (u64, PoolBound),
 }
 
 impl Sizes {
     pub(super) fn new(constants: &Constants) -> Sizes {
-        // The tables of a pool that grows get their memory with its chunks.
+        // The tables of a pool that grows get memory together with its chunks.
         let seen = if constants.grows() { 0 } else { constants.bytes() };
         Sizes {
             chunk_bytes: constants.chunk_bytes.into(),

@@ -1,5 +1,5 @@
-//! Whose a pool is: the spaces of its job, noted in the pool's first block when they are opened, and again with each
-//! shard that is sealed. A record that is gone or damaged does not tell of them any more.
+//! The spaces of a pool's job, noted in the pool's first block when they are opened, and again with each shard that is
+//! sealed. The note names them even if a record is gone or damaged.
 
 use super::{
     Pool, Shared, file,
@@ -19,7 +19,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-/// Where the note lies, after the constants: its length in four bytes, its hash, and the note itself.
+/// Offset of the note, after the constants: its length in four bytes, its hash, and the note itself.
 const NOTE_AT: u64 = 1024;
 const HEAD: usize = 4 + HASH_BYTES;
 
@@ -31,7 +31,7 @@ pub(crate) struct SpaceNote {
     others: Vec<NotedSpace>,
 }
 
-/// A space, as a target of a sealed plan names it.
+/// A space, as named by a target of a sealed plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NotedSpace {
     path: Vec<u8>,
@@ -39,18 +39,18 @@ struct NotedSpace {
 }
 
 impl SpaceNote {
-    /// The directories of the spaces, and the numbers of the file systems that they are on; nearest first.
+    /// The directories of the spaces and the numbers of their file systems; nearest first.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (&Path, u64)> {
         let all = [&self.nearest].into_iter().chain(&self.others);
         all.map(|space| (Path::new(OsStr::from_bytes(&space.path)), space.file_system))
     }
 
-    /// Whether `is` says so of one of the spaces.
+    /// Whether `is` holds for one of the spaces.
     pub(crate) fn is_of(&self, is: impl Fn(&Path) -> bool) -> bool {
         self.spaces().any(|(space, _)| is(space))
     }
 
-    /// `None` if there is no note that can be believed.
+    /// Returns `None` if there is no valid note.
     pub(super) fn read(pool: &File) -> Option<SpaceNote> {
         let mut block = [0; (BLOCK_BYTES - NOTE_AT) as usize];
         pool.read_exact_at(&mut block, NOTE_AT).ok()?;
@@ -61,7 +61,7 @@ impl SpaceNote {
         (hash(note) == Hash::from(*checksum)).then(parsed)?
     }
 
-    /// Reads a note of version 2, which has one space, and does not say under which lineage the job writes.
+    /// Reads a note of version 2, which has one space and no lineage.
     fn of_older_build(note: &[u8]) -> Option<SpaceNote> {
         let nearest = postcard::from_bytes(note).ok()?;
         Some(SpaceNote { nearest, lineage: Lineage { number: 0, id: [0; 16] }, others: Vec::new() })
@@ -69,7 +69,7 @@ impl SpaceNote {
 }
 
 impl Pool {
-    /// Notes whose the pool is, before anything is staged.
+    /// Notes the space of this job, before anything is staged.
     pub(crate) fn note_space(&self, device: &dyn Device, lineage: Lineage) -> Result<()> {
         let path = device.directory().as_os_str().as_bytes().to_vec();
         let nearest = NotedSpace { path, file_system: device.device_number() };
@@ -85,8 +85,8 @@ impl Shared {
         self.note(SpaceNote { nearest, lineage: plan.key.lineage, others: spaces.collect() })
     }
 
-    /// Writes the note; all members write the same. Spaces whose paths are too long for the block are not noted, the
-    /// farthest first.
+    /// Writes the note; all members write the same. If the paths do not fit in the block, the farthest spaces are left
+    /// out.
     fn note(&self, mut note: SpaceNote) -> Result<()> {
         let encoded = loop {
             let Ok(encoded) = postcard::to_stdvec(&note) else { return Ok(()) };

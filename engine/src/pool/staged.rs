@@ -1,4 +1,4 @@
-//! What was staged in a dead pool: the shards whose records can be read, and what the pool tells of those that cannot.
+//! The staged data in a dead pool: the shards with readable records, and the pool's count of lost records.
 
 use super::{
     Shared, file,
@@ -24,7 +24,7 @@ pub(crate) struct StagedShards {
     pub(crate) lost: Vec<LostRecord>,
 }
 
-/// A record of a shard that was staged whole, and can be completed no more.
+/// A record of a shard that was fully staged and can no longer be completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostRecord {
     /// The revision that was sealed last.
@@ -37,7 +37,8 @@ pub(crate) struct LostRecord {
 }
 
 impl Dead {
-    /// What is staged in the pool. An error if this process runs out of files or memory, as there may be more.
+    /// Finds the staged shards in the pool. Fails if this process runs out of files or memory, because there may be
+    /// more shards.
     pub(crate) fn staged(&self) -> Result<StagedShards> {
         let StagedBytes { file, constants } = self.contents();
         StagedShards::find(self.directory(), constants, file)
@@ -45,13 +46,13 @@ impl Dead {
 }
 
 impl Shared {
-    /// Whether a shard could be completed from the pool, or was lost: the next start completes it, or tells of it.
+    /// Whether a shard could be completed from the pool, or was lost. The next start completes or reports it.
     pub(super) fn is_left_staged(&self) -> bool {
         let staged = StagedShards::find(&self.directory, &self.constants, self.file());
         !staged.is_ok_and(|staged| staged.sealed.is_empty() && staged.lost.is_empty())
     }
 
-    /// Notes how many records of a dead member are lost: of its sealed ones all but those that are `readable`, and `more`.
+    /// Notes how many records of a dead member are lost: its sealed records except the `readable` ones, plus `more`.
     pub(super) fn note_lost(&self, dead: u32, readable: u32, more: u32) {
         let entry = &self.member_entries()[dead as usize];
         let sealed = entry.sealed.swap(0, Ordering::AcqRel);
@@ -79,7 +80,7 @@ impl StagedShards {
             }
         }
         let mut lost = Vec::new();
-        // If nothing is missing, a record that cannot be read holds no shard: it may look like anything.
+        // If none is missing, an unreadable record holds no shard: its bytes may have any value.
         if missing > 0 {
             let path_of = |rank| file::path_of(directory, constants.id, rank);
             let is_more = missing > refused.len() as u64;
@@ -99,7 +100,7 @@ fn why(error: Error) -> String {
     }
 }
 
-/// What the pool says of a member's records.
+/// The pool's count of a member's records.
 struct MemberTold {
     sealed: u32,
     lost: u32,

@@ -1,4 +1,4 @@
-//! Getting a free chunk, now or when there is one.
+//! Taking a free chunk, at once or after a wait.
 
 use super::{
     Chunk, Pool,
@@ -13,7 +13,7 @@ use crate::{
 use std::sync::atomic::Ordering;
 
 impl Pool {
-    /// Takes a free chunk, if there is one. An error if the chunk cannot have its memory.
+    /// Takes a free chunk, if there is one. Fails if the chunk cannot get its memory.
     pub(crate) fn take_now(&self) -> Option<Result<Chunk>> {
         let shared = &*self.shared;
         if shared.open_bytes() == 0
@@ -21,11 +21,11 @@ impl Pool {
         {
             return Some(Err(error));
         }
-        // Memory may be made while all that was there before is in use.
+        // More memory may be made while all earlier chunks are in use.
         self.take_open().or_else(|| if shared.meet() { self.take_open() } else { None })
     }
 
-    /// Takes a free chunk of those at hand.
+    /// Takes one of the free chunks that have memory.
     fn take_open(&self) -> Option<Result<Chunk>> {
         let shared = &*self.shared;
         let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
@@ -46,8 +46,8 @@ impl Pool {
             }
             shared.cursor.store(index as u32 + 1, Ordering::Relaxed);
             let chunk = Chunk::new(self.clone(), index as u32, mine);
-            // If the pool was made smaller meanwhile, the chunk is given back, and whoever makes the pool smaller sees
-            // that.
+            // If the pool was made smaller meanwhile, the chunk is given back; the member that makes the pool smaller
+            // sees that.
             if index >= shared.open_chunks() {
                 continue;
             }
@@ -55,13 +55,13 @@ impl Pool {
                 let found = WordRead::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
                 matches!(found, WordRead::Taken(word) if word.state != State::Filling)
             };
-            // With an error the chunk is dropped, and is free again.
+            // On an error the chunk is dropped, and is free again.
             let memory = match self.held() {
                 PoolHeld::Always => Ok(()),
                 PoolHeld::Checkpoint => shared.give_chunk_memory(index as u32),
             };
             return match memory {
-                // There is memory once a chunk that is under way has been written.
+                // There will be memory once a chunk in progress has been written.
                 Err(Error::PoolFull { .. }) if entries.iter().any(is_under_way) => None,
                 memory => Some(memory.map(|()| chunk)),
             };
@@ -69,14 +69,14 @@ impl Pool {
         None
     }
 
-    /// Waits for a free chunk. Calls `reclaim` from time to time, which may free chunks of the dead.
+    /// Waits for a free chunk. Calls `reclaim` from time to time, which may free chunks of dead members.
     pub(crate) fn take(&self, reclaim: &dyn Fn()) -> Result<Chunk> {
         loop {
             if let Some(taken) = self.take_now() {
                 return taken;
             }
             let look = || {
-                // Threads that hold back until the programs have copied see this one wait.
+                // Postponed threads see that this one waits.
                 self.tell_copied();
                 self.take_now()
             };
@@ -92,9 +92,9 @@ impl Pool {
         }
     }
 
-    /// Frees chunks that are nobody's although their words say otherwise: words that no member writes, and words that
-    /// name this member, which does not hold the chunk. Only this member can tell. It does so at t1 too, as it may not
-    /// wait for a chunk itself while others do.
+    /// Frees chunks that have no owner but an occupied word: words that no member writes, and words that name this
+    /// member although it does not hold the chunk. Only this member can tell. It also repairs at t1, because it may
+    /// never wait for a chunk itself while others do.
     pub(crate) fn repair(&self) {
         let shared = &*self.shared;
         shared.see();
@@ -105,7 +105,7 @@ impl Pool {
                 WordRead::Taken(word) => word.member == shared.member_bits(),
                 WordRead::Garbage => true,
             };
-            // A chunk that a thread of ours holds is left alone.
+            // Leave a chunk alone if a thread of ours holds it.
             if nobodys {
                 shared.free_abandoned(index, bits);
             }

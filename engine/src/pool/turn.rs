@@ -1,4 +1,4 @@
-//! In which order full chunks are written: by node, as they were filled, a few at a time.
+//! The order in which full chunks are written: by node, in the order in which they were filled, a few at a time.
 
 use super::{
     Chunk, Pool,
@@ -8,25 +8,25 @@ use super::{
 use crate::{error::Result, ground::Instant};
 use std::{sync::atomic::Ordering, time::Duration};
 
-/// The longest that a chunk waits for its turn. The order is for the device's good: a member that holds it up, stopped
-/// or writing to a device that hangs, must not stop the others.
+/// Longest wait of a chunk for its turn. The order only helps the device: a member that is stopped, or has a device
+/// hangs, must not block the others.
 const TURN_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Chunk {
-    /// Waits until fewer than `writes_max` chunks that were filled before this one are still to be written, and says
-    /// that this one is being written.
+    /// Waits until fewer than `writes_max` earlier-filled chunks remain unwritten, then marks this chunk as being
+    /// written.
     pub(crate) fn await_turn(&self) -> Result<()> {
         let (since, mut dead) = (Instant::now(), Vec::new());
         while since.elapsed() < TURN_AT_MOST && !self.is_next(&dead) {
             let look = || {
-                // This chunk may wait for one that is held back until the programs have copied.
+                // This chunk may be waiting for a chunk whose write is postponed until the programs have copied.
                 self.pool().tell_copied();
                 self.is_next(&dead).then_some(())
             };
             match self.pool().shared.control().turn.wait(look) {
                 Waited::Ready(()) => break,
                 Waited::Woken => {}
-                // Chunks of the dead are written by whoever reclaims them.
+                // The process that reclaims a dead member's chunks writes them.
                 Waited::TimedOut => dead = self.pool().dead(),
             }
         }

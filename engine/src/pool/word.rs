@@ -1,35 +1,35 @@
-//! The word that says whose a chunk is and how far it has come. Every change of state is one compare-and-exchange of
-//! the word, so that a process that dies leaves each chunk in one state or the next.
+//! The word that holds a chunk's owner and state. Each change of state is one compare-and-exchange of this word, so a
+//! dying process leaves every chunk in one state or the next.
 
-/// The word of a chunk that is nobody's. A new file has this word for every chunk.
+/// The word of a chunk without an owner. In a new file every chunk has this word.
 pub(super) const FREE: u64 = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Filling = 1,
-    /// The chunk holds a segment that is to be written.
+    /// The chunk holds a segment that is still to be written.
     Full,
     /// The chunk is being written, in its turn.
     Writing,
-    /// The chunk is written, and still held, until it is hashed.
+    /// The chunk is written, but still held until it is hashed.
     Written,
 }
 
-/// A word that is not `FREE`.
+/// A word other than `FREE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) state: State,
     pub(super) member: u16,
-    /// The tag of the shard that the contents belong to, among the member's shards.
+    /// Tag of the shard that the contents belong to, among the member's shards.
     pub(super) tag: u32,
 }
 
-/// What a word that was found says.
+/// The meaning of a word read from the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordRead {
     Free,
     Taken(Word),
-    /// The word is one that no member writes.
+    /// No member writes such a word.
     Garbage,
 }
 
@@ -38,12 +38,12 @@ impl Word {
         self.state as u64 | u64::from(self.member) << 16 | u64::from(self.tag) << 32
     }
 
-    /// Whether the contents are whole: filled, and not given back.
+    /// Whether the contents are complete: filled, and not given back.
     pub(super) fn is_filled(self) -> bool {
         self.state != State::Filling
     }
 
-    /// Whether the chunk is being written, or waits for that.
+    /// Whether the chunk is being written, or waits to be.
     pub(super) fn is_in_line(self) -> bool {
         matches!(self.state, State::Full | State::Writing)
     }

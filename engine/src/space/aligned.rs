@@ -21,18 +21,19 @@ enum Memory {
     Apart(MmapMut),
 }
 
-/// Below this a mapping of its own is more trouble than memory in the heap that is not given back.
+/// Below this size a separate mapping costs more than heap memory that is not returned to the system.
 const APART_FROM: u64 = 128 << 10;
 
 impl Aligned {
-    /// A buffer of at least `bytes` zeros; `None` where memory is short.
+    /// A buffer of at least `bytes` zeros; `None` if memory is short.
     pub(crate) fn zeroed(bytes: u64) -> Option<Aligned> {
         let count = usize::try_from(blocks_for(bytes)).ok()?;
         Some(Aligned { memory: Memory::Heap(Block::new_vec_zeroed(count).ok()?) })
     }
 
-    /// The same for bytes that stay for a while, as a shard's rows of hashes do. What is long is mapped apart: the heap keeps the room
-    /// of such as were given back, between others that stay, so that the program grew by three times what was in use.
+    /// The same for bytes that live for a while, such as a shard's rows of hashes. Long buffers get a mapping of their
+    /// own: in the heap, freed buffers left gaps between others that stayed, and the program grew to three times the
+    /// memory in use.
     pub(crate) fn lasting(bytes: u64) -> Option<Aligned> {
         if bytes < APART_FROM {
             return Self::zeroed(bytes);

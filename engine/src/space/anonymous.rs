@@ -1,4 +1,4 @@
-//! A portion in a file without a name, for a shard that came from another rank.
+//! A portion in a nameless file, for a shard that came from another rank.
 
 use super::{Arrangement, LayoutFile, Portion};
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An empty portion for `shard`, one of `shards`, with room for `blocks` blocks. Whoever fills it verifies each block before
-/// a root leads to it. Up to `threads` threads give it its memory.
+/// An empty portion for `shard`, one of `shards`, with room for `blocks` blocks. The caller verifies each block before
+/// a root refers to it. Up to `threads` threads allocate its memory.
 pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64, threads: usize) -> Result<Portion> {
     let mut all = vec![0; shards as usize];
     if let Some(own) = all.get_mut(shard as usize) {

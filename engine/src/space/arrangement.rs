@@ -1,8 +1,8 @@
-//! Where the portions of a new layout lie: in which files, how far apart, and which parts of a file are ever
-//! written.
+//! The arrangement of a new layout: the files that its portions go to, the distances between portions, and the parts of
+//! a file that are ever written.
 //!
-//! What must hold: portions and slots begin on stripes of their own, so that two ranks never write to one; what
-//! lies between for that alone takes no blocks.
+//! Invariant: portions and slots begin on stripes of their own, so that two ranks never write to the same one.
+//! Gaps that exist only for that take no blocks.
 
 use super::{
     HOLDS_BYTES, SLOT_STRIDE, data_from,
@@ -11,17 +11,17 @@ use super::{
 use crate::ground::unix_ns;
 use std::ops::Range;
 
-/// The offsets at which portions begin and end are multiples of this, at least.
+/// Offsets of portions and their ends are multiples of at least this.
 const PORTION_ALIGNMENT: u64 = 64 << 10;
-/// A gap that is shorter is set aside with what is written around it. The room behind a slot is longer: for shards of 20 MB
-/// it would be a fifth of the blocks beside the data.
+/// A shorter gap is allocated with its neighbours. The gap behind a slot is longer: for shards of 20 MB it would be a
+/// fifth of the blocks beside the data.
 const GAP_MIN: u64 = 32 << 10;
 
-/// Which ranks share a file of a layout.
+/// The ranks that share a file of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Per {
-    /// As it suits the file system: one file for each node where the writers of one file wait for each other, and else one file
-    /// for all.
+    /// Depends on the file system: one file for each node if writers of one file wait for each other, otherwise one
+    /// file for all.
     #[default]
     Auto,
     /// One file for the job.
@@ -37,17 +37,16 @@ pub enum Per {
 pub(crate) struct Arrangement {
     pub(crate) layout_id: [u8; 16],
     pub(crate) layout_number: u64,
-    /// Bytes of a stripe; 0: the files have none.
+    /// Bytes of a stripe; 0 if the files have none.
     pub(crate) stripe_bytes: u64,
-    /// Whether a user has said how large the portions are.
+    /// Whether a user has set the size of the portions.
     pub(crate) is_sized: bool,
     /// The number of blocks of each rank's portion, by rank.
     pub(crate) blocks: Vec<u64>,
 }
 
 impl Arrangement {
-    /// The header of the file with the portions of `ranks`, ascending; `takes_holds`: it is the one that has the
-    /// holds.
+    /// The header of the file with the portions of `ranks`, ascending; `takes_holds`: whether this file has the holds.
     pub(crate) fn header(&self, ranks: &[usize], takes_holds: bool) -> Header {
         let holds_at = Header::bytes_for(ranks.len());
         let holds_bytes = if takes_holds { HOLDS_BYTES } else { 0 };
@@ -59,7 +58,7 @@ impl Arrangement {
                 data_from(slot_stride).saturating_add(self.blocks[*rank].saturating_mul(BLOCK_BYTES)),
                 PORTION_ALIGNMENT,
             );
-            // A portion that is larger than any file is refused when the file is made.
+            // A portion larger than any file is refused when the file is made.
             end = at.saturating_add(bytes);
             PortionPlace { rank: *rank as u32, at, bytes }
         });
@@ -84,19 +83,18 @@ impl Arrangement {
     }
 }
 
-/// The blocks for data, metadata and catalogues in a portion of `bytes` bytes, as a user counts them: with slots
-/// that lie as close as they may.
+/// Blocks for data, metadata and catalogues in a portion of `bytes` bytes, as a user counts them: with the smallest
+/// distance between slots.
 pub(crate) fn blocks_in(bytes: u64) -> u64 {
     round_up(bytes, PORTION_ALIGNMENT).saturating_sub(data_from(SLOT_STRIDE)) / BLOCK_BYTES
 }
 
-/// The bytes of the smallest portion in which `blocks_in` counts so many.
+/// Bytes of the smallest portion for which `blocks_in` returns so many.
 pub(crate) fn bytes_with(blocks: u64) -> u64 {
     round_up(data_from(SLOT_STRIDE).saturating_add(blocks.saturating_mul(BLOCK_BYTES)), PORTION_ALIGNMENT)
 }
 
-/// The parts of a file that are ever written, ascending. Slots that lie on stripes of their own have empty room
-/// behind them.
+/// The parts of a file that are ever written, ascending. A slot on a stripe of its own has empty room behind it.
 pub(crate) fn stretches(header: &Header) -> Vec<Range<u64>> {
     let slot_end = |at: u64| at.saturating_add(BLOCK_BYTES);
     let head = 0..header.holds_at.saturating_add(header.holds_bytes);

@@ -1,20 +1,20 @@
-//! Blocks of a portion as bits: lists of many stretches ascend here without being sorted.
+//! Blocks of a portion as bits: lists of many stretches come out ascending without sorting.
 
 use super::blocks::Blocks;
 use std::ops::Range;
 
 const BITS: u64 = u64::BITS as u64;
 
-/// A set of blocks whose numbers lie in one range.
+/// A set of blocks with numbers in one range.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockSet {
-    /// The number of the block that the lowest bit stands for.
+    /// The block number of the lowest bit.
     from: u64,
     words: Vec<u64>,
 }
 
 impl BlockSet {
-    /// The empty set for blocks in `range`.
+    /// An empty set for blocks in `range`.
     pub(crate) fn within(range: Range<u64>) -> BlockSet {
         let from = range.start / BITS * BITS;
         let words = range.end.saturating_sub(from).div_ceil(BITS);
@@ -28,14 +28,14 @@ impl BlockSet {
         set
     }
 
-    /// The set of these blocks, and whether no two stretches share any.
+    /// The set of these blocks, and whether the stretches are disjoint.
     pub(crate) fn of(stretches: impl Iterator<Item = Blocks> + Clone) -> (BlockSet, bool) {
         let (mut set, mut are_apart) = (BlockSet::within(range_of(stretches.clone())), true);
         stretches.for_each(|blocks| are_apart &= set.add(blocks));
         (set, are_apart)
     }
 
-    /// Adds those of these blocks that lie in the range; whether none of them was there.
+    /// Adds those of these blocks that are in the range. Returns whether none of them was there before.
     pub(crate) fn add(&mut self, blocks: Blocks) -> bool {
         let mut are_new = true;
         self.each_word(blocks, |word, mask| {
@@ -45,12 +45,12 @@ impl BlockSet {
         are_new
     }
 
-    /// Takes those of these blocks out that are in the set.
+    /// Removes those of these blocks that are in the set.
     pub(crate) fn remove(&mut self, blocks: Blocks) {
         self.each_word(blocks, |word, mask| *word &= !mask);
     }
 
-    /// `with` is called with each word that has bits for these blocks, and those bits.
+    /// Calls `with` for each word that has bits for these blocks, with a mask of those bits.
     fn each_word(&mut self, blocks: Blocks, mut with: impl FnMut(&mut u64, u64)) {
         let end = blocks.end().saturating_sub(self.from).min(self.bits());
         let mut at = blocks.first.saturating_sub(self.from);
@@ -61,25 +61,25 @@ impl BlockSet {
         }
     }
 
-    /// Adds those of `other`, which is of the same range.
+    /// Adds the blocks of `other`, which has the same range.
     pub(crate) fn add_all(&mut self, other: &BlockSet) {
         debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
         self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
     }
 
-    /// Takes those of `other` out, which is of the same range.
+    /// Removes the blocks of `other`, which has the same range.
     pub(crate) fn remove_all(&mut self, other: &BlockSet) {
         debug_assert_eq!((self.from, self.words.len()), (other.from, other.words.len()));
         self.words.iter_mut().zip(&other.words).for_each(|(word, less)| *word &= !less);
     }
 
-    /// How many blocks it has.
+    /// Number of blocks in the set.
     pub(crate) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// How many blocks it has in each segment of so many blocks, a multiple of 64; by the number of the segment, without those
-    /// that have none.
+    /// Number of its blocks in each segment of `segment_blocks` blocks, a multiple of 64, by the number of the segment;
+    /// empty segments are left out.
     pub(crate) fn counts(&self, segment_blocks: u64) -> impl Iterator<Item = (u64, u64)> {
         debug_assert!(segment_blocks.is_multiple_of(BITS));
         let segment = |index: u64| (self.from + index * BITS) / segment_blocks;
@@ -94,7 +94,7 @@ impl BlockSet {
         self.words.len() as u64 * BITS
     }
 
-    /// Whether it has all of these blocks, wherever they lie.
+    /// Whether the set has all of these blocks, in or out of its range.
     pub(crate) fn has(&self, blocks: Blocks) -> bool {
         let ends = blocks.first.checked_add(blocks.count);
         let inside = blocks.first.checked_sub(self.from).zip(ends).map(|(at, end)| (at, end - self.from));
@@ -111,7 +111,7 @@ impl BlockSet {
         true
     }
 
-    /// Its blocks in stretches that ascend and do not touch.
+    /// Its blocks as stretches that ascend and do not touch.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Blocks> + '_ {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -121,9 +121,9 @@ impl BlockSet {
         })
     }
 
-    /// Those stretches that have at least so many blocks, the highest first. Long ones are found without a look at the others.
+    /// The stretches of at least `at_least` blocks, highest first. Finds long ones without looking at the others.
     pub(crate) fn stretches_down(&self, at_least: u64) -> impl Iterator<Item = Blocks> + '_ {
-        // So long a stretch has all bits of a word.
+        // Such a long stretch fills at least one word.
         let are_long = at_least >= 2 * BITS;
         let mut from = self.bits();
         std::iter::from_fn(move || {
@@ -143,13 +143,13 @@ impl BlockSet {
         })
     }
 
-    /// The first bit of the last word before bit number `end` that has all bits set.
+    /// The first bit of the last full word before bit number `end`.
     fn whole_word_before(&self, end: u64) -> Option<u64> {
         let words = &self.words[..(end / BITS) as usize];
         words.iter().rposition(|word| *word == u64::MAX).map(|index| index as u64 * BITS)
     }
 
-    /// The last bit before number `end` that is set, or is not where `flipped` has all bits set.
+    /// The last set bit before number `end`; with all bits set in `flipped`, the last clear bit.
     fn last_before(&self, end: u64, flipped: u64) -> Option<u64> {
         let last = end.checked_sub(1)?;
         let mut index = (last / BITS) as usize;
@@ -161,7 +161,7 @@ impl BlockSet {
         Some(index as u64 * BITS + u64::from(word.ilog2()))
     }
 
-    /// The next bit from number `from` on that is set, or is not where `flipped` has all bits set.
+    /// The next set bit from number `from` on; with all bits set in `flipped`, the next clear bit.
     fn next(&self, from: u64, flipped: u64) -> Option<u64> {
         let mut index = from / BITS;
         let mut word = (self.words.get(index as usize)? ^ flipped) & (u64::MAX << (from % BITS));
@@ -173,30 +173,30 @@ impl BlockSet {
     }
 }
 
-/// The word that the bit `at` is in, those of its bits that stand for it and what follows before `end`, and their number.
+/// The index of the word that holds bit `at`, a mask of its bits from `at` up to `end`, and the number of those bits.
 fn part(at: u64, end: u64) -> (usize, u64, u64) {
     let count = (BITS - at % BITS).min(end - at);
     ((at / BITS) as usize, (u64::MAX >> (BITS - count)) << (at % BITS), count)
 }
 
-/// From the first block of all on, up to the one behind the last.
+/// The range from the first block of all to the one after the last.
 pub(super) fn range_of(stretches: impl Iterator<Item = Blocks>) -> Range<u64> {
     let all = stretches.map(|blocks| blocks.first..blocks.end());
     all.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)).unwrap_or(0..0)
 }
 
-/// Whether bits have so many stretches within a range ascend sooner than a sort does: where few lie far apart there are more words
-/// than that.
+/// Whether a bit set orders this many stretches within a range faster than a sort. If few stretches are far apart,
+/// there are too many words.
 pub(crate) fn pays(stretches: usize, range: Range<u64>) -> bool {
     const WORDS_A_STRETCH: u64 = 16;
     range.end.saturating_sub(range.start) / BITS < WORDS_A_STRETCH * stretches as u64
 }
 
-/// The numbers of the blocks of a set, counted from its lowest.
+/// Numbers the blocks of a set, counted from the lowest.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     set: BlockSet,
-    /// How many blocks the words before each have.
+    /// Number of blocks in the words before each word.
     before: Vec<u64>,
 }
 
@@ -210,7 +210,7 @@ impl Ranks {
         Ranks { before: before.collect(), set }
     }
 
-    /// `None` if the set lacks the block.
+    /// Returns `None` if the set lacks the block.
     pub(crate) fn of_block(&self, block: u64) -> Option<u64> {
         let at = block.checked_sub(self.set.from)?;
         let (index, bit) = ((at / BITS) as usize, 1 << (at % BITS));

@@ -1,4 +1,4 @@
-//! Blocks of a portion that lie together.
+//! Adjacent blocks of a portion.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The files of a space: finding layouts, making one, removing one.
+//! The files of a space: finding, making and removing layouts.
 
 use super::{
     Aligned, LayoutFile, draw_id,
@@ -15,25 +15,25 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 /// One lock byte for each rank of the job that may write.
 pub(crate) const LOCK_FILE: &str = "lock";
-/// The file that says, in a space with other levels before it, by which id those are found.
+/// In a space with other levels before it: the file with the id of those levels.
 pub(crate) const LEVELS_FILE: &str = "levels";
-/// Its copy, by which they are found where it is lost.
+/// Its copy, used if the file is lost.
 pub(crate) const LEVELS_COPY: &str = "levels.copy";
-/// The file that says, in a space with other levels before it, how its job stands: for those who look from outside.
+/// In a space with other levels before it: the file with the state of its job, for outside readers.
 pub(crate) const STATUS_FILE: &str = "status";
-/// The file `status` while it is written.
+/// The file `status` while it is being written.
 pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
-/// The file that lists what has happened in the space, one event a line.
+/// The file that lists the events in the space, one a line.
 pub(crate) const JOURNAL_FILE: &str = "journal";
-/// The file that says in which ranks' memory nothing waits any more of a killed job.
+/// The file that lists the ranks that have no data of a killed job waiting in memory any more.
 pub(crate) const SALVAGED_FILE: &str = "salvaged";
-/// The file `journal` while it is made shorter.
+/// The file `journal` while it is being shortened.
 pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
-/// How the names of files begin that are made for an instant, while ranks find out who sees whose files.
+/// Start of the names of temporary files, by which ranks find out which of them share a directory.
 const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
 const UNFINISHED: &str = ".unfinished";
-/// How many zeros are written at once, in bytes.
+/// Bytes of zeros in one write.
 const ZEROS_BYTES: u64 = 4 << 20;
 
 /// All layout files of a space, oldest layout first.
@@ -41,26 +41,26 @@ pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutF
     layouts_and_strays(device, access, false).map(|(layouts, _)| layouts)
 }
 
-/// Files that are passed over, as what they might have may lie elsewhere: in the directory of a level, or in a space that a session
-/// opens with further levels. In a space that is all there is they are an error.
+/// Files that are skipped, because their contents may be elsewhere: in the directory of a level, or in a space that a
+/// session opens with further levels. In a space without other levels they are an error.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    /// What there is to tell of files that belong to another space.
+    /// Messages about files that belong to another space.
     pub(crate) foreign: Vec<String>,
-    /// Files whose header is damaged, or which are cut short in memory.
+    /// Files that have a damaged header, or that are in memory and cut short.
     pub(crate) damaged: Vec<Stray>,
 }
 
-/// A damaged file that is passed over.
+/// A damaged file that is skipped.
 #[derive(Debug)]
 pub(crate) struct Stray {
-    /// What there is to tell of it.
+    /// The message about it.
     pub(crate) told: String,
-    /// The short id of its layout and its rank, as its name says them.
+    /// The short id of its layout and its rank, from its name.
     pub(crate) of: Option<(u32, u32)>,
 }
 
-/// As `layouts`, with what was passed over. `has_others`: the session has further levels.
+/// Like `layouts`, with the skipped files. `has_others`: the session has further levels.
 pub(crate) fn layouts_and_strays(
     device: &dyn Device,
     access: Access,
@@ -69,10 +69,10 @@ pub(crate) fn layouts_and_strays(
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
     let is_level = space_of_level(&device.directory()).is_some();
     let passes_over = is_level || has_others;
-    // A file in memory is mapped whole: what was cut off can be neither read nor written.
+    // A file in memory is mapped whole: the missing part can be neither read nor written.
     let is_mapped = is_level && device.is_memory();
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
-        // A file of a space may have portions of many ranks, whatever its name.
+        // A file of a space may have portions of many ranks, regardless of its name.
         let of = named_in(&name).filter(|_| is_level);
         let mut stray = |told| strays.damaged.push(Stray { told, of });
         match open_layout(device, name, access) {
@@ -93,7 +93,7 @@ pub(crate) fn layouts_and_strays(
     }
 }
 
-/// How files contradict each other that say that they are of one layout, in which each rank has one portion.
+/// Contradictions between files that claim to belong to one layout, in which each rank has one portion.
 pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
     let (mut heads, mut places, mut what) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for LayoutFile { path, header, .. } in layouts {
@@ -112,7 +112,7 @@ pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
     what
 }
 
-/// A file of the space, for messages: anybody may have made up its name.
+/// A file of the space, for messages: its name may be made up.
 fn path_of(device: &dyn Device, name: &str) -> String {
     format!("{}/{}", device.path(), printable(name))
 }
@@ -133,7 +133,8 @@ pub(crate) fn is_layout(name: &str) -> bool {
     name.starts_with("layout-") && name.ends_with(SUFFIX)
 }
 
-/// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
+/// Whether a file called `name` in the directory of a space belongs to the space, so that no other program may make or
+/// replace it.
 pub fn is_of_space(name: &str) -> bool {
     let others = [LOCK_FILE, LEVELS_FILE, LEVELS_COPY, STATUS_FILE, JOURNAL_FILE, SALVAGED_FILE];
     is_layout(name) || others.contains(&name)
@@ -143,7 +144,7 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
     let path: Arc<str> = path_of(device, &name).into();
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(format!("{path}: cut short in its header")),
-        // It was listed. Where its name is gone by now, another process has removed the layout.
+        // The file was listed. If its name is gone by now, another process has removed the layout.
         io::ErrorKind::NotFound if e.get_ref().is_some() => Error::damaged(format!("{path}: {e}")),
         _ => Error::io("reading", &path, e),
     };
@@ -161,7 +162,7 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
     let mut table = Aligned::zeroed(table_bytes as u64).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
     device::read_full(&*file, &mut table, BLOCK_BYTES).map_err(failed)?;
     let header = Header::parse(block, &table).map_err(|refusal| refused(refusal, &path))?;
-    // What comes after its end is none of the layout's.
+    // Bytes after its end do not belong to the layout.
     let bytes = bytes.min(header.file_bytes);
     Ok(LayoutFile { name, path, header, file, bytes })
 }
@@ -170,25 +171,25 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
 pub(crate) struct Making<'a> {
     pub(crate) allocate: Allocate,
     pub(crate) stripes: Stripes,
-    /// Of a file in memory: see `NewFile`.
+    /// For a file in memory: see `NewFile`.
     pub(crate) when_mapped: bool,
-    /// Called with the number of further bytes that were written with zeros.
+    /// Called with the number of further zero bytes written.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
-/// The name of the file of a layout whose lowest rank is `rank`.
+/// The name of a layout's file; `rank` is the lowest rank in it.
 pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
 }
 
-/// The short id of the layout and the lowest rank that a file called `name` says to be of.
+/// The short id of the layout and the lowest rank, parsed from a file's `name`.
 fn named_in(name: &str) -> Option<(u32, u32)> {
     let mut parts = name.strip_suffix(SUFFIX)?.split('-').skip(2);
     let (rank, id) = (parts.next()?.parse().ok()?, u32::from_str_radix(parts.next()?, 16).ok()?);
     Some((id, rank)).filter(|_| parts.next().is_none())
 }
 
-/// The pattern of that name for a layout of any id.
+/// The pattern of that name for any layout id.
 pub(crate) fn layout_pattern(number: u64, rank: usize) -> String {
     format!("layout-{number:06}-{rank:06}-*{SUFFIX}")
 }
@@ -198,19 +199,19 @@ pub(crate) fn files_of_layout(id: [u8; 16]) -> String {
     format!("layout-*-{:08x}{SUFFIX}", short(id))
 }
 
-/// Whether a file of the layout is there, by its name alone: opening it could make others wait who write to it.
+/// Whether the layout has a file here, judged by names alone: opening a file could make its writers wait.
 pub(crate) fn names_layout(device: &dyn Device, id: [u8; 16]) -> Result<bool> {
     let end = format!("-{:08x}{SUFFIX}", short(id));
     Ok(list(device)?.iter().any(|name| is_layout(name) && name.ends_with(&end)))
 }
 
-/// The id keeps it apart from what a job thought dead may still be making under the same number.
+/// The short id tells this layout from one that a job thought dead may still be making with the same number.
 pub(crate) fn short(id: [u8; 16]) -> u32 {
     u32::from_be_bytes([0, 1, 2, 3].map(|index| id[index]))
 }
 
-/// Makes a layout file with the given first slot in each portion. It gets its name only when it is
-/// whole and durable: a crash before leaves no layout.
+/// Makes a layout file with the given first slot in each portion. The file gets its name only when it is whole and
+/// durable: a crash before that leaves no layout.
 pub(crate) fn create_layout(
     device: &dyn Device,
     header: Header,
@@ -231,7 +232,7 @@ pub(crate) fn create_layout(
             .create(&unfinished, &wanted)
             .map_err(|e| Error::io("making", &path, e).for_want_of(bytes, || device.available_bytes()))?;
         if allocate == Allocate::Zero {
-            // The room that the file takes already will be free again when it is removed.
+            // The room that the file already takes is free again after its removal.
             let free = || Some(device.available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
             write_zeros(&*file, &wanted, making.progress)
                 .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(bytes, free))?;
@@ -244,10 +245,10 @@ pub(crate) fn create_layout(
         let bytes = header.file_bytes;
         let layout = LayoutFile { name: name.clone(), path: path.clone(), header: header.clone(), file, bytes };
         layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
-        // The name must never lead to a file whose header or slots are not there yet.
+        // The name must never lead to a file without header or slots.
         layout.file.sync().map_err(|e| Error::io("syncing", &path, e))?;
         device.rename(&unfinished, &name).map_err(|e| Error::io("naming", &path, e))?;
-        // No revision may be acknowledged in a file that a crash can still unname.
+        // No revision may be acknowledged in a file whose name a crash could still remove.
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
         Ok(layout)
     };
@@ -268,12 +269,12 @@ fn write_zeros(file: &dyn File, wanted: &NewFile, progress: &dyn Fn(u64)) -> io:
     Ok(())
 }
 
-/// Removes a layout that holds nothing that is kept.
+/// Removes a layout that keeps nothing.
 pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<()> {
     device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
 }
 
-/// Removes all files of the layout of this number and id that are seen here.
+/// Removes all visible files of the layout with this number and id.
 pub(crate) fn remove_layouts_of(device: &dyn Device, number: u64, id: [u8; 16]) -> Result<()> {
     let (begin, end) = (format!("layout-{number:06}-"), format!("-{:08x}{SUFFIX}", short(id)));
     for name in list(device)?.iter().filter(|name| name.starts_with(&begin) && name.ends_with(&end)) {
@@ -282,12 +283,12 @@ pub(crate) fn remove_layouts_of(device: &dyn Device, number: u64, id: [u8; 16]) 
     Ok(())
 }
 
-/// A name for a file that is made for an instant to find something out.
+/// A name for a temporary probe file.
 pub(crate) fn probe_name() -> Result<String> {
     Ok(format!("{PROBE}{:032x}", u128::from_le_bytes(draw_id()?)))
 }
 
-/// The files that the ranks of one opening make for an instant, for the others to see.
+/// The temporary files that the ranks of one opening make for the others to see.
 pub(crate) struct Probes {
     begin: String,
 }
@@ -301,21 +302,21 @@ impl Probes {
         format!("{}{rank}", self.begin)
     }
 
-    /// The rank that made the probe `name`; `None`: the file is of another kind, or of another opening.
+    /// The rank that made the probe `name`; `None` if the file is no probe, or belongs to another opening.
     pub(crate) fn rank(&self, name: &str) -> Option<usize> {
         name.strip_prefix(&self.begin)?.parse().ok()
     }
 }
 
-/// Clears away what a job that was killed left: before anything else is written, by whoever has the locks.
+/// Removes the leftovers of a killed job: before anything else is written, by the process that holds the locks.
 pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     remove_unfinished(device)?;
-    // The job may have named a layout, and died before the name was durable.
+    // The job may have named a layout and died before the name was durable.
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 
-/// Removes what a crash left of layouts, probes, a status and a journal that were being made. Only for the newest job: one
-/// thought dead that still makes a layout fails at naming it, one that still probes is about to be refused.
+/// Removes unfinished layouts, probes, statuses and journals left by a crash. Only for the newest job: a job thought
+/// dead that still makes a layout fails at naming it, and one that still probes is about to be refused.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left = |name: &&String| {
@@ -324,7 +325,7 @@ fn remove_unfinished(device: &dyn Device) -> Result<()> {
     };
     for name in names.iter().filter(is_left) {
         match device.remove(name) {
-            // Its maker has named or removed the file meanwhile.
+            // The file's maker has named or removed it meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|e| Error::io("removing", path_of(device, name), e))?,
         }

@@ -1,4 +1,4 @@
-//! Reading the blocks of a portion of which some are stored compressed.
+//! Reading a portion in which some blocks are stored compressed.
 
 use super::{
     Aligned, Portion,
@@ -8,15 +8,16 @@ use super::{
 };
 use crate::error::Result;
 
-/// Reads blocks, plain as they were before they were compressed. The frame of which a part was read last is kept, as others
-/// are likely to be read next.
+/// Reads blocks as they were before compression. Keeps the last frame of which only a part was read, because its other
+/// blocks are likely to be read next.
 #[derive(Default)]
 pub(crate) struct FrameReader {
     last: Option<(Frame, Aligned)>,
 }
 
 impl FrameReader {
-    /// Fills `blocks`, whole ones, from offset `at` of `portion` on; `frames`: those of the manifest that leads there.
+    /// Reads whole `blocks` from offset `at` of `portion` on; `frames`: those of the manifest that refers to the
+    /// blocks.
     pub(crate) fn read(&mut self, portion: &Portion, frames: &[Frame], at: u64, blocks: &mut [u8]) -> Result<()> {
         let stretch = Blocks { first: at / BLOCK_BYTES, count: blocks_for(blocks.len() as u64) };
         let (mut rest, mut next) = (blocks, stretch.first);

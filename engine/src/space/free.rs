@@ -1,10 +1,10 @@
-//! The map of free blocks, computed from what the slots refer to and never stored.
+//! The map of free blocks, computed from the references of the slots and never stored.
 
 pub(crate) use super::blocks::Blocks;
 
 use super::block_set::{self, BlockSet};
 
-/// Unites stretches: the same blocks in stretches that ascend and do not touch.
+/// Merges stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
     if block_set::pays(blocks.len(), block_set::range_of(blocks.iter().copied())) {
@@ -21,17 +21,17 @@ pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     united
 }
 
-/// Whether `blocks` are all among `united`, which `united` made.
+/// Whether `united`, a result of the function above, contains all of `blocks`.
 pub(crate) fn is_among(united: &[Blocks], blocks: Blocks) -> bool {
     let behind = united.partition_point(|stretch| stretch.first <= blocks.first);
     let end = blocks.first.checked_add(blocks.count);
     behind.checked_sub(1).is_some_and(|index| end.is_some_and(|end| end <= united[index].end()))
 }
 
-/// Stretches so long, in blocks, are tried one after the other: each stretch is written by a call of its own.
+/// Lengths of stretches, in blocks, to try in order: each stretch costs one write call.
 const LENGTHS: [u64; 4] = [512, 64, 8, 1];
 
-/// Free blocks, which are found by the stretches that they lie in.
+/// Free blocks; they are found by stretches.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeMap(Form);
 
@@ -39,7 +39,7 @@ pub(crate) struct FreeMap(Form);
 enum Form {
     /// Ascending, never empty, never touching.
     Stretches(Vec<Blocks>),
-    /// Where stretches are many: a step of a rehearsal goes through words, of which there are fewer.
+    /// For many stretches: a step of a rehearsal iterates over words, of which there are fewer.
     Bits(BlockSet),
 }
 
@@ -85,7 +85,7 @@ impl FreeMap {
         }
     }
 
-    /// Takes the blocks `used` out of the map, some of which may be taken already.
+    /// Removes the blocks `used` from the map; some may be missing already.
     pub(crate) fn cut(&mut self, used: Blocks) {
         let stretches = match &mut self.0 {
             Form::Stretches(stretches) => stretches,
@@ -102,7 +102,7 @@ impl FreeMap {
         stretches.splice(first..end, [before, behind].into_iter().filter(|left| left.count > 0));
     }
 
-    /// Takes `count` blocks in one stretch from the high end, where the small things go: out of the shortest that is
+    /// Takes one stretch of `count` blocks from the high end, where small data goes: from the shortest stretch that is
     /// long enough, so that long ones stay whole.
     pub(crate) fn take_high(&mut self, count: u64) -> Option<Blocks> {
         let stretch = match &self.0 {
@@ -114,8 +114,8 @@ impl FreeMap {
         Some(taken)
     }
 
-    /// Takes `count` blocks from the low end: one stretch if there is one, else several, ascending, and no short ones where
-    /// longer ones have as many.
+    /// Takes `count` blocks from the low end: one stretch if possible, else several, ascending. Uses no short stretches
+    /// if longer ones have enough blocks.
     pub(crate) fn take_low(&mut self, count: u64) -> Option<Vec<Blocks>> {
         if count == 0 || self.count() < count {
             return (count == 0).then(Vec::new);
@@ -137,7 +137,7 @@ impl FreeMap {
     }
 }
 
-/// The first of the shortest that have `count` blocks.
+/// The first of the shortest stretches with at least `count` blocks.
 fn shortest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Option<Blocks> {
     let mut shortest: Option<Blocks> = None;
     for stretch in stretches.filter(|stretch| stretch.count >= count) {
@@ -151,7 +151,7 @@ fn shortest(stretches: impl Iterator<Item = Blocks>, count: u64) -> Option<Block
     shortest
 }
 
-/// The same as `lowest`, if the longest have as many: those are found without a look at the others.
+/// The same as `lowest`, if the longest stretches have enough blocks; finds those without looking at the others.
 fn lowest_long(free: &BlockSet, count: u64) -> Option<Vec<Blocks>> {
     let mut long: Vec<Blocks> = free.stretches_down(LENGTHS[0]).collect();
     long.reverse();
@@ -159,7 +159,7 @@ fn lowest_long(free: &BlockSet, count: u64) -> Option<Vec<Blocks>> {
     (blocks >= count).then(|| lowest(|| long.iter().copied(), count))
 }
 
-/// The first `count` blocks of the longest stretches that have as many; of `stretches`, which have as many.
+/// The first `count` blocks of the longest stretches that have that many; `stretches` has that many in all.
 fn lowest<I: Iterator<Item = Blocks>>(stretches: impl Fn() -> I, count: u64) -> Vec<Blocks> {
     let mut in_longer = [0; LENGTHS.len()];
     for stretch in stretches() {
@@ -232,13 +232,13 @@ mod tests {
         assert!(!is_among(&all, blocks(9, 2)) && !is_among(&all, blocks(50, u64::MAX)));
     }
 
-    /// Whatever is taken: both forms give the same blocks, which were free and are not any more.
+    /// Both forms give the same blocks for any request; those were free and are not any more.
     #[test]
     fn lists_and_bits_give_the_same() {
         for seed in 0..2000 {
             let mut random = fastrand::Rng::with_seed(seed);
             let (from, to) = (random.u64(0..200), random.u64(300..1500));
-            // Beyond both ends, too; some so short that hardly a whole word is free, and some that leave long stretches.
+            // Beyond both ends too. Some are so short that hardly a whole word is free, and some leave long stretches.
             let longest = [3, 20, 300][random.usize(..3)];
             let mut some = || blocks(random.u64(0..1600), random.u64(1..=longest));
             let used: Vec<Blocks> = (0..seed % 90).map(|_| some()).collect();

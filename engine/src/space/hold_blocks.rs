@@ -1,5 +1,5 @@
-//! The holds of a layout file: where they lie, reading and writing them. Processes other than the job write holds, each a
-//! block of its own; a block that cannot be read holds nothing and harms nothing.
+//! The holds of a layout file: their place, reading and writing them. Processes other than the job write holds, each
+//! into its own block. A block that cannot be read holds nothing and does no harm.
 
 use super::{
     Aligned, LayoutFile,
@@ -12,14 +12,14 @@ use crate::{
 };
 use std::{collections::BTreeMap, io::ErrorKind};
 
-/// The room in each file for the holds and the acknowledgement, in bytes.
+/// Bytes in each file for the holds and the acknowledgement.
 pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
 
-/// What was read in the holds of one file.
+/// The holds of one file, as read.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldsRead {
     pub(crate) blocks: Vec<HoldBlock>,
-    /// The answers of the job that wrote last.
+    /// The answers of the last job that wrote.
     pub(crate) answers: Option<HoldAnswers>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn holds_in(files: &[LayoutFile]) -> Result<BTreeMap<[u8; 16], Hold>>
 }
 
 impl LayoutFile {
-    /// Whether the file has room for holds, as every one that Mainstay made.
+    /// Whether the file has room for holds. Every file that Mainstay made has.
     pub(crate) fn takes_holds(&self) -> bool {
         self.header.holds_bytes >= HOLDS_BYTES && self.header.holds_at.is_multiple_of(BLOCK_BYTES)
     }
@@ -57,7 +57,7 @@ impl LayoutFile {
         }
         let failed = |e| Error::io("reading the holds of", &self.path, e);
         let mut bytes = Aligned::zeroed(HOLDS_BYTES).ok_or_else(|| failed(ErrorKind::OutOfMemory.into()))?;
-        // Before each checkpoint a rank looks here, and all others wait for it.
+        // One rank reads this before each checkpoint, and all others wait for it.
         match device::peek_full(&*self.file, &mut bytes, self.header.holds_at) {
             // A file that is cut short before its first portion has nothing left to hold.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(HoldsRead { blocks, answers: None }),
@@ -77,7 +77,8 @@ impl LayoutFile {
         self.sync_holds()
     }
 
-    /// Writes the acknowledgement. The caller syncs it: a failed sync says more to the caller than that this was not written.
+    /// Writes the acknowledgement. The caller syncs, because a failed sync means more to it than a missing
+    /// acknowledgement.
     pub(crate) fn write_answers(&self, answers: &HoldAnswers) -> Result<()> {
         self.write_holds_block(HOLDS, &answers.build())
     }

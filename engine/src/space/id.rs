@@ -1,8 +1,8 @@
-//! Ids that tell apart what could not see one another.
+//! Ids that tell apart objects that were made independently.
 
 use crate::error::{Error, Result};
 
-/// Sixteen bytes from the system's random numbers.
+/// Sixteen bytes from the system's random number generator.
 pub(crate) fn draw_id() -> Result<[u8; 16]> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|e| Error::io("drawing a random number from", "the system", e.into()))?;

@@ -1,6 +1,6 @@
-//! A portion of which parts alone are here, in memory: blocks that another rank has sent, in the places that they have there.
+//! A portion of which only parts are present, in memory: blocks sent by another rank, at their offsets in its portion.
 //!
-//! What must hold: what was not sent is never read as if it were there.
+//! Invariant: a block that was not sent is never read as if it were present.
 
 use super::{
     Aligned, Portion, PortionShape,
@@ -9,14 +9,14 @@ use super::{
 use crate::device::File;
 use std::{collections::BTreeMap, fmt, io, ops::Range, sync::Arc};
 
-/// The parts, by the offsets at which they begin; they do not overlap.
+/// The parts, by their starting offsets; they do not overlap.
 struct Parts {
     bytes: u64,
     parts: BTreeMap<u64, (Arc<Aligned>, Range<usize>)>,
 }
 
-/// The portion `like` another rank's, of which `blocks` came, ascending stretches: their bytes, one after the other, lie in
-/// `memory`, so many bytes in each. `None` if there are fewer.
+/// A portion shaped `like` that of another rank, with the `blocks` that arrived, in ascending stretches. `memory` holds
+/// their bytes one after the other, so many bytes in each buffer. Returns `None` if there are fewer bytes.
 pub(crate) fn portion_in_parts(
     like: PortionShape,
     blocks: &[Range<u64>],
@@ -63,7 +63,7 @@ impl File for Parts {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Nothing is ever written.
+    /// Never written.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
@@ -87,7 +87,7 @@ mod tests {
 
     fn filled(blocks: &[u8]) -> (Aligned, u64) {
         let bytes: Vec<u8> = blocks.iter().flat_map(|of| [*of; BLOCK]).collect();
-        // More memory than is used of it, as whoever receives may have.
+        // Larger than the used part, as a receiver's buffer may be.
         let mut memory = Aligned::zeroed(bytes.len() as u64 + BLOCK_BYTES).unwrap();
         memory[..bytes.len()].copy_from_slice(&bytes);
         (memory, bytes.len() as u64)

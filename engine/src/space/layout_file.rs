@@ -1,4 +1,4 @@
-//! A file of a layout, opened.
+//! An open layout file.
 
 use super::{format::Header, space_of_level};
 use crate::{
@@ -7,19 +7,19 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A file of a layout: all its portions, or those of one node.
+/// A file of a layout, with all its portions or those of one node.
 #[derive(Debug, Clone)]
 pub(crate) struct LayoutFile {
     pub(crate) name: String,
     pub(crate) path: Arc<str>,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn File>,
-    /// How much of it was there when it was opened.
+    /// Length of the file when it was opened.
     pub(crate) bytes: u64,
 }
 
 impl LayoutFile {
-    /// Bytes that it takes on the medium, as the file system counts them.
+    /// Bytes on the medium, as counted by the file system.
     pub(crate) fn allocated_bytes(&self) -> Result<u64> {
         self.file.allocated_bytes().map_err(|e| Error::io("asking for the blocks of", &self.path, e))
     }
@@ -28,17 +28,17 @@ impl LayoutFile {
         self.file.is_lazy()
     }
 
-    /// Whether it is shorter than it was made.
+    /// Whether the file is shorter than it was made.
     pub(crate) fn is_cut(&self) -> bool {
         self.bytes < self.header.file_bytes
     }
 
-    /// What there is to tell of it then.
+    /// The message for such a file.
     pub(crate) fn told_as_cut(&self) -> String {
         format!("{}: cut short, it has {} of its {} bytes", self.path, self.bytes, self.header.file_bytes)
     }
 
-    /// What there is to tell of the file if it lies in the directory of a level, on `device`, and belongs to another space.
+    /// A message if the file is in a level's directory, on `device`, and belongs to another space.
     pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
         let id = space_of_level(&device.directory())?;
         let is_own = [id, [0; 16]].contains(&self.header.space_id);

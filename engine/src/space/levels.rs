@@ -1,8 +1,8 @@
-//! What the file `levels` in a space says of the levels before it: the id by which their directories are called, how far
-//! the lineages have come on all of them, and in which directories they lie.
+//! The file `levels` in a space describes the levels before it: the id in the names of their directories, the highest
+//! lineage on all of them, and the paths of the directories.
 //!
-//! What must hold: a job goes by the first two lines, and by what the rollbacks have left out; the directories serve those who
-//! look from outside. All of it is checked before it is used.
+//! Invariant: a job uses the first two lines and the rollbacks; the directories are for outside readers. All of it
+//! is checked before use.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use std::{
 };
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// How much of the file is read, in bytes.
+/// Bytes of the file that are read, at most.
 pub(crate) const NOTE_BYTES_MAX: u64 = 256 << 10;
 const ID: &str = "id = \"";
 const LINEAGE: &str = "lineage = ";
-/// What the directory of a level is called in the one that is given for it.
+/// Start of the name of a level's directory, in the directory that the user gives for it.
 pub(crate) const OF_A_SPACE: &str = "mainstay-level-";
 const COPY: &str = "copy";
 /// Hexadecimal digits of an id, and of a node's label.
@@ -25,15 +25,15 @@ const ID_DIGITS: usize = 32;
 const LABEL_DIGITS: usize = 8;
 /// The key of the rollbacks.
 const BACK: &str = "back";
-/// How many rollbacks are noted: the newest of them.
+/// Maximum number of noted rollbacks: the newest of them.
 const BACK_MAX: usize = 64;
-/// How many directories are noted.
+/// Maximum number of noted directories.
 const DIRECTORIES_MAX: usize = 64;
 const PATH_BYTES_MAX: usize = 4096;
-/// A lineage beyond this is not believed: far above any real one, and far from where numbers end.
+/// A higher lineage is refused: far above any real one, and far below the overflow of numbers.
 const NUMBER_MAX: u64 = 1 << 62;
 
-/// What kind of place a level is.
+/// The kind of place of a level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelKind {
@@ -41,22 +41,22 @@ pub enum LevelKind {
     Memory,
     /// The disks of the nodes.
     Disk,
-    /// The space that was opened: on the file system that all nodes share, or the only level. People read `space`.
+    /// The space that was opened: on the file system that all nodes share, or the only level. Messages call it `space`.
     #[default]
     Pfs,
 }
 
 impl LevelKind {
-    /// All kinds, the nearest first.
+    /// All kinds, nearest first.
     pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
 
-    /// The kind called `name`: memory, disk or space, or pfs as an older name of the last. Else `InvalidArgument`.
+    /// The kind called `name`: memory, disk or space; pfs is an older name of the last. Otherwise `InvalidArgument`.
     pub fn named(name: &str) -> Result<LevelKind> {
         let found = Self::ALL.into_iter().find(|kind| [kind.name(), kind.key()].contains(&name));
         found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or space")))
     }
 
-    /// As people read it.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             LevelKind::Pfs => "space",
@@ -64,7 +64,7 @@ impl LevelKind {
         }
     }
 
-    /// As files and keys of settings have it.
+    /// The name in files and in keys of settings.
     fn key(self) -> &'static str {
         match self {
             LevelKind::Memory => "memory",
@@ -74,36 +74,36 @@ impl LevelKind {
     }
 }
 
-/// A rollback. It leaves out what it does not see as well: the memory of nodes on which nobody has called it.
+/// A rollback. It also leaves out revisions that it cannot see: in the memory of nodes on which it was not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GoneBack {
-    /// The lineage and the number of the revision that became the newest.
+    /// Lineage and number of the revision that became the newest.
     pub(crate) to: (u64, u64),
-    /// The highest lineage that there was then: later jobs have newer ones.
+    /// The highest lineage at that time; later jobs have higher ones.
     pub(crate) until: u64,
 }
 
 impl GoneBack {
-    /// Whether the revision is left out, wherever it lies.
+    /// Whether the rollback leaves out the revision, on any level.
     pub(crate) fn leaves_out(&self, lineage: u64, number: u64) -> bool {
         lineage <= self.until && (lineage, number) > self.to
     }
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LevelsNote {
     pub(crate) id: String,
-    /// The highest lineage that any of the levels was opened with.
+    /// The highest lineage with which any of the levels was opened.
     pub(crate) lineage: u64,
-    /// Where the directories of the levels lie: absolute paths, as the last job had them on all of its nodes.
+    /// The directories of the levels: absolute paths, as the last job had them on all of its nodes.
     pub(crate) within: BTreeMap<LevelKind, Vec<PathBuf>>,
-    /// The rollbacks, the newest last.
+    /// The rollbacks, newest last.
     pub(crate) back: Vec<GoneBack>,
 }
 
 impl LevelsNote {
-    /// `None` if `text` does not say which levels belong to the space.
+    /// Returns `None` if `text` does not say which levels belong to the space.
     pub(crate) fn parse(text: &str) -> Option<LevelsNote> {
         let mut lines = text.splitn(3, '\n');
         let id = lines.next()?.strip_prefix(ID)?.strip_suffix('"')?;
@@ -115,10 +115,10 @@ impl LevelsNote {
         is_good.then(|| LevelsNote { id: id.to_owned(), lineage, within, back })
     }
 
-    /// Notes a rollback to the revision of this lineage and number.
+    /// Notes a rollback to the revision with this lineage and number.
     pub(crate) fn go_back(&mut self, to: (u64, u64)) {
         let new = GoneBack { to, until: self.lineage };
-        // What it leaves out as well need not be said twice.
+        // The new rollback covers these as well.
         self.back.retain(|old| old.to < new.to);
         self.back.push(new);
         let more = self.back.len().saturating_sub(BACK_MAX);
@@ -145,15 +145,15 @@ impl LevelsNote {
     }
 }
 
-/// The name of the directory of a level, or of a copy of it (from 1 on), that belongs to the space of this `id`. `label`:
-/// of ranks that are told to be nodes of their own.
+/// The name of the directory of a level, or of a copy of it (from 1 on), that belongs to the space with this `id`.
+/// `label`: for ranks that are configured as nodes of their own.
 pub(crate) fn level_directory(id: &str, copy: u32, label: Option<u32>) -> String {
     let copy = if copy == 0 { String::new() } else { format!("-{COPY}{copy}") };
     let label = label.map(|label| format!("-{label:08x}")).unwrap_or_default();
     format!("{OF_A_SPACE}{id}{copy}{label}")
 }
 
-/// The id of the space that the level in `directory` belongs to; `None` of a directory that is none of a level.
+/// The id of the space that the level in `directory` belongs to; `None` if it is no level's directory.
 pub(crate) fn space_of_level(directory: &Path) -> Option<[u8; ID_DIGITS / 2]> {
     let name = directory.file_name()?.to_str()?;
     let id = name.strip_prefix(OF_A_SPACE)?.get(..ID_DIGITS).filter(|id| is_hex(id, ID_DIGITS))?;
@@ -161,24 +161,24 @@ pub(crate) fn space_of_level(directory: &Path) -> Option<[u8; ID_DIGITS / 2]> {
     u128::from_str_radix(id, 16).ok().map(u128::to_be_bytes)
 }
 
-/// The name `name` of a level's directory without the number of its copy; `None` if it is none.
+/// The name `name` of a level's directory without the copy's number; `None` if it is no level's directory.
 pub(crate) fn without_copy(name: &str) -> Option<String> {
     let id = name.strip_prefix(OF_A_SPACE)?.get(..ID_DIGITS)?;
     Some(name.replacen(&format!("-{COPY}{}", copy_in(name, id)?), "", 1))
 }
 
-/// Which copy of a level the directory `name` holds, 0 for the level itself; `None` if it does not belong to the space of
-/// this `id`.
+/// The number of the copy in the directory `name`, 0 for the level itself; `None` if it does not belong to the space
+/// with this `id`.
 pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
     parts_of(name, id).map(|(copy, _)| copy)
 }
 
-/// The label of the node whose ranks have made the directory `name`, which may have none; `None` as for `copy_in`.
+/// The label, if any, of the node that made the directory `name`; outer `None` as for `copy_in`.
 pub(crate) fn node_in(name: &str, id: &str) -> Option<Option<u32>> {
     parts_of(name, id).map(|(_, label)| label)
 }
 
-/// The copy and the label in a name that `level_directory` gives.
+/// The copy and the label in a name made by `level_directory`.
 fn parts_of(name: &str, id: &str) -> Option<(u32, Option<u32>)> {
     let mut parts = name.strip_prefix(OF_A_SPACE)?.strip_prefix(id)?.split('-');
     if parts.next() != Some("") {
@@ -197,7 +197,7 @@ fn parts_of(name: &str, id: &str) -> Option<(u32, Option<u32>)> {
     }
 }
 
-/// The directories that the lines below the first two name; lines that cannot be read name none.
+/// The directories named below the first two lines; unreadable lines name none.
 fn directories(table: &DeTable<'_>) -> BTreeMap<LevelKind, Vec<PathBuf>> {
     let of_level = |level: LevelKind| {
         let DeValue::Array(named) = table.get(level.name())?.get_ref() else { return None };
@@ -211,7 +211,7 @@ fn directories(table: &DeTable<'_>) -> BTreeMap<LevelKind, Vec<PathBuf>> {
     [LevelKind::Memory, LevelKind::Disk].into_iter().filter_map(of_level).collect()
 }
 
-/// The rollbacks that a line below the first two names; those that cannot be read are none.
+/// The rollbacks named below the first two lines; unreadable ones are skipped.
 fn rollbacks(table: &DeTable<'_>) -> Vec<GoneBack> {
     let Some(all) = table.get(BACK).and_then(|value| value.get_ref().as_array()) else { return Vec::new() };
     let numbers = |one: &DeArray<'_>| -> Option<Vec<u64>> {
@@ -232,7 +232,7 @@ fn is_usable(path: &Path) -> bool {
     path.is_absolute() && path.as_os_str().len() <= PATH_BYTES_MAX
 }
 
-/// The path as a text of TOML; `None` where it cannot be noted.
+/// The path as a TOML string; `None` if it cannot be noted.
 fn quoted(path: &Path) -> Option<String> {
     let mut quoted = String::from("\"");
     for c in path.to_str().filter(|_| is_usable(path))?.chars() {
@@ -265,7 +265,7 @@ mod tests {
         let back = vec![GoneBack { to: (1, 4), until: 3 }, GoneBack { to: (4, 6), until: 5 }];
         let note = LevelsNote { id: ID.to_owned(), lineage: 7, within, back };
         assert_eq!(LevelsNote::parse(&note.text()), Some(note.clone()));
-        // As builds wrote it that noted no directories.
+        // As written by builds that noted no directories.
         let old = format!("id = \"{ID}\"\nlineage = 7\n");
         assert_eq!(LevelsNote::parse(&old), Some(LevelsNote { within: BTreeMap::new(), back: Vec::new(), ..note }));
     }
@@ -277,7 +277,7 @@ mod tests {
         let out = |note: &LevelsNote, lineage, number| note.back.iter().any(|back| back.leaves_out(lineage, number));
         assert!(out(&note, 1, 5) && out(&note, 2, 1) && out(&note, 3, 9));
         assert!(!out(&note, 1, 4) && !out(&note, 1, 3) && !out(&note, 4, 1));
-        // Of the next ones, what was left out before still is.
+        // After later rollbacks, revisions that were left out before still are.
         note.lineage = 5;
         note.go_back((4, 6));
         assert!(out(&note, 4, 7) && out(&note, 3, 9) && !out(&note, 4, 6) && !out(&note, 6, 1));

@@ -1,8 +1,8 @@
-//! The file `levels` of a space, and its copy `levels.copy`: read, and replaced so that a crash leaves the old or the new
-//! text.
+//! The file `levels` of a space, and its copy `levels.copy`: reading them, and replacing them so that a crash leaves
+//! the old or the new text.
 //!
-//! What must hold: the copy is written first, so that it is never older than the file. Whichever of the two is lost or
-//! damaged, the levels are found by the other.
+//! Invariant: the copy is written first, so it is never older than the file. If one of the two is lost or damaged,
+//! the other still leads to the levels.
 
 use super::{LEVELS_COPY, LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX};
 use crate::{
@@ -18,8 +18,8 @@ use std::{
 };
 
 impl LevelsNote {
-    /// The note of the file in the directory `space`, or else of its copy; `None` where there is neither. An error if those that
-    /// are there cannot be read: of the first one.
+    /// The note from the file in the directory `space`, or else from its copy; `None` if neither exists. If the
+    /// existing ones cannot be read, returns the first error.
     pub(crate) fn of_space(space: &Path) -> Result<Option<LevelsNote>> {
         let mut failed = None;
         for name in [LEVELS_FILE, LEVELS_COPY] {
@@ -36,8 +36,8 @@ impl LevelsNote {
         failed.map_or(Ok(None), Err)
     }
 
-    /// Makes the files of the space in the directory `space`, which has none; says what they say then. Whoever else makes them
-    /// meanwhile, all get the same.
+    /// Makes the files in the directory `space`, which has none, and returns their contents. If other processes make
+    /// them at the same time, all get the same contents.
     pub(crate) fn make(&self, space: &Path) -> io::Result<()> {
         let own = space.join(format!("{LEVELS_FILE}.{}", self.id));
         let made =
@@ -49,7 +49,7 @@ impl LevelsNote {
         }
     }
 
-    /// Puts this text in the place of the one that is there.
+    /// Replaces the existing text with this one.
     pub(crate) fn replace(&self, space: &Path) -> Result<()> {
         [LEVELS_COPY, LEVELS_FILE].into_iter().try_for_each(|name| {
             let path = space.join(name);
@@ -68,7 +68,7 @@ impl LevelsNote {
         directory(path.parent().unwrap_or(path))?.sync_all()
     }
 
-    /// Writes the file, and has it durable; its name is not.
+    /// Writes the file durably; the caller makes its name durable.
     fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = Open::to_write().or_make().emptied().file(path)?;
         hand_over(&file, path.parent().unwrap_or(path));
@@ -114,7 +114,7 @@ mod tests {
         mode(folder.path(), 0o755);
         mode(&folder.path().join(LEVELS_COPY), 0o644);
         mode(&folder.path().join(LEVELS_FILE), 0);
-        // Root may read everything: this thread looks at files as another user.
+        // Root may read everything, so this thread reads files as another user.
         let root = setfsuid(Uid::from_raw(65534));
         let found = LevelsNote::of_space(folder.path());
         setfsuid(root);

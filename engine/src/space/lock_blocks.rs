@@ -1,5 +1,5 @@
-//! The blocks of the lock file: by one a job is asked for a checkpoint, in one it answers, and one tells who has the space open.
-//! Reading and writing them; a block that cannot be read counts as empty.
+//! The blocks of the lock file: a request for a checkpoint, the job's answer, and the opener of the space. Reading and
+//! writing them; a block that cannot be read counts as empty.
 
 use super::{
     Aligned, LOCK_FILE,

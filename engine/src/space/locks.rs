@@ -1,7 +1,7 @@
-//! The locks of those who write to a space: one byte of the lock file a rank, freed when its process dies.
+//! The locks of a space's writers: one byte of the lock file for each rank, freed when its process dies.
 //!
-//! What must hold: where the ranks of a job get other numbers, each holds a byte all the time, so that nobody else finds
-//! the space free.
+//! Invariant: while the ranks of a job change their numbers, each holds a byte all the time, so that no other job
+//! finds the space free.
 
 use super::LOCK_FILE;
 use crate::{
@@ -17,10 +17,10 @@ use std::{
 };
 
 const POLL: Duration = Duration::from_millis(10);
-/// From here on, far above all ranks, lie the bytes of those that are between two numbers.
+/// From here on, far above all ranks, are the bytes for ranks that are changing their numbers.
 const ASIDE: u64 = RANK_BYTES / 2;
 
-/// The locks of one process, which last until this is dropped.
+/// The locks of one process, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Locks {
     file: Box<dyn LockFile>,
@@ -30,29 +30,30 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Opens the lock file, made if it is missing; locks nothing yet. From then on nobody but its user may open it: who
-    /// may read it can lock it.
+    /// Opens the lock file, and makes it if it is missing; locks nothing yet. From then on only its user may open it,
+    /// because anyone who can read it can lock it.
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
         let file =
             device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e).for_want_of(0, || device.available_bytes()))?;
-        // The lock counts also where the file's mode cannot be changed.
+        // The lock works even if the file's mode cannot be changed.
         let _ = file.make_private();
         Ok(Locks { file, directory: device.directory(), space, held: Mutex::default() })
     }
 
-    /// Whether these are locks of the space in `directory`, which others see there.
+    /// Whether these locks belong to the space in `directory`, and the file there is still the same.
     pub(crate) fn are_of(&self, directory: &Path) -> bool {
         self.directory == directory && self.file.is_named()
     }
 
-    /// The bytes that are locked here, ascending.
+    /// The bytes that this process has locked, ascending.
     pub(crate) fn held(&self) -> Vec<u64> {
         lock(&self.held).iter().copied().collect()
     }
 
-    /// Nobody else may hold the byte of any rank, but for `ours`, which other ranks of this job have: a job whose ranks are
-    /// partly dead still holds some. The ranks of a job that was killed have `grace` to disappear.
+    /// Checks that no other process holds the byte of any rank, except `ours`, which other ranks of this job hold: a
+    /// job of which some ranks have died still holds some. Waits up to `grace` for the ranks of a killed job to
+    /// disappear.
     pub(crate) fn wait_for_others(&self, grace: Duration, ours: &BTreeSet<u64>) -> Result<()> {
         let deadline = Instant::now() + grace;
         while self.is_anothers(ours).map_err(|e| failed(&self.space, e))? {
@@ -69,7 +70,7 @@ impl Locks {
         for end in ours.iter().copied().filter(|byte| *byte < RANK_BYTES).chain([RANK_BYTES]) {
             if from < end {
                 match self.file.is_locked_in(from, end - from) {
-                    // Without locks nobody can be told to wait.
+                    // Without locks no process can make another wait.
                     Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return Ok(false),
                     Ok(false) => {}
                     found => return found,
@@ -80,7 +81,7 @@ impl Locks {
         Ok(false)
     }
 
-    /// Locks the byte of `rank`; false if the file system has no locks.
+    /// Locks the byte of `rank`. Returns false if the file system has no locks.
     pub(crate) fn lock_rank(&self, rank: u64) -> Result<bool> {
         match self.try_lock(rank)? {
             LockOutcome::Held => Ok(true),
@@ -91,14 +92,14 @@ impl Locks {
         }
     }
 
-    /// Locks a byte of no rank in place of those that are held, so that others can take these; nothing, if none is held.
-    /// `near`: a number that no other rank gives.
+    /// Locks a byte that belongs to no rank in place of the held ones, so that others can take those; does nothing if
+    /// none is held. `near`: a number that no other rank passes.
     pub(crate) fn step_aside(&self, near: u64) -> Result<()> {
         let before = self.held();
         if before.is_empty() {
             return Ok(());
         }
-        // Ranks whose last step aside was cut short by a failure have some of these bytes: each has one.
+        // If a failure interrupted a rank that stepped aside, the rank already has one of these bytes.
         for byte in ASIDE + near..RANK_BYTES {
             if before.contains(&byte) || self.try_lock(byte)? == LockOutcome::Held {
                 return before.into_iter().filter(|held| *held != byte).try_for_each(|held| self.unlock(held));
@@ -107,7 +108,7 @@ impl Locks {
         Err(self.in_use())
     }
 
-    /// Frees all but the byte of `rank`.
+    /// Unlocks all but the byte of `rank`.
     pub(crate) fn keep_only(&self, rank: u64) -> Result<()> {
         self.held().into_iter().filter(|held| *held != rank).try_for_each(|held| self.unlock(held))
     }
@@ -126,7 +127,7 @@ impl Locks {
         Ok(())
     }
 
-    /// The error where a process has a lock for reading: nobody saves there, and nobody can as long as it has it.
+    /// The error if a process holds a read lock: no job saves there, and none can while the lock is held.
     fn read(&self, reader: LockReader) -> Error {
         let process = reader.process.map_or("a process".to_owned(), |process| format!("process {process}"));
         let holder = format!(
@@ -176,7 +177,7 @@ mod tests {
         assert!(first.lock_rank(0).unwrap() && second.lock_rank(1).unwrap());
         first.step_aside(1).unwrap();
         second.step_aside(1).unwrap();
-        // Its byte is as good as any.
+        // Any byte will do.
         first.step_aside(0).unwrap();
         assert_eq!((first.held().len(), second.held().len()), (1, 1));
     }

@@ -1,4 +1,4 @@
-//! Who has a space open, as the lock file tells: for the error of those who find it in use.
+//! The process that has a space open, from the lock file, for the error of others that find the space in use.
 
 use super::{format::Opener, lock_blocks::LockBlocks};
 use crate::{device::Device, error::Error, ground::unix_ns, printable::printable};
@@ -8,10 +8,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// How messages tell a time, given in nanoseconds since 1970; set before the first one.
+/// How messages print a time, given in nanoseconds since 1970; set before the first one.
 static TELL: OnceLock<fn(u64) -> String> = OnceLock::new();
 
-/// Has messages tell times as `tell` does, in place of UTC: for a command, which knows what time people go by.
+/// Makes messages print times with `tell` instead of in UTC: for a command, which knows the user's time zone.
 pub fn tell_times(tell: fn(u64) -> String) {
     let _ = TELL.set(tell);
 }
@@ -21,14 +21,14 @@ fn in_utc(unix_ns: u64) -> String {
     since.map_or_else(|| "?".to_owned(), |since| humantime::format_rfc3339_seconds(since).to_string())
 }
 
-/// Notes that this process, on `host`, has the space on `device` open, whose locks it has. Where that cannot be written, others
-/// are told less.
+/// Notes that this process, on `host`, has locked and opened the space on `device`. If the note cannot be written,
+/// other processes get a shorter message.
 pub(crate) fn note_opener(device: &dyn Device, host: String) {
     let opener = Opener { host, process: process::id(), since_unix_ns: unix_ns() };
     let _ = LockBlocks::open(device).and_then(|blocks| blocks.write_opener(&opener));
 }
 
-/// `error`; where it says that the space on `device` is in use, with who has it.
+/// Adds the opener to `error`, if that says that the space on `device` is in use.
 pub(crate) fn with_opener(error: Error, device: &dyn Device) -> Error {
     match error {
         Error::InUse { path, holder } if holder.is_empty() => {

@@ -1,6 +1,6 @@
-//! Blocks, compressed into a frame and back.
+//! Compressing blocks into a frame, and back.
 //!
-//! What must hold: whatever is stored, unpacking it fills the memory that was given, and takes no more.
+//! Invariant: unpacking fills exactly the given memory, whatever bytes are stored.
 
 use super::{
     Aligned,
@@ -8,20 +8,19 @@ use super::{
 };
 use zstd::bulk::{Compressor, Decompressor};
 
-/// The level at which Zstandard compresses: it keeps up with a device. Higher levels take much longer, and gain little on
-/// numbers.
+/// The level for Zstandard: it keeps up with a device. Higher levels take much longer and gain little on numbers.
 const ZSTD_LEVEL: i32 = 1;
 
 /// Compresses one frame after the other.
 pub(crate) struct Packer {
     codec: Codec,
     zstd: Option<Compressor<'static>>,
-    /// The frame that was packed last, with room for any.
+    /// The last frame, in a buffer that is large enough for any.
     frame: Aligned,
 }
 
 impl Packer {
-    /// `None` if memory is short.
+    /// Returns `None` if memory is short.
     pub(crate) fn new(codec: Codec) -> Option<Packer> {
         let zstd = match codec {
             Codec::Lz4 => None,
@@ -31,8 +30,8 @@ impl Packer {
         Some(Packer { codec, zstd, frame: Aligned::zeroed(longest as u64)? })
     }
 
-    /// The frame of these whole `blocks`, at most `FRAME_BLOCKS` of them, in whole blocks; `None` if it has no fewer of
-    /// them.
+    /// Packs these whole `blocks`, at most `FRAME_BLOCKS`, into a frame of whole blocks. Returns `None` if the frame
+    /// has no fewer blocks.
     pub(crate) fn pack(&mut self, blocks: &[u8]) -> Option<&[u8]> {
         let count = blocks.len() as u64 / BLOCK_BYTES;
         let into = &mut self.frame[FrameHead::BYTES..];
@@ -52,14 +51,14 @@ impl Packer {
     }
 }
 
-/// The head of the frame that `stored` begins with, and the bytes behind it; an error says why it begins with none.
+/// Splits `stored` into the head of its frame and the bytes after it. Returns a reason if it begins with no frame.
 pub(crate) fn head_of(stored: &[u8]) -> Result<(FrameHead, &[u8]), String> {
     let head = FrameHead::parse(stored)?;
     let packed = stored[FrameHead::BYTES..].get(..head.bytes as usize);
     packed.map(|packed| (head, packed)).ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Fills `blocks`, as many as `head` says, with what is `packed`; an error says why it is not that.
+/// Unpacks `packed` into `blocks`, as many as `head` says. Returns a reason if the bytes do not match.
 pub(crate) fn unpack(head: &FrameHead, packed: &[u8], blocks: &mut [u8]) -> Result<(), String> {
     let bytes = match head.codec {
         Codec::Lz4 => lz4_flex::block::decompress_into(packed, blocks).map_err(|error| error.to_string()),

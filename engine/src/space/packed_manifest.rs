@@ -1,7 +1,7 @@
-//! A long manifest, compressed: the list of a shard of which a little was written each time would else take more room than
-//! what was written.
+//! A long manifest, compressed. Otherwise the list of a shard that changes a little at each checkpoint would take more
+//! room than its data.
 //!
-//! What must hold: whatever is stored, unpacking it takes no more memory than it says, which is bounded.
+//! Invariant: unpacking takes no more memory than the stored length, which is bounded, for any stored bytes.
 
 use super::format::{MANIFEST_BYTES_MAX, Refusal};
 use std::borrow::Cow;
@@ -13,9 +13,9 @@ use zstd::bulk;
 
 const MAGIC: [u8; 8] = *b"MSTYMNFZ";
 const VERSION: u32 = 1;
-/// Shorter ones are stored as they are.
+/// Shorter manifests are stored plain.
 const LONG_BYTES: usize = 32 << 10;
-/// The level at which Zstandard compresses: higher ones take much longer, and hashes do not become shorter.
+/// The level for Zstandard: higher levels take much longer, and hashes do not shrink.
 const LEVEL: i32 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -24,11 +24,11 @@ struct HeadRecord {
     magic: [u8; 8],
     version: U32,
     reserved: U32,
-    /// Bytes of the manifest.
+    /// Number of bytes of the manifest.
     bytes: U64,
 }
 
-/// What is stored of a `manifest`.
+/// The stored form of a `manifest`.
 pub(crate) fn pack_manifest(manifest: Vec<u8>) -> Vec<u8> {
     if manifest.len() < LONG_BYTES {
         return manifest;
@@ -37,12 +37,12 @@ pub(crate) fn pack_manifest(manifest: Vec<u8>) -> Vec<u8> {
         HeadRecord { magic: MAGIC, version: VERSION.into(), reserved: 0.into(), bytes: (manifest.len() as u64).into() };
     match bulk::compress(&manifest, LEVEL) {
         Ok(packed) if size_of::<HeadRecord>() + packed.len() < manifest.len() => [head.as_bytes(), &packed].concat(),
-        // Without memory for it, and where nothing is gained.
+        // Memory is short, or compression gains nothing.
         _ => manifest,
     }
 }
 
-/// The manifest of which this is `stored`, whose hash was checked already.
+/// The manifest of these `stored` bytes; the caller has checked their hash.
 pub(crate) fn unpack_manifest(stored: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
     let head = HeadRecord::ref_from_prefix(stored).ok().filter(|(head, _)| head.magic == MAGIC);
     let Some((head, packed)) = head else { return Ok(Cow::Borrowed(stored)) };
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::space::format::{BLOCK_BYTES, ElementType, Extent, Item, ItemKind, Manifest, Run, hash};
 
-    /// A shard in many parts, every other of which is older than the rest.
+    /// A badly fragmented shard: every second part is older than the rest.
     fn manifest(parts: u64) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(parts);
         let (mut at, mut row) = (10, 1 << 30);

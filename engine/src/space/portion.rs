@@ -20,13 +20,13 @@ use std::{
     time::Duration,
 };
 
-/// Slots of new layouts lie so far apart, so that one torn or misdirected write never takes both.
+/// Distance of the slots in new layouts, so large that one torn or misdirected write never hits both.
 pub(crate) const SLOT_STRIDE: u64 = 64 << 10;
 
-/// How long to wait before what a device failed to read is read again.
+/// Waits before each retry of a failed read, in ms.
 const READ_AGAIN_AFTER_MS: [u64; 3] = [10, 40, 160];
 
-/// Where data begins in a portion.
+/// Offset of the data in a portion.
 pub(crate) const fn data_from(slot_stride: u64) -> u64 {
     2 * slot_stride
 }
@@ -34,7 +34,7 @@ pub(crate) const fn data_from(slot_stride: u64) -> u64 {
 #[derive(Debug, Clone)]
 pub(crate) struct Portion {
     file: Arc<dyn File>,
-    /// How long the file was when it was opened: its length never changes.
+    /// Length of the file when it was opened; it never changes.
     file_bytes: u64,
     path: Arc<str>,
     place: PortionPlace,
@@ -43,7 +43,7 @@ pub(crate) struct Portion {
     is_verified: bool,
 }
 
-/// What there is to tell of a portion whose parts are sent.
+/// Description of a portion that is sent in parts.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct PortionShape {
     pub(crate) shard: u32,
@@ -52,8 +52,7 @@ pub(crate) struct PortionShape {
     pub(crate) slot_stride: u64,
 }
 
-/// Bytes whose hash was right, in the blocks that they were read with: rows of hashes are large enough
-/// not to be copied.
+/// Bytes with a verified hash, in the blocks that they were read with: rows of hashes are too large to copy.
 #[derive(Debug)]
 pub(crate) struct Checked {
     blocks: Arc<Aligned>,
@@ -88,17 +87,17 @@ impl Portion {
         }
     }
 
-    /// The same portion in memory of this process alone, where each block is verified before anything leads to it.
+    /// The same portion in private memory of this process, where each block is verified before any reference to it.
     pub(super) fn verified(self) -> Portion {
         Portion { is_verified: true, ..self }
     }
 
-    /// Whether what is read here needs no verifying once more.
+    /// Whether bytes read here need no further verification.
     pub(crate) fn is_verified(&self) -> bool {
         self.is_verified
     }
 
-    /// All of a file that holds nothing else.
+    /// A portion that fills a whole file.
     pub(super) fn of_file(
         file: Arc<dyn File>,
         path: Arc<str>,
@@ -113,7 +112,7 @@ impl Portion {
         self.place.rank
     }
 
-    /// What another rank has to know of the portion, to read parts of it that it is sent.
+    /// The data about the portion that another rank needs to read parts of it that it receives.
     pub(crate) fn shape(&self) -> PortionShape {
         let PortionPlace { rank, bytes, .. } = self.place;
         PortionShape { shard: rank, bytes, layout_id: self.layout_id, slot_stride: self.slot_stride }
@@ -131,7 +130,7 @@ impl Portion {
         self.layout_id
     }
 
-    /// The blocks that data and metadata may use: from, to.
+    /// The blocks that data and metadata may use: start, end.
     pub(crate) fn data_blocks(&self) -> (u64, u64) {
         (data_from(self.slot_stride) / BLOCK_BYTES, self.place.bytes / BLOCK_BYTES)
     }
@@ -149,7 +148,7 @@ impl Portion {
         Ok(slot)
     }
 
-    /// Whether no slot was ever written there.
+    /// Whether that slot was never written.
     pub(crate) fn is_unwritten(&self, index: usize) -> bool {
         let block = self.read(self.slot_stride * index as u64, BLOCK_BYTES);
         block.is_ok_and(|block| block[..BLOCK].iter().all(|byte| *byte == 0))
@@ -176,7 +175,7 @@ impl Portion {
         self.parse_manifest(&bytes, &of)
     }
 
-    /// Reads a manifest, and checks that it leads only to data of this portion.
+    /// Parses a manifest, and checks that it refers only to data of this portion.
     pub(crate) fn parse_manifest(&self, bytes: &[u8], of: &str) -> Result<Manifest> {
         let plain = unpack_manifest(bytes).map_err(|refusal| self.refuse(refusal, of))?;
         let manifest = Manifest::parse(&plain, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
@@ -186,7 +185,7 @@ impl Portion {
         Ok(manifest)
     }
 
-    /// Checks that a stretch that a slot leads to begins on a block, and does not overlap the slots.
+    /// Checks that a stretch from a slot begins on a block and does not overlap the slots.
     fn check_data(&self, at: u64, of: &str) -> Result<()> {
         if at < data_from(self.slot_stride) || !at.is_multiple_of(BLOCK_BYTES) {
             return Err(self.refuse(Refusal::Damaged(format!("it leads to offset {at}, where no data can be")), of));
@@ -201,7 +200,8 @@ impl Portion {
         Ok(read)
     }
 
-    /// As `read_checked`, for several `parts` that ascend and lie close together, in one read; `of`: what messages call a part.
+    /// Like `read_checked`, for several `parts` that ascend and are close together, in one read; `of`: the name of a
+    /// part in messages.
     pub(crate) fn read_checked_together(
         &self,
         parts: &[(Range<u64>, Hash)],
@@ -221,8 +221,8 @@ impl Portion {
         parts.iter().enumerate().map(part).collect()
     }
 
-    /// As `read_checked`, for bytes that may be too many to be held at once: gives the hash of each part of `part_bytes`, by
-    /// which `read_checked` reads that part again.
+    /// Like `read_checked`, for bytes that may be too many to hold at once: returns the hash of each part of
+    /// `part_bytes`, with which `read_checked` reads that part again.
     pub(crate) fn check_in_parts(
         &self,
         at: u64,
@@ -249,7 +249,7 @@ impl Portion {
         Err(self.refuse(Refusal::Damaged("its checksum does not match".into()), of))
     }
 
-    /// Reads bytes at any offset, by the blocks that they lie in.
+    /// Reads bytes at any offset, through the blocks that hold them.
     fn read_anywhere(&self, at: u64, bytes: u64) -> Result<Checked> {
         let from = at / BLOCK_BYTES * BLOCK_BYTES;
         let blocks = self.read(from, at - from + bytes)?;
@@ -259,8 +259,8 @@ impl Portion {
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.
     fn read(&self, at: u64, bytes: u64) -> Result<Aligned> {
         let inside = at.checked_add(bytes).is_some_and(|end| end <= self.place.bytes);
-        // The lengths come from the medium, so they are compared with the file's before anything is allocated. The file's
-        // length is not asked for anew, which would be a metadata operation at every checkpoint.
+        // The lengths come from the medium, so compare them with the file's length before any allocation. The length is
+        // the one from opening: asking again would cost a metadata operation at every checkpoint.
         if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > self.file_bytes {
             return Err(self.truncated(at, self.file_bytes));
         }
@@ -269,7 +269,7 @@ impl Portion {
         Ok(buffer)
     }
 
-    /// Fills `buffer` from offset `at`. A read that a device fails is tried again before the failure is told.
+    /// Fills `buffer` from offset `at`. If the device fails a read, retries before it reports the failure.
     pub(crate) fn read_into(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         let mut tries = 1;
         loop {
@@ -289,7 +289,7 @@ impl Portion {
         }
     }
 
-    /// Writes `bytes` at offset `at`; returns how many writes it took.
+    /// Writes `bytes` at offset `at`; returns the number of writes.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<u64> {
         assert!(at + bytes.len() as u64 <= self.place.bytes, "a write past the end of a portion");
         device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| {
@@ -297,8 +297,8 @@ impl Portion {
         })
     }
 
-    /// A mapping of `bytes` bytes at offset `at`, both in whole blocks; an error where there can be none, or where memory
-    /// is short.
+    /// Maps `bytes` bytes at offset `at`, both in whole blocks. Fails if the file cannot be mapped, or if memory is
+    /// short.
     pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
         let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.file.available_bytes());
@@ -310,12 +310,12 @@ impl Portion {
         self.file.mapped(self.place.at, self.place.bytes)
     }
 
-    /// A thread is going to map the portion; until it has, `is_mapping_awaited`.
+    /// Announces that a thread will map the portion; until it has, `is_mapping_awaited` returns true.
     pub(crate) fn await_mapping(&self) {
         self.file.await_mapping();
     }
 
-    /// Whether whoever maps the portion now has to wait for a thread that gives it its memory.
+    /// Whether mapping the portion now would wait for a thread that allocates its memory.
     pub(crate) fn is_mapping_awaited(&self) -> bool {
         self.file.is_mapping_awaited()
     }
@@ -337,12 +337,12 @@ impl Portion {
         self.file.sync().map_err(|e| self.io_error("syncing", 0, e))
     }
 
-    /// Whether writing to the portion takes the processor from the program.
+    /// Whether writing to the portion uses the program's processor time.
     pub(crate) fn takes_processor(&self) -> bool {
         self.file.takes_processor()
     }
 
-    /// Keeps the portion's file open, so that a checkpoint asks the file system for nothing but bytes.
+    /// Keeps the portion's file open, so that a checkpoint costs no metadata operation.
     pub(crate) fn stay_open(&self) -> Result<()> {
         self.file.stay_open().map_err(|e| self.io_error("opening", 0, e))
     }
@@ -370,12 +370,12 @@ impl fmt::Display for Portion {
     }
 }
 
-/// Whether the same read may succeed the next time.
+/// Whether a retry of the read may succeed.
 fn may_pass(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EREMOTEIO | libc::ETIMEDOUT | libc::EAGAIN))
 }
 
-/// A refusal of bytes read at `place`, as an error.
+/// Turns a refusal of bytes read at `place` into an error.
 pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
     match refusal {
         Refusal::Foreign(why) => Error::NotASpace {

@@ -28,7 +28,7 @@ fn joined(directory: &TempDir, pool: &Pool, member: u32) -> Pool {
     joined
 }
 
-/// Sets what `pool` finds free from now on.
+/// Sets the free memory that `pool` sees from now on.
 fn free(pool: &Pool, room: Available) {
     *pool.shared.sizes.room.lock().unwrap() = Some(room);
 }
@@ -61,7 +61,7 @@ fn it_takes_what_its_members_want_and_grows_with_them() {
     assert_eq!(second.bytes(), 13 * CHUNK);
     drop(chunks);
     assert_eq!(take_all(&second).len(), 13);
-    // Memory that is wanted no more stays for the next time.
+    // Memory that is no longer wanted stays for the next time.
     first.want(CHUNK, 0);
     first.make_memory().unwrap();
     assert_eq!(first.bytes(), 13 * CHUNK);
@@ -88,7 +88,7 @@ fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_
         assert_eq!((pool.bytes(), pool.bound()), (chunks * CHUNK, bound), "{room:?}");
         assert_eq!(take_all(&pool).len() as u64, chunks);
     }
-    // A pool gets never more than its file was laid out for.
+    // A pool never exceeds the size that its file was laid out for.
     let directory = super::memory();
     let pool = growing(&directory, 1);
     pool.want(u64::MAX, u32::MAX);
@@ -114,7 +114,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     let indices = [last.index(), of_second.index()];
     free(&first, Available { memory_free: 8 * CHUNK, ..AMPLE });
     first.adapt();
-    // The pool gets a quarter of what was free and what it had.
+    // The pool gets a quarter of the free memory plus its own.
     assert_eq!((first.bytes(), second.bytes()), (6 * CHUNK, 6 * CHUNK));
     let kept = indices.iter().filter(|index| **index >= 6).count() as u64;
     assert!(kept > 0 && memory(&first) == (6 + kept) * CHUNK, "{kept} {}", memory(&first));
@@ -131,14 +131,14 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     first.want(17 * CHUNK, 0);
     [&first, &second].into_iter().for_each(|pool| pool.make_memory().unwrap());
     assert_eq!((take_all(&second).len(), memory(&first)), (17, 17 * CHUNK));
-    // Memory that nobody wants any more is not kept for ever either.
+    // Memory that no member wants is not kept forever either.
     first.want(2 * CHUNK, 0);
     first.adapt();
     assert_eq!((first.bytes(), memory(&first)), (3 * CHUNK, 3 * CHUNK));
 }
 
-/// A member that wanted less once it had saved left one that came late to t1 without the room that its chunks still
-/// took: the late one waited for their writes.
+/// A member that had saved wanted less at once. Another that came late to t1 then lacked the room that the first one's
+/// chunks still took, and waited for their writes.
 #[test]
 fn what_a_member_has_in_it_counts_though_it_wants_no_more() {
     let directory = super::memory();
@@ -211,7 +211,7 @@ fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
     free(&first, Available { memory_free: 0, ..AMPLE });
     first.adapt();
     assert!(first.bytes() <= 12 * CHUNK);
-    // A member that is killed leaves all as it is.
+    // A killed member leaves everything as it is.
     let id = first.id();
     let copy = tempfile::tempdir_in("/dev/shm").unwrap();
     for name in files(directory.path()) {
@@ -321,7 +321,7 @@ fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
     assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
 }
 
-/// Free memory was looked at once: a pool that had been large then filled memory that others had taken since.
+/// Free memory was looked at only once: a pool that had been large then filled memory that others had taken since.
 #[test]
 fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     let directory = super::memory();
@@ -348,7 +348,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
         assert_eq!(memory(&first), chunks * CHUNK);
         let bound = if room == AMPLE { PoolBound::Needed } else { PoolBound::Memory };
         assert_eq!(pools.map(Pool::bound), [bound; 2], "{room:?}");
-        // Memory that chunks in use take was free before.
+        // Memory of the chunks in use was free before.
         if let Some(left) = room.memory_free.checked_sub(chunks * CHUNK) {
             free(&first, Available { memory_free: left, ..room });
             assert!(!first.chunk_facts()[1] >= room.memory_free / 4 / 4, "{room:?}");
@@ -356,7 +356,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     }
 }
 
-/// A pool whose chunks were in use when it was made smaller kept their memory to its end.
+/// If chunks were in use when a pool was made smaller, their memory stayed allocated until the pool ended.
 #[test]
 fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     let directory = super::memory();
@@ -368,7 +368,7 @@ fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     pool.adapt();
     assert_eq!((pool.bytes(), memory(&pool)), (32 * CHUNK, 128 * CHUNK));
     drop(chunks);
-    // Nobody else needs any memory by now.
+    // No other process needs memory by now.
     free(&pool, AMPLE);
     pool.want(32 * CHUNK, 0);
     pool.adapt();
@@ -390,7 +390,7 @@ fn who_takes_memory_back_stops_once_another_has_taken_over() {
     assert_eq!(take_all(&pool).len(), 8);
 }
 
-/// With as much memory as there is, all members go on.
+/// All members go on with the memory that exists.
 #[test]
 fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     let directory = super::memory();
@@ -402,7 +402,7 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     pool.want(8 * CHUNK, 0);
     pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (4 * CHUNK, 4 * CHUNK, 4));
-    // Memory that another member was slow to make is not taken from under it either.
+    // Nor is memory freed that another member was slow to make.
     let made_by_another = |shared: &Shared| {
         shared.control().made_bytes.store(6 * CHUNK, Ordering::SeqCst);
         crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into())
@@ -412,7 +412,7 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (6 * CHUNK, 6 * CHUNK, 6));
 }
 
-/// A member was refused memory that it could have made itself, or done without.
+/// A member was refused memory although it could have made the memory itself, or gone on without it.
 #[test]
 fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     let directory = super::memory();
@@ -435,7 +435,7 @@ fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     assert_eq!(first.bytes(), 8 * CHUNK);
 }
 
-/// It was told that another rank could not make it, in a job of one rank, too, where its own thread had failed.
+/// The error blamed another rank, even in a job of one rank, where its own thread had failed.
 #[test]
 fn who_waited_for_one_that_failed_makes_what_it_needs_or_says_why_not() {
     let directory = super::memory();
@@ -464,7 +464,7 @@ fn who_waited_for_one_that_failed_makes_what_it_needs_or_says_why_not() {
     assert_eq!(first.bytes(), 8 * CHUNK);
 }
 
-/// The lack of room was told to a program that only had to wait.
+/// A program that only had to wait got the error for a full file system.
 #[test]
 fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     let Some(small) = SmallMemory::mount("1m") else { return };
@@ -485,7 +485,7 @@ fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     drop(more);
 }
 
-/// Takes chunks until the file system is full, with none under way.
+/// Takes chunks until the file system is full, with no chunk in progress.
 fn take_while_there_is_room(pool: &Pool) -> Vec<Chunk> {
     let mut taken = Vec::new();
     loop {
@@ -509,7 +509,7 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     assert_eq!((pool.bytes(), pool.bound()), (512 << 10, PoolBound::Directory));
     drop(pool);
 
-    // Others have taken nearly all memory.
+    // Other processes have taken nearly all memory.
     let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
     pool.want(64 << 20, 0);
@@ -526,7 +526,7 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     assert!(pool.bytes() >= 4 * CHUNK);
 }
 
-/// A tmpfs of its own; `None` for a user who may not mount one.
+/// A separate tmpfs; `None` for a user that may not mount one.
 struct SmallMemory {
     path: std::path::PathBuf,
     _directory: TempDir,
@@ -549,7 +549,7 @@ impl Drop for SmallMemory {
     }
 }
 
-/// A thread between checkpoints makes the pool smaller, and the program wants more meanwhile.
+/// A thread makes the pool smaller between checkpoints while the program wants more.
 #[test]
 fn memory_that_one_thread_makes_another_of_the_same_process_does_not_take_back() {
     let directory = super::memory();

@@ -1,4 +1,4 @@
-//! What a hostile or half-dead process leaves in shared memory.
+//! Values that a hostile or half-dead process leaves in shared memory.
 
 use super::{super::word::State, *};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whatever the words say: nothing panics, nobody reaches beyond the pool, and a member that lives gets chunks, or an
+/// With any values in the words, nothing panics, no access leaves the pool, and a living member gets chunks, or an
 /// error if its own chunk is taken away.
 #[test]
 fn any_words_at_all() {
@@ -31,7 +31,7 @@ fn with_words_of(seed: u64) {
             scope.spawn(move || use_it(&pool));
         }
     });
-    // A chunk whose word was overwritten is lost, and says so; what it must not do is panic.
+    // A chunk with an overwritten word is lost and returns an error; it must not panic.
     let _ = held.fill(1, 0, CHUNK).and_then(|()| held.await_turn()).and_then(|()| held.written());
 }
 
@@ -44,7 +44,7 @@ fn scribble(pool: &Pool, random: &mut fastrand::Rng) {
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     shared.file().write_all_at(&bytes, from as u64).unwrap();
-    // The words are such as a member could have written, most of them lies.
+    // A member could have written such words, but most of them are false.
     for entry in shared.chunk_entries() {
         let state = random.u64(0..6);
         if state < 5 {
@@ -108,7 +108,7 @@ fn chunks_that_say_they_are_a_members_who_does_not_know_are_freed_by_it() {
 
 #[test]
 fn a_making_that_nobody_is_at_is_begun_anew() {
-    // Garbage, a number that no member has, a member that never came, this one, failures of long ago.
+    // Garbage, a number that no member has, a member that never joined, this member, old failures.
     for found in [77, 1 << 32 | 9, 1 << 32 | 1, 1 << 32, 2, 3, u64::MAX] {
         let directory = memory();
         let pool = pool(&directory, 2, 3);

@@ -1,4 +1,4 @@
-//! Who gets into a pool, and what is refused.
+//! Access to a pool, and the reasons for refusal.
 
 use super::{
     super::{Mark, file, is_in_sight, layout::Constants, remove},
@@ -43,7 +43,7 @@ fn programs_of_another_user_stay_outside() {
     assert!(list_of_other_users_files(&pool), "what belongs to another user is refused");
 }
 
-/// Root may open everything, so that the check of the owner alone refuses the file here.
+/// Root may open every file, so only the check of the owner refuses the file here.
 fn list_of_other_users_files(pool: &Pool) -> bool {
     let path = path_of(pool);
     std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
@@ -102,7 +102,7 @@ fn files_that_are_cut_short_or_grew_are_refused() {
     let directory = memory();
     let pool = pool(&directory, 2, 3);
     let bytes = pool.shared.constants.file_bytes();
-    // A hostile process cuts the file; nobody may touch the memory now.
+    // A hostile process truncates the file; the memory must not be touched now.
     let file = OpenOptions::new().write(true).open(path_of(&pool)).unwrap();
     let header = fs::read(path_of(&pool)).unwrap()[..8192].to_vec();
     for end in [bytes + 1, bytes - 1, 2 << 20, 8192, 4096, 80, 79, 8, 0] {
@@ -166,7 +166,7 @@ fn whoever_joins_waits_for_a_cleaner_to_end() {
     assert_eq!(cleaner.try_lock(super::super::layout::CLEANER).unwrap(), LockOutcome::Held);
     std::thread::scope(|scope| {
         let joining = scope.spawn(|| Pool::join(directory.path(), pool.id(), 1));
-        // The member has its byte: the cleaner sees it from here on.
+        // The member has locked its byte: from here on the cleaner sees it.
         while !cleaner.is_locked_in(1, 1).unwrap() {
             std::thread::yield_now();
         }
@@ -176,7 +176,7 @@ fn whoever_joins_waits_for_a_cleaner_to_end() {
     });
 }
 
-/// Runs `work` in a directory of `bytes` bytes, which only this thread sees, and which ends with the thread.
+/// Runs `work` in a directory of `bytes` bytes, which only this thread sees and which ends with the thread.
 fn in_small_directory(bytes: u64, work: impl FnOnce(&TempDir) + Send) {
     let directory = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
@@ -243,7 +243,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
         assert!(super::super::RankRecord::create(&first, 0).unwrap().begin(2 << 20, 1, 0).is_err());
         fs::remove_file(&other).unwrap();
         first.make_memory().unwrap();
-        // The memory is made for all members: a full directory does not matter now.
+        // The memory is made for all members, so a full directory does not matter now.
         fs::write(&other, vec![1; 2 << 20]).unwrap();
         second.make_memory().unwrap();
         let chunks = take_all(&first);
@@ -274,7 +274,7 @@ fn a_mark_stays_while_its_process_lives_and_is_anybodys_then() {
     assert!(is_in_sight(directory.path(), id));
     assert!(!remove(directory.path(), id).unwrap());
     assert_eq!(files(directory.path()).len(), 1);
-    // The mark is dropped as by a process that is killed.
+    // Drop the mark as a killed process would.
     drop(mark);
     assert!(remove(directory.path(), id).unwrap());
     assert!(!is_in_sight(directory.path(), id));

@@ -1,4 +1,4 @@
-//! A member in a process of its own: this test program again, with one test that does what it is told.
+//! A member in a separate process: this test program again, running one test that obeys commands.
 
 use super::{
     super::{RankRecord, word::State},
@@ -37,7 +37,7 @@ impl Peer {
         writeln!(self.to, "{what}").unwrap();
     }
 
-    /// The next thing that the peer says.
+    /// The next line from the peer.
     pub(super) fn hear(&mut self) -> String {
         for line in (&mut self.from).lines() {
             if let Some((_, said)) = line.unwrap().split_once('@') {
@@ -69,7 +69,7 @@ fn told() -> Option<String> {
 #[test]
 fn told_by_another_process() {
     let Ok(task) = env::var(TASK) else { return };
-    // Ends the peer, whatever it waits for.
+    // Ends the peer, even if it waits.
     #[allow(unsafe_code)]
     // SAFETY: the call has no conditions.
     unsafe {
@@ -95,7 +95,7 @@ fn told_by_another_process() {
     }
 }
 
-/// Takes a chunk, fills it, and gives it back, as often as the peer is told.
+/// Takes a chunk, fills it and gives it back, as often as the command says.
 fn pass(pool: &Pool) {
     let rounds: u64 = told().unwrap().parse().unwrap();
     for round in 0..rounds {
@@ -110,7 +110,7 @@ fn pass(pool: &Pool) {
     say("passed");
 }
 
-/// Holds a chunk in each state that the peer is told, and one more in none at all.
+/// Holds a chunk in each state that the command names, and one more in no state.
 fn hold(pool: &Pool) {
     let mut held = Vec::new();
     while let Some(state) = told() {
@@ -126,10 +126,10 @@ fn hold(pool: &Pool) {
     }
 }
 
-/// Leaves a child behind that says who it is, and waits to be ended.
+/// Leaves a child behind that prints its id and waits to be ended.
 fn fork(pool: Pool) {
     let _chunk = take(&pool);
-    // SAFETY: nothing else goes on in this process, whose only other thread waits for this one.
+    // SAFETY: this process does nothing else; its only other thread waits for this one.
     #[allow(unsafe_code)]
     unsafe {
         if libc::fork() == 0 {
@@ -143,7 +143,7 @@ fn fork(pool: Pool) {
     told();
 }
 
-/// Stages a shard of one full chunk, and seals it if the peer is told so.
+/// Stages a shard of one full chunk, and seals it if the command says so.
 fn record(pool: &Pool) {
     let mut record = RankRecord::create(pool, 1).unwrap();
     let mut chunk = take(pool);

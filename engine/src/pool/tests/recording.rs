@@ -1,4 +1,4 @@
-//! Shards that are recorded, and completed by another process or not.
+//! Recorded shards, with and without completion by another process.
 
 use super::{
     super::{
@@ -27,7 +27,7 @@ use std::{
 
 const ROWS: u64 = 3 * 4096;
 const SEGMENTS_MAX: u32 = 5;
-/// The tag of chunks that hold nothing yet.
+/// The tag of empty chunks.
 const TAG: u32 = 0;
 
 pub(super) fn plan() -> SealedPlan {
@@ -63,7 +63,7 @@ pub(super) fn plan() -> SealedPlan {
     }
 }
 
-/// Stages two segments: segment 0 is in a chunk; segment 1 is done in both targets, and its chunk went on.
+/// Stages two segments: segment 0 is in a chunk; segment 1 is done in both targets, and its chunk has been reused.
 pub(super) fn stage(record: &mut RankRecord, chunk: &Chunk) -> ShardRecord {
     let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
@@ -116,7 +116,7 @@ fn a_sealed_shard_is_read_back() {
     assert_eq!((files(directory.path()).len(), pool.sealed(0).len()), (1, 0));
 }
 
-/// A short plan has its memory when the shard begins; a long one gets it with the seal.
+/// A short plan gets its memory when the shard begins, a long one with the seal.
 #[test]
 fn plans_of_any_length_are_read_back() {
     let directory = memory();
@@ -129,7 +129,7 @@ fn plans_of_any_length_are_read_back() {
     }
 }
 
-/// A later job would find nothing of it.
+/// A later job would not find such a record.
 #[test]
 fn a_record_that_is_gone_or_another_is_not_sealed() {
     for bytes in [300, 40_000] {
@@ -185,7 +185,7 @@ fn each_target_is_owed_what_it_does_not_have() {
     assert_eq!(left(), [(5, vec![0]), (6, vec![])]);
     shard.target_ended(0);
     assert_eq!(left(), [(6, vec![])]);
-    // The word of ended targets is under no seal: garbled, it says nothing.
+    // No seal covers the word of ended targets; a garbled word has no effect.
     let (file, at) = (file_of(&pool, 0), (CONTROL_AT + offset_of!(ShardFound, ended)) as u64);
     for bit in 0..64 {
         let mut word = [0; 8];
@@ -195,7 +195,7 @@ fn each_target_is_owed_what_it_does_not_have() {
         assert_eq!(left().len(), 2, "bit {bit}");
         file.write_all_at(&word, at).unwrap();
     }
-    // The ends are noted as a salvager does.
+    // Note the ends as a salvager does.
     sealed(&pool, 0).unwrap().owed().for_each(|owed| owed.end());
     assert_eq!(left(), []);
     shard.target_ended(1);
@@ -205,7 +205,7 @@ fn each_target_is_owed_what_it_does_not_have() {
     assert_eq!(left(), [(5, vec![0]), (6, vec![0])]);
 }
 
-/// A shard that lies where it belongs has one target: of several, nobody would know which.
+/// A shard that is written in place has exactly one target: with several, the right one would be unknown.
 #[test]
 fn what_lies_in_its_target_is_owed_its_hashes_alone() {
     let directory = memory();
@@ -232,7 +232,7 @@ fn what_lies_in_its_target_is_owed_its_hashes_alone() {
     assert!(Sealed::open(directory.path(), pool.id(), 6).is_err(), "two targets");
 }
 
-/// A pool whose members stage elsewhere has memory for its tables, and takes no more.
+/// The pool of members that stage elsewhere has memory for its tables only.
 #[test]
 fn a_pool_of_tables_has_no_chunks() {
     let directory = memory();
@@ -255,7 +255,7 @@ fn a_record_of_another_version_is_told() {
     file.write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
     let open = || Sealed::open(directory.path(), pool.id(), 0).unwrap_err().to_string();
     assert!(open().contains("its version is damaged"), "{}", open());
-    // A record of another version is not summed up like ours.
+    // A record of another version has another checksum.
     file.write_all_at(&[1], 36).unwrap();
     let error = open();
     assert!(error.contains("it was made by another version of Mainstay (version 1)"), "{error}");
@@ -296,11 +296,11 @@ fn a_seal_never_covers_what_came_after_it() {
     let first = take(&pool);
     let old = stage(&mut record, &first);
     old.seal(&plan()).unwrap();
-    // The file is the same again, up to the last byte: what is there must not be taken for what was sealed.
+    // The file is the same again, up to the last byte, but its contents must not pass for the sealed ones.
     let second = take(&pool);
     let new = stage(&mut record, &second);
     assert!(sealed(&pool, 0).is_none(), "begun anew");
-    // A thread of the shard before comes late.
+    // A thread of the previous shard comes late.
     old.written(0, 0);
     old.clear();
     old.place(0, 0, 1, 1);
@@ -311,7 +311,7 @@ fn a_seal_never_covers_what_came_after_it() {
     assert_eq!((found.segments[0].bytes, found.segments[0].is_done(0)), (CHUNK, false));
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
-    // Nothing that the seal of this shard covers is wiped.
+    // Nothing that this shard's seal covers is wiped.
     record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap().seal(&plan()).unwrap();
     assert!(sealed(&pool, 0).is_some());
     record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
@@ -354,7 +354,7 @@ fn no_byte_that_is_sealed_can_change() {
         file.write_all_at(&byte, at as u64).unwrap();
     }
     assert!(sealed(&pool, 0).is_some());
-    // The numbers are beyond all bounds, with or without a seal.
+    // The numbers are out of range, with or without a seal.
     for at in (CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, seal)).step_by(4).skip(1) {
         let mut number = [0; 4];
         file.read_exact_at(&mut number, at as u64).unwrap();
@@ -362,7 +362,7 @@ fn no_byte_that_is_sealed_can_change() {
         assert!(sealed(&pool, 0).is_none(), "number at {at}");
         file.write_all_at(&number, at as u64).unwrap();
     }
-    // A file that says that it is longer than any memory is not believed either.
+    // A file that claims to be longer than any memory is refused too.
     file.set_len(1 << 50).unwrap();
     let plan_bytes_at = (CONTROL_AT + offset_of!(ShardFound, plan_bytes)) as u64;
     for (bytes, is_there) in [(1_u64 << 49, false), (plan_bytes as u64, true)] {
@@ -379,10 +379,10 @@ fn a_record_that_was_cut_short_is_none() {
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let (file, parts) = (file_of(&pool, 0), Parts::new(ROWS, SEGMENTS_MAX).unwrap());
-    // Behind a short plan there is room for a longer one.
+    // After a short plan there is room for a longer one.
     let plan_end = parts.plan_at + postcard::to_stdvec(&plan()).unwrap().len() as u64;
     let ends = [plan_end - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
-    // The mapping is in use no more: its memory must not be touched where the file has ended.
+    // The mapping is no longer used: its memory must not be touched beyond the end of the file.
     std::mem::forget(record);
     for end in ends {
         file.set_len(end).unwrap();
@@ -409,7 +409,7 @@ fn survivors_find_the_shard_of_a_killed_member() {
     assert_eq!(take_all(&pool).len(), 3);
 }
 
-/// As where the disk was full: its chunks are freed for those who live, and nobody was told.
+/// As on a full disk: the chunks are freed for the survivors, and no error was reported.
 #[test]
 fn what_survivors_could_not_complete_is_told() {
     let directory = memory();
@@ -448,7 +448,7 @@ fn a_record_goes_with_its_own_member_only() {
     let pool = pool(&directory, 2, 3);
     let mut record = RankRecord::create(&pool, 0).unwrap();
     stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
-    // A member that died could have said this.
+    // A member that died could have written this.
     pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
     assert_eq!((pool.dead(), pool.sealed(1).len()), (vec![1], 0));
     assert!(pool.free_of(1, 0));
@@ -488,7 +488,7 @@ fn what_the_last_leaves_sealed_is_found_and_then_removed() {
     }
 }
 
-/// A record is damaged, gone, or one that somebody else could have made: the pool still knows that a shard was staged.
+/// A record is damaged, gone, or could have been made by another user: the pool still knows that a shard was staged.
 #[test]
 fn a_record_that_cannot_be_read_is_missed() {
     let flip = |path: &Path| {
@@ -580,7 +580,7 @@ fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
     assert_eq!(files(directory.path()), [""; 0]);
 }
 
-/// A record that could not be opened for want of descriptors was taken for none, and its shard's chunks were freed.
+/// A record that could not be opened for lack of descriptors counted as none, and its shard's chunks were freed.
 #[test]
 fn a_shard_that_a_process_without_descriptors_cannot_look_for_is_not_missed() {
     let directory = memory();

@@ -47,7 +47,7 @@ fn chunks_of_a_killed_member_are_freed_and_the_others_go_on() {
         let got: Vec<Chunk> = states.iter().map(|_| pool.take(&reclaim).unwrap()).collect();
         assert_eq!(calls.get(), 1);
         assert!(pool.dead().is_empty());
-        // Writing does not wait for chunks that the dead had in line before.
+        // Writing does not wait for earlier chunks of dead members.
         for chunk in own.iter().chain(&got) {
             chunk.fill(1, 0, CHUNK).unwrap();
             chunk.await_turn().unwrap();
@@ -69,7 +69,7 @@ fn the_dead_in_line_hold_up_nobody() {
     chunk.fill(1, 0, CHUNK).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| chunk.await_turn());
-        // While the member lives, others wait for it.
+        // While the member is alive, others wait for it.
         while pool.shared.control().turn.waiters() == 0 {
             thread::yield_now();
         }
@@ -150,7 +150,7 @@ fn who_holds_back_is_woken_by_the_last_that_copies_and_by_who_needs_a_chunk() {
     let others_copy = || first.others_copy();
     [&first, &second].into_iter().for_each(Pool::end_copying);
     held_back_until(&others_copy, &|| third.end_copying());
-    // A member that comes later out of the all-reduce says so again.
+    // A member that leaves the all-reduce later announces it again.
     third.begin_copying(7);
     assert!(!others_copy());
 
@@ -236,8 +236,8 @@ fn a_forked_child_gives_nothing_back() {
     let pool = pool(&directory, 1, 3);
     let chunk = take(&pool);
     let mut status = -1;
-    // SAFETY: the child calls only what takes no lock, and ends without cleaning up; `status` outlives
-    // the call.
+    // SAFETY: the child calls only functions that take no lock, and ends without cleaning up; `status` outlives the
+    // call.
     #[allow(unsafe_code)]
     unsafe {
         let child = libc::fork();

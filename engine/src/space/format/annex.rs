@@ -1,5 +1,5 @@
-//! What a manifest says besides the items: the program's notes, how long its output files were, and how the
-//! checkpoint went.
+//! The parts of a manifest other than the items: the program's notes, the lengths of its output files, and the
+//! statistics of the checkpoint.
 
 use super::{OutputIdentity, Profile, Refusal, SavedEarly, damaged, sections::Sections};
 use serde::{Deserialize, Serialize};
@@ -26,20 +26,20 @@ struct OutputRecord {
 
 const _: () = assert!(size_of::<NoteRecord>() == 8 && size_of::<OutputRecord>() == 16);
 
-/// A text of the program's own, under a name.
+/// A named text of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub name: String,
     pub value: String,
 }
 
-/// A file that the program appends to, by the name that it gave, and its length at t1.
+/// A file that the program appends to: its name as the program gave it, and its length at t1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLength {
     /// A path: any bytes but zero.
     pub name: Vec<u8>,
     pub bytes: u64,
-    /// `None` in a revision of a version that kept none.
+    /// `None` in a revision of a version that did not record it.
     pub identity: Option<OutputIdentity>,
 }
 
@@ -47,9 +47,10 @@ pub struct OutputLength {
 pub struct Annex {
     pub notes: Vec<Note>,
     pub outputs: Vec<OutputLength>,
-    /// `None` in a revision of a version that kept none.
+    /// `None` in a revision of a version that did not record it.
     pub profile: Option<Profile>,
-    /// What saving early came to; `None` where nothing can be saved early, and in a shard that another process completed.
+    /// Result of speculative saving; `None` if nothing can be saved early, and in a shard that another process
+    /// completed.
     #[serde(skip)]
     pub saved_early: Option<SavedEarly>,
 }
@@ -82,7 +83,7 @@ impl Annex {
         bytes
     }
 
-    /// Whether the identities of the output files go into the manifest.
+    /// Whether the manifest gets the identities of the output files.
     pub(super) fn has_identities(&self) -> bool {
         !self.outputs.is_empty() && self.outputs.iter().all(|output| output.identity.is_some())
     }
@@ -99,8 +100,8 @@ impl Annex {
         Ok(())
     }
 
-    /// Bytes that it takes in a manifest at most. The profile is always counted, and what saving early came to: they are
-    /// known only when the data has been written, and room is found before.
+    /// Its maximum number of bytes in a manifest. Always counts the profile and the result of speculative saving: they
+    /// are known only after the data has been written, but the room is found before.
     pub(super) fn bytes_at_most(&self) -> u64 {
         let notes = self.notes.iter().map(|n| size_of::<NoteRecord>() + n.name.len() + n.value.len());
         let outputs = self
@@ -110,8 +111,8 @@ impl Annex {
         notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES + SavedEarly::BYTES
     }
 
-    /// Parses what follows the items in `sections`: so many notes and outputs, and perhaps a profile and what saving early
-    /// came to.
+    /// Parses the part of `sections` after the items: so many notes and outputs, and perhaps a profile and the result
+    /// of speculative saving.
     pub(super) fn parse(
         sections: &mut Sections<'_>,
         notes: u32,
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, [true; 2]), Ok(annex()));
     }
 
-    /// As builds had it that kept no profile; and as they read what has one, which comes last.
+    /// Builds without profiles wrote none, and skip a profile, which comes last, when they read.
     #[test]
     fn a_profile_may_be_missing_or_passed_over() {
         let without = Annex { profile: None, saved_early: None, ..annex() };

@@ -1,4 +1,4 @@
-//! A catalogue: the list of all revisions that a portion keeps. Its hash stands in the slot.
+//! A catalogue: the list of all revisions that a portion keeps. The slot holds its hash.
 
 use super::{BLOCK_BYTES, Hash, Lineage, NUMBER_MAX, Refusal, VERSION, damaged, hash, sections::Sections};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use zerocopy::{
 const MAGIC: [u8; 8] = *b"MSTYCATL";
 /// More revisions than any portion keeps.
 const ENTRIES_MAX: u32 = 4096;
-/// A manifest of more bytes than this is no manifest: it would list some ten million items.
+/// No manifest has more bytes: it would list some ten million items.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -53,20 +53,20 @@ struct EntryRecord {
 
 const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueRecord>() == 16);
 
-/// When one rank's part of a checkpoint began, at which step, and how long it took; `other` is what is left of `perceived`.
+/// Start, step and times of one rank's part of a checkpoint; `other` is the rest of `perceived`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// t1, nanoseconds since 1970.
     pub t1_unix_ns: u64,
-    /// The step that the program had told; 0: none, or an earlier Mainstay saved it.
+    /// The program's step; 0: none, or an earlier Mainstay saved it.
     #[serde(default)]
     pub step: u64,
-    /// The time that the all-reduce at t1 took.
+    /// Time of the all-reduce at t1.
     pub communication_ns: u64,
-    /// The time that the program waited for chunks of the pool to become free.
+    /// Time that the program waited for free chunks of the pool.
     pub buffer_wait_ns: u64,
-    /// The time that copying into buffers took, with the writes for which the program waited meanwhile: those of pieces that
-    /// go straight through and of a rank's own buffer; with the stage `direct`, all writes.
+    /// Time of copying into buffers, including the writes for which the program waited meanwhile: those of pieces that
+    /// bypass the buffer and of a rank's own buffer; with the stage `direct`, all writes.
     pub copy_ns: u64,
     /// t2 − t1; 0 while unknown.
     pub perceived_ns: u64,
@@ -92,7 +92,7 @@ impl PhaseRecord {
 pub struct Entry {
     pub lineage: Lineage,
     pub number: u64,
-    /// How many shards make the revision complete.
+    /// Number of shards of a complete revision.
     pub shards: u32,
     pub shard: u32,
     /// Bytes of all items.
@@ -107,7 +107,7 @@ pub struct Entry {
     pub phases: PhaseRecord,
 }
 
-/// What a catalogue keeps, oldest first.
+/// The entries of a catalogue, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     pub entries: Vec<Entry>,
@@ -131,7 +131,7 @@ impl Catalogue {
         bytes
     }
 
-    /// Parses the catalogue of a portion of `portion_bytes` whose slot names `expected` as its hash.
+    /// Parses the catalogue of a portion of `portion_bytes`; `expected`: its hash in the slot.
     pub fn parse(bytes: &[u8], expected: &Hash, portion_bytes: u64) -> Result<Catalogue, Refusal> {
         if bytes.is_empty() {
             return Ok(Catalogue::default());

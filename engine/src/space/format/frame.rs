@@ -1,5 +1,6 @@
-//! Frames: stretches of a portion's blocks that are stored compressed. The blocks keep their places, by which all else
-//! counts; what is stored of them lies at the beginning of their own room, and what is behind it means nothing.
+//! Frames: stretches of a portion's blocks that are stored compressed. The blocks keep their numbers, and everything
+//! else refers to those. The compressed bytes are at the start of the frame's room; the bytes after them have no
+//! meaning.
 
 use super::{BLOCK_BYTES, Refusal, blocks_for, damaged, sections::Sections};
 use crate::space::free::Blocks;
@@ -10,7 +11,7 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MSTYFRAM";
-/// Blocks of a frame, at most: whoever reads one of them unpacks them all.
+/// Maximum number of blocks in a frame: reading one block unpacks them all.
 pub(crate) const FRAME_BLOCKS: u64 = 64;
 pub(crate) const FRAME_BYTES: u64 = FRAME_BLOCKS * BLOCK_BYTES;
 
@@ -23,7 +24,7 @@ struct FrameRecord {
     reserved: U32,
 }
 
-/// What a frame begins with in the portion, so that it can be told from blocks that are stored as they are.
+/// The start of a frame in the portion. It tells a frame from blocks that are stored plain.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct FrameHeadRecord {
@@ -40,13 +41,13 @@ const _: () = assert!(size_of::<FrameRecord>() == 16 && size_of::<FrameHeadRecor
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Codec {
-    /// A block of LZ4, without a frame of its own.
+    /// A block of LZ4, without an LZ4 frame around it.
     Lz4 = 1,
     /// A frame of Zstandard.
     Zstd = 2,
 }
 
-/// Blocks that are compressed together, and how many of them hold what is stored.
+/// Blocks that are compressed together, and the number of blocks that hold the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     pub first_block: u64,
@@ -61,20 +62,20 @@ impl Frame {
     }
 }
 
-/// The frames among `frames`, which ascend and do not touch, that have blocks of a stretch.
+/// The frames in `frames`, which ascend and do not touch, with blocks of a stretch.
 pub(crate) fn frames_in(frames: &[Frame], stretch: Blocks) -> &[Frame] {
     let from = frames.partition_point(|frame| frame.room().end() <= stretch.first);
     let count = frames[from..].partition_point(|frame| frame.first_block < stretch.end());
     &frames[from..from + count]
 }
 
-/// The beginning of what is stored of a frame.
+/// The start of a stored frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHead {
     pub(crate) codec: Codec,
-    /// Blocks, once they are unpacked.
+    /// Number of blocks after unpacking.
     pub(crate) blocks: u64,
-    /// Bytes of what is compressed, behind the head.
+    /// Number of compressed bytes after the head.
     pub(crate) bytes: u64,
 }
 
@@ -92,7 +93,7 @@ impl FrameHead {
         record.as_bytes().to_vec()
     }
 
-    /// The head that `bytes` begin with; an error says why they begin with none.
+    /// Parses the head at the start of `bytes`; returns a reason if there is none.
     pub(crate) fn parse(bytes: &[u8]) -> Result<FrameHead, String> {
         let head = FrameHeadRecord::ref_from_prefix(bytes).ok().filter(|(head, _)| head.magic == MAGIC);
         let Some((head, _)) = head else { return Err("it does not begin as a frame".to_owned()) };
@@ -114,7 +115,7 @@ impl FrameHead {
     }
 }
 
-/// Bytes that a list of so many frames takes in a manifest.
+/// Bytes of a list of so many frames in a manifest.
 pub(crate) fn list_bytes(frames: u64) -> u64 {
     size_of::<U64>() as u64 + frames.saturating_mul(size_of::<FrameRecord>() as u64)
 }
@@ -133,7 +134,7 @@ pub(super) fn build_list(frames: &[Frame]) -> Vec<u8> {
     bytes
 }
 
-/// The frames that come next in `sections`, of a portion of `portion_bytes`.
+/// Parses the frames that come next in `sections`, of a portion of `portion_bytes`.
 pub(super) fn parse_list(sections: &mut Sections<'_>, portion_bytes: u64) -> Result<Vec<Frame>, Refusal> {
     let count: &U64 = sections.record()?;
     let records = sections.table::<FrameRecord>(count.get())?;

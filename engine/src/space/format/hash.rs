@@ -32,7 +32,7 @@ pub(crate) fn hash_blocks(bytes: &[u8], hashes: &mut [u8]) {
     }
 }
 
-/// Puts the hash of all bytes before into the last 16 of `block`.
+/// Writes the hash of all earlier bytes into the last 16 bytes of `block`.
 pub(super) fn seal(block: &mut [u8; BLOCK]) {
     let sum = hash(&block[..BLOCK - HASH_BYTES]);
     block[BLOCK - HASH_BYTES..].copy_from_slice(&sum);

@@ -11,9 +11,9 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MAINSTAY";
-/// More portions than any machine has ranks; bounds what a hostile header can ask for.
+/// More portions than any machine has ranks; limits the memory that a hostile header can ask for.
 const PORTIONS_MAX: u32 = 1 << 24;
-/// The optional feature of a layout whose portions are as large as a user has said.
+/// The optional feature of a layout with portions of a size set by a user.
 const SIZED: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -50,26 +50,26 @@ struct PortionRecord {
     bytes: U64,
 }
 
-/// What one file of a layout says of itself.
+/// The header of one file of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The same in all files of a layout.
     pub layout_id: [u8; 16],
     /// Newer layouts of a space have higher numbers.
     pub layout_number: u64,
-    /// Ranks of the job that the layout was made for.
+    /// Number of ranks of the job that the layout was made for.
     pub ranks: u32,
     /// Distance of a portion's two slots, in bytes.
     pub slot_stride: u64,
-    /// Where readers put their holds: offset and length in the file.
+    /// The place for holds: offset and length in the file.
     pub holds_at: u64,
     pub holds_bytes: u64,
     pub file_bytes: u64,
     pub created_unix_ns: u64,
-    /// The space that the level belongs to in whose directory the file lies; zeros in a space itself, and in files that were
-    /// made before it was noted.
+    /// For a file in a level's directory, the space that the level belongs to; zeros in a space itself, and in files
+    /// made before it was recorded.
     pub space_id: [u8; 16],
-    /// A user has said how large the portions are; the first checkpoint of a job did if not, or an older version.
+    /// A user has set the size of the portions; otherwise the first checkpoint of a job did, or an older version.
     pub is_sized: bool,
     /// The portions in this file, ordered by rank.
     pub portions: Vec<PortionPlace>,
@@ -84,7 +84,7 @@ pub struct PortionPlace {
 }
 
 impl Header {
-    /// Bytes that a header with so many portions takes, a multiple of the block.
+    /// Bytes of a header with so many portions, a multiple of the block.
     pub fn bytes_for(portions: usize) -> u64 {
         BLOCK_BYTES + ((portions * size_of::<PortionRecord>()) as u64).next_multiple_of(BLOCK_BYTES)
     }
@@ -127,7 +127,7 @@ impl Header {
         bytes
     }
 
-    /// Bytes of the portion table that follows the header's block, to be read and given to `parse`.
+    /// Bytes of the portion table after the header's block; the caller reads them and passes them to `parse`.
     pub fn table_bytes(block: &[u8; BLOCK]) -> Result<usize, Refusal> {
         let record = check(block)?;
         Ok(Self::bytes_for(record.portions.get() as usize) as usize - BLOCK)
@@ -200,7 +200,7 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
     if record.magic != MAGIC {
         return Err(Refusal::Foreign("it does not begin as a layout does".into()));
     }
-    // The place of the version and of the seal is the same in all versions.
+    // The version and the seal have the same place in all versions.
     let (found, whole) = (record.version.get(), is_sealed(block));
     if found > VERSION {
         let hint = if whole {

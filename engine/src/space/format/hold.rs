@@ -1,7 +1,7 @@
-//! The holds of a layout's file: blocks in which others ask that a revision stays, and the one in which
-//! the job that writes the space says which of them count.
+//! The holds in a layout's file: blocks in which other processes ask to keep a revision, and one block in which the job
+//! that writes the space acknowledges them.
 //!
-//! A block that is not whole is a hold that is not there: a torn hold must never make a space unreadable.
+//! A damaged block counts as no hold: a torn hold must never make a space unreadable.
 
 use super::{
     BLOCK, Hash, Lineage, NUMBER_MAX, VERSION,
@@ -13,7 +13,7 @@ use zerocopy::{
     little_endian::{U16, U32, U64},
 };
 
-/// Blocks for holds, one each; the acknowledgement lies in the block after them.
+/// Blocks for holds, one each; the acknowledgement is in the block after them.
 pub const HOLDS: usize = 15;
 /// The longest note, in bytes.
 pub const NOTE_BYTES_MAX: usize = 512;
@@ -63,21 +63,21 @@ struct AnswersRecord {
 
 const _: () = assert!(size_of::<HoldRecord>() == BLOCK && size_of::<AnswersRecord>() == BLOCK);
 
-/// Someone wants a revision to stay.
+/// A request to keep a revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Names the hold; drawn at random.
+    /// Identifies the hold; drawn at random.
     pub id: [u8; 16],
     pub lineage: Lineage,
     pub number: u64,
     pub created_unix_ns: u64,
-    /// When the hold stops counting, in nanoseconds since 1970; 0: it counts until it is released.
+    /// Time when the hold expires, in nanoseconds since 1970; 0: it counts until it is released.
     pub expires_unix_ns: u64,
-    /// Who holds it, or why; without control characters.
+    /// The holder, or the reason; without control characters.
     pub note: String,
 }
 
-/// What a block for a hold holds.
+/// The contents of a block for a hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HoldBlock {
     Free,
@@ -86,19 +86,19 @@ pub enum HoldBlock {
     Newer,
 }
 
-/// What the job at work says to a hold.
+/// The answer of the running job to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u32)]
 pub enum HoldAnswer {
     /// The revision stays.
     Counts = 1,
-    /// The revision was not there any more.
+    /// The revision did not exist any more.
     Gone = 2,
     /// There would have been no room for the next revision.
     NoRoom = 3,
 }
 
-/// What the job of `lineage` has read, and its answers.
+/// The holds that the job of `lineage` has read, with its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldAnswers {
     pub lineage: Lineage,
@@ -106,7 +106,7 @@ pub struct HoldAnswers {
 }
 
 impl Hold {
-    /// Whether the hold's time is over at `now`, in nanoseconds since 1970.
+    /// Whether the hold has expired at `now`, in nanoseconds since 1970.
     pub fn has_expired(&self, now_unix_ns: u64) -> bool {
         self.expires_unix_ns != 0 && self.expires_unix_ns <= now_unix_ns
     }
@@ -162,7 +162,7 @@ impl HoldBlock {
     }
 }
 
-/// Whether a hold can carry this note: it is printed on terminals.
+/// Whether a hold can carry this note, which is printed on terminals.
 pub fn is_note(note: &str) -> bool {
     note.len() <= NOTE_BYTES_MAX && !note.contains(char::is_control)
 }
@@ -182,7 +182,7 @@ impl HoldAnswers {
         block
     }
 
-    /// `None` for anything that is no acknowledgement of a version that is known.
+    /// Returns `None` unless the block is an acknowledgement of a known version.
     pub fn parse(block: &[u8; BLOCK]) -> Option<HoldAnswers> {
         let record: &AnswersRecord = zerocopy::transmute_ref!(block);
         if record.magic != ANSWER_MAGIC || !is_sealed(block) || record.version.get() > VERSION {

@@ -1,4 +1,4 @@
-//! By which facts an output file is known again: they outlast another spelling of its path, a directory that moved, and
+//! The facts that identify an output file again: they survive another spelling of its path, a moved directory, and
 //! another mount point.
 
 use super::{Hash, Refusal, damaged, sections::Sections};
@@ -20,12 +20,12 @@ struct IdentityRecord {
 
 const _: () = assert!(size_of::<IdentityRecord>() == 40);
 
-/// What identifies an output file at t1.
+/// The identity of an output file at t1.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputIdentity {
-    /// 0: the file was not there.
+    /// 0: the file did not exist.
     pub inode: u64,
-    /// When the file was made, in nanoseconds since 1970; 0: the file system does not tell.
+    /// Time of creation, in nanoseconds since 1970; 0: the file system does not record it.
     pub born_unix_ns: u64,
     /// The hash of the file's first 4096 bytes and its last 4096 bytes; zeros: it was empty, or could not be read.
     pub hash: Hash,
@@ -64,7 +64,7 @@ impl OutputIdentity {
         })
     }
 
-    /// Bytes that it takes in a manifest.
+    /// Its bytes in a manifest.
     pub(super) fn bytes(&self) -> usize {
         Self::BYTES + self.path.len() + self.from_space.len()
     }

@@ -1,6 +1,6 @@
-//! A manifest: the list of a shard's items, each with the extents of the portion that hold its
-//! bytes. The extents lie in runs of blocks; each run has a row of block hashes somewhere else.
-//! A run may have been written for an older revision: nothing says which, and no reader needs to know.
+//! A manifest: the list of a shard's items, each with the extents of the portion that hold its bytes. The extents are
+//! in runs of blocks; each run has a row of block hashes elsewhere. A run may have been written for an older revision:
+//! the manifest does not say which, and no reader needs to know.
 
 use super::{
     Annex, BLOCK_BYTES, Frame, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged,
@@ -17,7 +17,7 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MSTYMNFT";
-/// Dimensions of an item, at most.
+/// Maximum number of dimensions of an item.
 pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
 const SAME: u8 = 2;
@@ -26,9 +26,9 @@ const SAVED_EARLY: u32 = 2;
 const FRAMED: u32 = 4;
 /// Identities of the output files come last.
 const IDENTIFIED: u32 = 8;
-/// The version of a manifest with stretches of zeros; others are of `VERSION`.
+/// The version of a manifest with stretches of zeros; others have `VERSION`.
 const VERSION_WITH_ZEROS: u32 = 2;
-/// The version of a manifest with frames, which is the newest that this build reads.
+/// The version of a manifest with frames, the newest that this build reads.
 const VERSION_WITH_FRAMES: u32 = 3;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -91,7 +91,7 @@ pub enum ItemKind {
     Stream = 2,
 }
 
-/// What a region's elements are; `Bytes` where nothing was said.
+/// Type of a region's elements; `Bytes` if none was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ElementType {
@@ -142,8 +142,7 @@ impl ElementType {
         Self::ALL[self as usize].1
     }
 
-    /// The name of the type in numpy, which has no bfloat16: those are 2 bytes of nothing in particular, as numpy itself
-    /// writes them.
+    /// The name of the type in numpy. Numpy has no bfloat16 and writes such values as 2 untyped bytes; so does this.
     pub fn numpy(self) -> &'static str {
         match self {
             Self::Bytes | Self::U8 => "|u1",
@@ -170,7 +169,7 @@ impl ElementType {
     }
 }
 
-/// Where a shard's part of an item lies in the whole: an n-dimensional box.
+/// The place of a shard's part of an item in the whole: an n-dimensional box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceInWhole {
     pub global_shape: Vec<u64>,
@@ -178,13 +177,13 @@ pub struct PlaceInWhole {
 }
 
 impl PlaceInWhole {
-    /// Why a box of this shape cannot be here; `None` if it can. Whatever passes has fewer than 2^63 bytes in
-    /// all, and so has its global array.
+    /// Why a box of this shape is invalid here; `None` if it is valid. A valid box has fewer than 2^63 bytes in all,
+    /// and so has its global array.
     pub fn refusal(&self, element: ElementType, shape: &[u64]) -> Option<String> {
         self.refusal_in("the global array", element, shape)
     }
 
-    /// The same, of what lies in `whole`, as messages call it.
+    /// The same; `whole` is the name of the whole in messages.
     pub(crate) fn refusal_in(&self, whole: &str, element: ElementType, shape: &[u64]) -> Option<String> {
         let (global, offset) = (&self.global_shape, &self.offset);
         if global.len() != shape.len() || offset.len() != shape.len() {
@@ -208,16 +207,16 @@ pub struct Item {
     pub kind: ItemKind,
     pub element: ElementType,
     pub bytes: u64,
-    /// Elements in each dimension, slowest first; empty where nothing was said.
+    /// Number of elements in each dimension, slowest first; empty if none were given.
     pub shape: Vec<u64>,
     pub place: Option<PlaceInWhole>,
-    /// The program has said that all ranks have the same bytes.
+    /// The program declared that all ranks have the same bytes.
     pub same_on_all_ranks: bool,
     /// In the order of the item's bytes.
     pub extents: Vec<Extent>,
 }
 
-/// A stretch of an item's bytes: offset in the portion and length. Zeros lie nowhere.
+/// A stretch of an item's bytes: offset in the portion and length. Zeros are not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub at: u64,
@@ -225,7 +224,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The offset of bytes that are zero and lie nowhere: no portion is as long.
+    /// The offset of zero bytes that are not stored: no portion is that long.
     pub const ZEROS: u64 = 1 << 63;
 
     pub fn is_zeros(&self) -> bool {
@@ -248,12 +247,12 @@ impl Run {
         Blocks { first: self.first_block, count: self.blocks }
     }
 
-    /// Where in the portion its row of hashes lies.
+    /// The place in the portion of its row of hashes.
     pub(crate) fn row(&self) -> Range<u64> {
         self.hashes_at..self.hashes_at.saturating_add(self.blocks.saturating_mul(HASH_BYTES as u64))
     }
 
-    /// The blocks that its row lies in.
+    /// The blocks of its row.
     pub(crate) fn row_blocks(&self) -> Blocks {
         let Range { start, end } = self.row();
         let first = start / BLOCK_BYTES;
@@ -267,16 +266,16 @@ pub struct Manifest {
     pub runs: Vec<Run>,
     pub items: Vec<Item>,
     pub annex: Annex,
-    /// In ascending order, not overlapping: those that hold blocks of the runs.
+    /// The frames with blocks of the runs, ascending and not overlapping.
     pub frames: Vec<Frame>,
 }
 
 impl Manifest {
-    /// What one extent takes.
+    /// Bytes of one extent.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
-    /// What a run takes, in extents.
+    /// Size of a run, in extents.
     pub(crate) const RUN_EXTENTS: u64 = size_of::<RunRecord>() as u64 / Manifest::EXTENT_BYTES;
-    /// What an item of one dimension takes besides its name and its extents.
+    /// Bytes of an item of one dimension, without its name and its extents.
     pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
     pub fn build(&self) -> Vec<u8> {
@@ -361,9 +360,9 @@ impl Manifest {
         self.items.iter().flat_map(|item| &item.extents).any(Extent::is_zeros)
     }
 
-    /// Bytes that a manifest of so many runs takes at most for these items, each in one extent a run.
+    /// Maximum bytes of a manifest of so many runs for these items, if each item has one extent in a run.
     pub(crate) fn bytes_at_most(items: &[(usize, usize)], annex: &Annex, runs: usize) -> u64 {
-        // Neighbouring items share a run, so that each further run splits at most one item.
+        // Neighbouring items share a run, so each further run splits at most one item.
         let extents = items.len() + runs;
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
         let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
@@ -377,13 +376,13 @@ impl Manifest {
         !extent.is_zeros() && !frames_in(&self.frames, stretch).is_empty()
     }
 
-    /// Bytes of all blocks that are stored compressed, and of those that they are stored in.
+    /// Bytes of all blocks that are stored compressed, and of the blocks that hold the compressed bytes.
     pub fn compressed_bytes(&self) -> (u64, u64) {
         let sum = |of: fn(&Frame) -> u64| self.frames.iter().map(of).sum::<u64>() * BLOCK_BYTES;
         (sum(|frame| frame.blocks), sum(|frame| frame.stored_blocks))
     }
 
-    /// How many bytes of blocks both manifests lead to, in one portion.
+    /// Bytes of the blocks that both manifests refer to, in one portion.
     pub fn shared_bytes(&self, other: &Manifest) -> u64 {
         let (mut blocks, mut others) = (0, other.runs.iter().peekable());
         for run in &self.runs {
@@ -397,9 +396,9 @@ impl Manifest {
         blocks * BLOCK_BYTES
     }
 
-    /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
+    /// Parses a manifest of a portion of `portion_bytes`; the caller has checked its hash.
     pub fn parse(bytes: &[u8], portion_bytes: u64) -> Result<Manifest, Refusal> {
-        // A portion has room for its shard written whole.
+        // A portion has room for its whole shard.
         Manifest::parse_with_zeros(bytes, portion_bytes, portion_bytes)
     }
 
@@ -445,7 +444,7 @@ fn check_runs(records: &[RunRecord], portion_bytes: u64) -> Result<Vec<Run>, Ref
             hashes_hash: r.hashes_hash,
         };
         let end = run.first_block.checked_add(run.blocks).filter(|end| *end <= portion_bytes / BLOCK_BYTES);
-        // The product cannot overflow once the run is known to lie in the portion.
+        // The product cannot overflow, because the run is inside the portion.
         let hashes_end = end.and_then(|_| run.hashes_at.checked_add(run.blocks * HASH_BYTES as u64));
         if run.first_block < free_from || run.blocks == 0 || hashes_end.is_none_or(|end| end > portion_bytes) {
             return damaged("a run of the manifest lies outside the portion");
@@ -456,16 +455,16 @@ fn check_runs(records: &[RunRecord], portion_bytes: u64) -> Result<Vec<Run>, Ref
     Ok(runs)
 }
 
-/// What the items of a manifest refer to. They use up the tables in order, so that a hostile manifest
-/// cannot refer to one long part many times.
+/// The tables that the items of a manifest refer to. Items use up the tables in order, so a hostile manifest cannot
+/// refer to one long part many times.
 struct Tables<'a> {
     runs: &'a [Run],
     extents: &'a [ExtentRecord],
     dimensions: &'a [U64],
     names: &'a [u8],
-    /// Extents, dimensions and name bytes that earlier items took.
+    /// Extents, dimensions and name bytes used by earlier items.
     used: [u64; 3],
-    /// Bytes that later items may have as zeros: nothing else bounds them.
+    /// Zero bytes that later items may still have: nothing else limits them.
     zeros_left: u64,
 }
 

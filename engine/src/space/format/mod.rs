@@ -1,7 +1,7 @@
-//! The bytes of a space, as `docs/format.md` lays them down. Nothing here does I/O.
+//! The bytes of a space, as specified in `docs/format.md`. Nothing here does I/O.
 //!
-//! Whatever is read is hostile until its bounds and its checksum have been checked, and no length
-//! that was read is allocated before it has been compared with what is there.
+//! All bytes read are untrusted until their bounds and their checksum have been checked. No memory is allocated for a
+//! length from a file before that length has been compared with the file's size.
 
 mod annex;
 mod catalogue;
@@ -45,17 +45,17 @@ pub const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Version of the format that this build writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
-/// No sequence, lineage, revision or layout gets this far by counting; each must have a next one.
+/// No sequence, lineage, revision or layout reaches this number by counting; each must have a successor.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// Why bytes are not what they should be. Callers add where they were read.
+/// Why bytes are invalid. Callers add the place where they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not written by Mainstay at all.
+    /// Mainstay did not write it.
     Foreign(String),
-    /// Written by a later version.
+    /// A later version wrote it.
     Newer { found: u32, known: u32, hint: String },
-    /// Written by Mainstay, and not whole any more.
+    /// Mainstay wrote it, and it is damaged.
     Damaged(String),
 }
 

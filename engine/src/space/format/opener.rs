@@ -1,5 +1,5 @@
-//! Who has a space open: a block of the lock file, written over by whoever has locked the space. Anything that is not whole
-//! counts as not there.
+//! The opener of a space: a block of the lock file, overwritten by each process that locks the space. A damaged block
+//! counts as missing.
 
 use super::{
     BLOCK, VERSION,
@@ -29,7 +29,7 @@ struct OpenerRecord {
 
 const _: () = assert!(size_of::<OpenerRecord>() == BLOCK);
 
-/// The process of rank 0 of the job that has a space open, or of the command that has.
+/// The process that has a space open: rank 0 of a job, or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
     pub host: String,

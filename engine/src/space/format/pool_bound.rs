@@ -1,20 +1,20 @@
-//! What bounded a pool that sizes itself, as profiles have it.
+//! The limit on a pool that sizes itself, as recorded in profiles.
 
 use serde::{Deserialize, Serialize};
 
-/// What keeps a pool from being larger.
+/// The limit that keeps a pool from being larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum PoolBound {
-    /// `pool_bytes` says how large it is.
+    /// The size is set by `pool_bytes`.
     #[default]
     Set,
-    /// The pool holds all that the ranks of its node save, and needs no more.
+    /// The pool holds everything that the ranks of its node save, and needs no more.
     Needed,
-    /// A quarter of the machine's memory that is free.
+    /// A quarter of the machine's free memory.
     Memory,
-    /// A quarter of what the control group has left.
+    /// A quarter of the control group's free memory.
     ControlGroup,
-    /// Half of `pool_directory`, or what is free there.
+    /// Half of `pool_directory`, or its free space.
     Directory,
 }
 
@@ -22,17 +22,17 @@ impl PoolBound {
     const ALL: [PoolBound; 5] =
         [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
 
-    /// The bound as a number, as it stands in a profile.
+    /// The bound as a number in a profile.
     pub(crate) fn code(self) -> u8 {
         self as u8
     }
 
-    /// The bound of this number; a number that only a newer build knows counts as no bound.
+    /// The bound with this number; a number of a newer build counts as no bound.
     pub(crate) fn of_code(code: u8) -> PoolBound {
         Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
     }
 
-    /// Completes "so many bytes: ".
+    /// Completes "N bytes: ".
     pub fn why(self) -> &'static str {
         match self {
             PoolBound::Set => "as set",

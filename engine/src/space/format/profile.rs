@@ -1,5 +1,4 @@
-//! What one rank did in a checkpoint, told by the sizes of its pieces and writes; the classes are those of
-//! paper 000, Figure 2.
+//! One rank's work in a checkpoint, as sizes of pieces and writes; the classes are those of paper 000, Figure 2.
 
 use super::PoolBound;
 use super::{Refusal, damaged, sections::Sections};
@@ -37,7 +36,7 @@ struct ProfileRecord {
 
 const _: () = assert!(size_of::<ClassRecord>() == 24 && size_of::<ProfileRecord>() == 512);
 
-/// How many pieces or writes of one class there were, their bytes, and the time that they took.
+/// Count, bytes and time of the pieces or writes in one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeClass {
     pub count: u64,
@@ -46,7 +45,7 @@ pub struct SizeClass {
 }
 
 impl SizeClass {
-    /// Numbers may come from a file: none overflows.
+    /// Values may come from a file: additions saturate.
     fn add(&mut self, other: &SizeClass) {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -61,11 +60,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Each class is of sizes below its limit and from the limit before on; the last one has none.
+    /// Each class has the sizes below its limit, from the previous limit on; the last class has no limit.
     pub const LIMITS: [u64; SIZE_CLASSES - 1] =
         [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20];
 
-    /// The class that a size belongs to.
+    /// The class of a size.
     pub fn class_of(bytes: u64) -> usize {
         Self::LIMITS.partition_point(|limit| *limit <= bytes)
     }
@@ -76,7 +75,7 @@ impl Histogram {
         self.classes[Self::class_of(bytes)].add(&SizeClass { count: 1, bytes, time_ns });
     }
 
-    /// Counts pieces or writes that took so long together, each by its share of the bytes.
+    /// Counts pieces or writes that took `elapsed` together; each gets a share of the time by its bytes.
     pub fn note_together(&mut self, pieces: impl Iterator<Item = u64>, elapsed: Duration) {
         let mut together = Histogram::default();
         pieces.for_each(|bytes| together.note(bytes, Duration::ZERO));
@@ -92,7 +91,7 @@ impl Histogram {
         self.classes.iter_mut().zip(&other.classes).for_each(|(class, more)| class.add(more));
     }
 
-    /// All classes together.
+    /// The sum of all classes.
     pub fn total(&self) -> SizeClass {
         let mut total = SizeClass::default();
         self.classes.iter().for_each(|class| total.add(class));
@@ -113,10 +112,10 @@ impl Histogram {
     }
 }
 
-/// How it was found out what of the regions had changed, where only that was written.
+/// How the changed parts of the regions were found, if only those were written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundBy {
-    /// Nobody looked for what changed: all was written.
+    /// Changes were not detected: everything was written.
     #[default]
     Nothing,
     Hashes,
@@ -127,28 +126,28 @@ impl FoundBy {
     const ALL: [(FoundBy, &'static str); 3] =
         [(FoundBy::Nothing, ""), (FoundBy::Hashes, "hashes"), (FoundBy::Pages, "pages")];
 
-    /// Nothing where all was written.
+    /// Empty if everything was written.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// One that a newer build has is none that is known.
+    /// A code of a newer build counts as unknown.
     fn of_code(code: u8) -> FoundBy {
         Self::ALL.get(usize::from(code)).map(|(found_by, _)| *found_by).unwrap_or_default()
     }
 }
 
-/// How the bytes of the regions were copied, where a snapshot was asked for.
+/// How the bytes of the regions were copied, if a snapshot was requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CopiedBy {
-    /// No snapshot was asked for.
+    /// No snapshot was requested.
     #[default]
     Unasked,
-    /// Before the program went on: it was little, or no snapshot could be taken.
+    /// By the program before it went on: the state was small, or no snapshot could be taken.
     Program,
-    /// By a clone of the program, while that went on; memory that Mainstay allocated besides under protection.
+    /// By a clone of the program, while the program went on; memory that Mainstay allocated, under protection.
     Clone,
-    /// Under protection, while the program went on.
+    /// Under write protection, while the program went on.
     Protection,
 }
 
@@ -160,7 +159,7 @@ impl CopiedBy {
         (CopiedBy::Protection, "protection"),
     ];
 
-    /// Nothing where no snapshot was asked for.
+    /// Empty if no snapshot was requested.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
@@ -177,29 +176,30 @@ pub struct Profile {
     pub node: u32,
     /// `Stage` as a number.
     pub stage: u8,
-    /// How it was found out what changed.
+    /// How the changes were found.
     pub found_by: FoundBy,
     /// How the regions were copied.
     pub copied_by: CopiedBy,
-    /// Complete revisions that the job kept; `None` of builds that did not tell.
+    /// Number of complete revisions that the job kept; `None` in revisions of builds that did not record it.
     pub keep: Option<u16>,
     /// The pool of the node, and its chunks.
     pub pool_bytes: u64,
     pub chunk_bytes: u64,
-    /// Why the pool was not larger.
+    /// The limit that kept the pool from being larger.
     pub pool_bound: PoolBound,
-    /// From which size on pieces went straight through; `None` of a stage without, and of builds that kept none.
+    /// Size from which pieces bypassed the buffer; `None` for a stage without a threshold, and in revisions of builds
+    /// that did not record it.
     pub threshold_bytes: Option<u64>,
-    /// What the program handed over: its calls of `write`, and its regions.
+    /// The program's data: its calls of `write`, and its regions.
     pub pieces: Histogram,
-    /// What was written to the space before the shard was published.
+    /// Writes to the space before the shard was published.
     pub writes: Histogram,
 }
 
 impl Profile {
     /// Names of the stages, by number.
     pub const STAGES: [&str; 4] = ["pool", "direct", "node", "rank"];
-    /// Bytes that it takes in a manifest.
+    /// Its bytes in a manifest.
     pub(super) const BYTES: u64 = size_of::<ProfileRecord>() as u64;
 
     pub fn stage_name(&self) -> &'static str {
@@ -222,7 +222,7 @@ impl Profile {
         record.as_bytes().to_vec()
     }
 
-    /// What comes next in `sections`. The numbers are statistics: whatever they say, the shard can be read.
+    /// Parses the next part of `sections`. The numbers are statistics: no value makes the shard unreadable.
     pub(super) fn parse(sections: &mut Sections<'_>) -> Result<Profile, Refusal> {
         let r: &ProfileRecord = sections.record()?;
         if usize::from(r.stage) >= Self::STAGES.len() {

@@ -1,6 +1,6 @@
-//! How a running job is asked from outside for a checkpoint, also one before which all objects leave a node, and how it
-//! answers: two blocks of the lock file, which is there as long as the space is. Anything that is not whole counts as not
-//! there.
+//! Requests to a running job from outside, for a checkpoint or for a checkpoint after all objects have left a node, and
+//! the job's answers: two blocks of the lock file, which exists as long as the space. A damaged block counts as
+//! missing.
 
 use super::{
     BLOCK, Lineage, NUMBER_MAX, VERSION,
@@ -15,10 +15,10 @@ use zerocopy::{
 const REQUEST_MAGIC: [u8; 8] = *b"MSTYREQU";
 const ANSWER_MAGIC: [u8; 8] = *b"MSTYANSW";
 
-/// Names one request; drawn at random.
+/// Identifies one request; drawn at random.
 pub type Ticket = [u8; 16];
 
-/// Bytes that the name of a node can have in a request, and the text of a refusal in an answer.
+/// Maximum bytes of a node's name in a request, and of a refusal in an answer.
 pub const NODE_BYTES_MAX: usize = 256;
 const WHY_BYTES_MAX: usize = 1024;
 
@@ -65,29 +65,29 @@ const _: () = assert!(size_of::<RequestRecord>() == BLOCK && size_of::<AnswerRec
 pub struct CheckpointRequest {
     pub ticket: Ticket,
     pub asked_unix_ns: u64,
-    /// The node that all objects are to leave before the checkpoint; empty: none.
+    /// The node that all objects should leave before the checkpoint; empty: none.
     pub node: String,
 }
 
-/// What came of the wish that all objects leave a node.
+/// Result of a request that all objects leave a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Emptied {
-    /// Nobody wished that objects leave, or the program has none that could.
+    /// There was no such request, or the program has no objects that could move.
     #[default]
     No,
     /// All objects have left the node.
     Moved {
         objects: u64,
-        /// Copies of shards, which go to other nodes with the revision.
+        /// Copies of shards that move to other nodes with the revision.
         copies: u64,
-        /// Copies that go on there, as the other nodes are too few to hold them.
+        /// Copies that stay, because there are too few other nodes to hold them.
         copies_stay: u64,
     },
-    /// The objects stay where they are, for this reason.
+    /// The objects stay, for this reason.
     Refused(String),
 }
 
-/// The job looks for requests; the last one that it met, by the revision of this number.
+/// Shows that the job looks for requests, and the last one that it answered, with the revision of this number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointAnswer {
     /// All zeros before the first.
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!((CheckpointRequest::parse(&one), CheckpointAnswer::parse(&other)), (None, None), "byte {at}");
         }
         assert_eq!(CheckpointRequest::parse(&[0; BLOCK]), None);
-        // What is longer than its field is cut between two characters; a length beyond the field is no request.
+        // A longer text is cut between two characters; a length beyond the field makes the request invalid.
         let long = CheckpointRequest { node: "é".repeat(NODE_BYTES_MAX), ..request.clone() };
         let cut = CheckpointRequest::parse(&long.build()).map(|request| request.node.len());
         assert_eq!(cut, Some(NODE_BYTES_MAX));

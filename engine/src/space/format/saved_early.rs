@@ -1,4 +1,4 @@
-//! What saving early came to, on one rank, in the interval that a checkpoint has ended.
+//! Result of speculative saving on one rank, in the interval that a checkpoint has ended.
 
 use super::{Refusal, sections::Sections};
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,10 @@ struct SavedEarlyRecord {
 
 const _: () = assert!(size_of::<SavedEarlyRecord>() == 40);
 
-/// Why nothing was saved early any more when the checkpoint began.
+/// Why speculative saving had stopped when the checkpoint began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EarlyOff {
-    /// Saving early went on.
+    /// It had not stopped.
     #[default]
     No,
     InVain,
@@ -40,12 +40,12 @@ impl EarlyOff {
         (EarlyOff::NoRoom, "its portion had no more room for it"),
     ];
 
-    /// Empty where saving early went on.
+    /// Empty if it had not stopped.
     pub fn why(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// One that a newer build has is none that is known.
+    /// A code of a newer build counts as unknown.
     fn of_code(code: u8) -> EarlyOff {
         Self::ALL.get(usize::from(code)).map(|(off, _)| *off).unwrap_or_default()
     }
@@ -56,17 +56,17 @@ impl EarlyOff {
 pub struct SavedEarly {
     /// Blocks that the program had written when the checkpoint began.
     pub dirty: u64,
-    /// Those of them to which the revision leads where they had been saved early.
+    /// Those of them that the revision uses at the place where they had been saved early.
     pub early: u64,
     /// Blocks that were saved early.
     pub saved: u64,
-    /// Those that were saved in vain, or about to be, as they were written again.
+    /// Those that were saved, or about to be, in vain, because they were written again.
     pub wasted: u64,
     pub off: EarlyOff,
 }
 
 impl SavedEarly {
-    /// Bytes that it takes in a manifest.
+    /// Its bytes in a manifest.
     pub(super) const BYTES: u64 = size_of::<SavedEarlyRecord>() as u64;
 
     pub(super) fn build(&self) -> Vec<u8> {
@@ -81,7 +81,7 @@ impl SavedEarly {
         record.as_bytes().to_vec()
     }
 
-    /// What comes next in `sections`. The numbers are statistics: whatever they say, the shard can be read.
+    /// Parses the next part of `sections`. The numbers are statistics: no value makes the shard unreadable.
     pub(super) fn parse(sections: &mut Sections<'_>) -> Result<SavedEarly, Refusal> {
         let r: &SavedEarlyRecord = sections.record()?;
         Ok(SavedEarly {

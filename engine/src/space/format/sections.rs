@@ -3,7 +3,7 @@
 use super::{Refusal, damaged};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// What has not been read yet.
+/// The part that has not been read yet.
 pub(super) struct Sections<'a> {
     rest: &'a [u8],
     of: &'static str,

@@ -1,4 +1,4 @@
-//! A slot: one of the two root records of a portion, one sealed block.
+//! A slot: one of the two root records of a portion; one sealed block.
 
 use super::{
     BLOCK, Hash, NUMBER_MAX, Refusal, VERSION, damaged,
@@ -13,11 +13,11 @@ use zerocopy::{
 
 const MAGIC: [u8; 8] = *b"MSTYSLOT";
 const CLEAN: u32 = 1;
-/// A catalogue of more bytes than this is no catalogue.
+/// No catalogue has more bytes.
 const CATALOGUE_BYTES_MAX: u64 = 64 << 20;
 
-/// The time between two failures or restarts. Later ones have higher numbers; the id, drawn anew for
-/// each, tells two apart that could not see one another.
+/// The time between two failures or restarts. Later lineages have higher numbers. The id is drawn anew for each; it
+/// tells apart two that could not see one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lineage {
     pub number: u64,
@@ -53,15 +53,15 @@ const _: () = assert!(size_of::<SlotRecord>() == BLOCK);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
-    /// Which of the two slots is newer; an invalid slot counts as 0.
+    /// Orders the two slots: the newer one is higher; an invalid slot counts as 0.
     pub sequence: u64,
     pub layout_id: [u8; 16],
     pub rank: u32,
     /// The lineage that wrote it.
     pub lineage: Lineage,
-    /// The writer ended in order.
+    /// The writer ended normally.
     pub clean: bool,
-    /// Offset in the portion, length and hash; no bytes mean an empty catalogue.
+    /// Offset in the portion, length and hash; no bytes means an empty catalogue.
     pub catalogue_at: u64,
     pub catalogue_bytes: u64,
     pub catalogue_hash: Hash,
@@ -91,7 +91,7 @@ impl Slot {
         block
     }
 
-    /// Parses a slot of the portion of `rank` in the layout `layout_id`, whose portion has `portion_bytes`.
+    /// Parses a slot of the portion of `rank`, `portion_bytes` long, in the layout `layout_id`.
     pub fn parse(block: &[u8; BLOCK], layout_id: [u8; 16], rank: u32, portion_bytes: u64) -> Result<Slot, Refusal> {
         let record: &SlotRecord = zerocopy::transmute_ref!(block);
         if record.magic != MAGIC || !is_sealed(block) {

@@ -1,6 +1,6 @@
 //! Texts in fields of a fixed length.
 
-/// A text in a field of so many bytes: its length, and as much of it as there is room for.
+/// A text in a field of `BYTES` bytes: its length, and as much of the text as fits.
 pub(super) fn text_field<const BYTES: usize>(text: &str) -> (u32, [u8; BYTES]) {
     let mut field = [0; BYTES];
     let mut bytes = text.len().min(BYTES);
