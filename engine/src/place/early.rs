@@ -1,7 +1,7 @@
-//! Blocks on their way to the portion before the revision that they are for has begun.
+//! Blocks that are written to the portion before their revision has begun.
 //!
-//! What must hold: nothing is written but free blocks, which were found for this alone; whoever has this has asked that no
-//! root be written meanwhile.
+//! Invariant: only free blocks are written, which were reserved for this alone; the holder of this value has asked that
+//! no root be written meanwhile.
 
 use crate::{
     commit::{EarlyRoom, Ledger, Need},
@@ -23,8 +23,8 @@ pub(crate) struct EarlyPart {
 }
 
 impl EarlyPart {
-    /// Room in the portion of `ledger`, beside all that its slots refer to; `None` without any. `whole`: what the next shard
-    /// takes at most.
+    /// Finds room in the portion of `ledger`, beside everything that its slots refer to; `None` if there is none.
+    /// `whole`: the most that the next shard takes.
     pub(crate) fn find(ledger: &Mutex<Ledger>, whole: Need) -> Result<Option<EarlyPart>> {
         let ledger = lock(ledger);
         let room = ledger.early_room(whole)?;
@@ -35,13 +35,13 @@ impl EarlyPart {
         (self.rows.len() / HASH_BYTES) as u64
     }
 
-    /// How many more blocks there is room for.
+    /// Number of further blocks that fit.
     pub(crate) fn left(&self) -> u64 {
         self.room.data.iter().map(|blocks| blocks.count).sum::<u64>() - self.written()
     }
 
-    /// Writes whole blocks, for which there is room; returns where in the portion each of them lies. An error leaves what
-    /// was written before in doubt, too.
+    /// Writes whole blocks, which must fit; returns the offset of each in the portion. After an error earlier blocks
+    /// are in doubt too.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> Result<Vec<u64>> {
         let (mut before, mut first) = (self.written(), self.written());
         let mut lie = Vec::with_capacity(bytes.len() / BLOCK);
@@ -66,7 +66,7 @@ impl EarlyPart {
         Ok(lie)
     }
 
-    /// Writes the hashes of all blocks; returns the runs that these lie in, ascending, and the hashes.
+    /// Writes the hashes of all blocks; returns the runs of these blocks, ascending, and the hashes.
     pub(crate) fn finish(self) -> Result<(Vec<Run>, Vec<u8>)> {
         let (mut left, mut hashes_at) = (self.written(), self.room.rows.first * BLOCK_BYTES);
         if left > 0 {

@@ -1,4 +1,4 @@
-//! How a shard ends in one of its targets: published or failed there, whatever becomes of it in the others.
+//! The end of a shard in one of its targets: published or failed there, independently of the other targets.
 
 use crate::{
     error::{Error, Result},
@@ -10,13 +10,13 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     failure: OnceLock<Error>,
-    /// What the checkpoint took, or the failure; from t3 on.
+    /// The checkpoint's times, or the failure; from t3 on.
     outcome: Mutex<Option<Result<PhaseRecord>>>,
     ended: Condvar,
 }
 
 impl Ending {
-    /// The shard cannot be saved in this target. The first failure is the cause of later ones.
+    /// Marks the shard as unsavable in this target. The first failure is the cause of later ones.
     pub(super) fn fail(&self, error: Error) {
         let _ = self.failure.set(error);
     }
@@ -25,13 +25,13 @@ impl Ending {
         self.failure.get()
     }
 
-    /// Tells the outcome to whoever waits.
+    /// Sets the outcome and wakes the waiting threads.
     pub(super) fn tell(&self, outcome: Result<PhaseRecord>) {
         lock(&self.outcome).get_or_insert(outcome);
         self.ended.notify_all();
     }
 
-    /// Has `note` add what became known only after the shard was published.
+    /// Lets `note` add facts that became known only after the shard was published.
     pub(super) fn note_after(&self, note: impl FnOnce(&mut PhaseRecord)) {
         if let Some(Ok(phases)) = &mut *lock(&self.outcome) {
             note(phases);

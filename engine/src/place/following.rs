@@ -1,8 +1,8 @@
-//! A shard whose program has gone on while a snapshot of it is copied: an I/O thread waits for that, and does what the
-//! stager does at t2 of other shards.
+//! A shard copied by a snapshot while its program has already gone on: an I/O thread waits for the copy and does the
+//! work that the stager does at t2 for other shards.
 //!
-//! What must hold: nothing that is not copied is hashed, written or sealed; no buffer goes back before nobody copies into
-//! it any more.
+//! Invariant: no byte is hashed, written or sealed before it is copied; no buffer is returned while it is still being
+//! filled.
 
 use super::{Awaited, Load, Shard, StagingTime};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{io, sync::Arc, time::Duration};
 
-/// How often it is asked how far the copy has come, which takes a look at a word.
+/// Interval of the checks of the copy's progress; each check reads one word.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Waits until all is copied, and hands each part to `carry` once it is filled; then seals the shard. An error is the
-    /// shard's.
+    /// Waits until all is copied, passes each part to `carry` once it is filled, then seals the shard. An error
+    /// concerns the shard.
     pub(super) fn follow(self, carry: impl Fn(Arc<Load>)) -> Result<()> {
         let Following { shard, snapshot, awaited, contents, staged } = self;
         let mut awaited = awaited.into_iter().peekable();
-        // Dropped before the buffers, should anything here panic.
+        // Dropped before the buffers if anything here panics.
         let mut snapshot = snapshot;
         let followed = loop {
             if let Some(error) = shard.failure() {
@@ -46,7 +46,7 @@ impl Following {
                 (carried, ended) => break carried.and(ended.unwrap_or(Ok(())).map_err(lost)),
             }
         };
-        // Whoever copies has ended before the buffers that are left go back.
+        // The copier has ended before the remaining buffers are returned.
         drop(snapshot);
         followed?;
         shard.seal(&contents, staged);

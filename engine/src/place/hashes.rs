@@ -1,4 +1,4 @@
-//! The hashes of a shard under way: rows, with one hash for each block of the log. A manifest goes behind them in the
+//! The hashes of a shard in progress: rows, with one hash for each block of the log. A manifest follows them in the
 //! end.
 
 use super::Intent;
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::sync::Mutex;
 
-/// Where the rows are kept until they are written.
+/// The place of the rows until they are written.
 #[derive(Debug)]
 pub(super) enum Hashes {
     /// In this process: they are lost with it.
@@ -20,8 +20,8 @@ pub(super) enum Hashes {
 }
 
 impl Hashes {
-    /// Room for the rows of `intent`; `None` if memory is short. `record`: where to keep them, and how long segments
-    /// are. `cuts`: where segments may end besides.
+    /// Makes room for the rows of `intent`; `None` if memory is short. `record`: their place, and the length of a
+    /// segment. `cuts`: number of further places at which segments may end.
     pub(super) fn new(intent: &Intent, record: Option<(&mut RankRecord, u64)>, cuts: usize) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
@@ -40,7 +40,7 @@ impl Hashes {
         }
     }
 
-    /// Reads the first `bytes` bytes, which change no more.
+    /// Reads the first `bytes` bytes, which must not change any more.
     pub(super) fn read<T>(&self, bytes: u64, read: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Hashes::Own(rows) => read(&lock(rows)[..bytes as usize]),
@@ -56,9 +56,9 @@ impl Hashes {
     }
 }
 
-/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: three chunks may leave before they
-/// are full, when the last piece is there, when the last gap is filled, and when what was led to is staged all the same; and
-/// one more of each.
+/// Maximum number of segments of a log of `bytes` bytes in chunks of `chunk_bytes`. Three chunks may leave before they
+/// are full: at the last piece, at the last gap, and when parts are staged that the shard had referred to. Each of
+/// those adds one more.
 pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
     u32::try_from(bytes / chunk_bytes + 6).unwrap_or(u32::MAX)
 }

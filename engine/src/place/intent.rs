@@ -1,4 +1,4 @@
-//! What is to be saved, and who writes it where: fixed at t1, before anything is staged.
+//! The shard to be saved and the writers of its targets: fixed at t1, before anything is staged.
 
 use crate::{
     capture::{Marked, Size},
@@ -6,7 +6,7 @@ use crate::{
     ground::Instant,
 };
 
-/// One shard of a revision, as it is to be saved.
+/// One shard of a revision that is to be saved.
 #[derive(Debug)]
 pub(crate) struct Intent {
     pub(crate) key: RevisionKey,
@@ -20,15 +20,15 @@ pub(crate) struct Intent {
 }
 
 impl Intent {
-    /// The tag by which chunks and the record know what belongs to this shard. It has as much of the revision's number
-    /// as a chunk's word has room for, and the shard's number, as one process may have several shards of a revision
-    /// under way.
+    /// The tag by which chunks and the record recognize this shard. It combines the low part of the revision's number,
+    /// as far as a chunk's word has room, with the shard's number: one process may have several shards of a revision in
+    /// progress.
     pub(super) fn tag(&self) -> u32 {
         self.key.number as u32 ^ self.shard << 16
     }
 }
 
-/// Who writes a target.
+/// The writer of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     Here,

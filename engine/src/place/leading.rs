@@ -1,5 +1,5 @@
-//! A shard that may lead to what its target has of an older revision, where that is found out after t1: it is saved once
-//! more, or its bytes came only then.
+//! A shard that may refer to blocks of an older revision in its target, if that is found out after t1: because it is
+//! saved once more, or because its bytes came only then.
 
 use super::{Shard, Site, target::Target};
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Blocks of an older revision are read in parts of so many.
+/// Number of blocks of an older revision in one read.
 const PART_BLOCKS: u64 = 256;
 
 impl Shard {
-    /// The newest revision that stays in the only target until this one is complete, if the shard may share blocks with it;
-    /// `key`: only that one.
+    /// The newest revision that stays in the only target until this one is complete, if the shard may share blocks with
+    /// it; with `key`, only that revision.
     pub(crate) fn older(&self, key: Option<RevisionKey>) -> Option<(Portion, Arc<Kept>)> {
         let [target] = &self.targets[..] else { return None };
         let Site { portion, ledger, retained, keep, .. } = &target.site;
@@ -32,8 +32,8 @@ impl Shard {
         ledger.kept().iter().filter(stays).max_by_key(|kept| kept.key()).map(|kept| (portion.clone(), kept.clone()))
     }
 
-    /// Has the shard saved as `led` says; before anything of it is written. Returns whether it can be. `lasts`: only if a
-    /// whole one finds room after it.
+    /// Saves the shard with the references in `led`; call it before any of it is written. Returns whether that is
+    /// possible. `lasts`: only if there will be room for a whole shard after it.
     pub(crate) fn lead(&self, led: &Led, lasts: bool) -> Result<bool> {
         let [target] = &self.targets[..] else { return Ok(false) };
         let Site { ledger, allocation, retained, keep, .. } = &target.site;
@@ -50,9 +50,9 @@ impl Shard {
         Ok(has_room)
     }
 
-    /// Has the shard, which is staged as `contents` say, lead to these runs. Returns whether it can be: whether the list of its
-    /// items has room, and a whole shard finds room after it. Nothing has changed if it cannot. Waits for nobody who writes
-    /// roots.
+    /// Makes the shard, staged as `contents`, refer to these runs. Returns whether that is possible: whether there is
+    /// room for the list of its items, and for a whole shard after it. On failure nothing has changed. Does not wait
+    /// for threads that write roots.
     pub(crate) fn lead_late(&self, contents: &Contents, shared: &[Run]) -> bool {
         let Site { found, allocation, retained, keep, .. } = self.nearest();
         let leading = keep.and_then(|keep| {
@@ -62,13 +62,14 @@ impl Shard {
         match (leading, &self.targets[..]) {
             (None, _) => return false,
             (Some(leading), [target]) => target.lead(leading),
-            // Its holder is told.
+            // The holder of the shard gets the runs.
             (Some(_), _) => drop(self.led.set(shared.to_vec())),
         }
         true
     }
 
-    /// The contents, where these were an outline: with what is as in the revision before. `target` leads to that then.
+    /// The full contents, if the shard was staged with an outline: includes the parts that are unchanged since the
+    /// previous revision. `target` refers to them then.
     pub(super) fn filled(&self, target: &Target) -> Result<Option<Contents>> {
         let outline = self.contents()?;
         if !outline.is_outline {
@@ -83,13 +84,13 @@ impl Shard {
         Ok(Some(contents))
     }
 
-    /// The runs of older revisions that its holder is told of.
+    /// The runs of older revisions for its holder.
     pub(crate) fn led_late(&self) -> &[Run] {
         self.led.get().map_or(&[], |led| led)
     }
 
-    /// The same as `lead_late`, of what its owner has `told` of the shard; `None` if that cannot have been staged for the
-    /// target.
+    /// The same as `lead_late`, with the owner's encoded contents in `told`; `None` if no owner can have staged them
+    /// for the target.
     pub(crate) fn decode_led(&self, told: &[u8], shared: &[Run]) -> Option<Contents> {
         if shared.is_empty() {
             return self.decode(told);
@@ -103,14 +104,14 @@ impl Shard {
         Some(contents)
     }
 
-    /// Gives `each` these runs of older revisions, verified, in parts of whole blocks, in order.
+    /// Calls `each` with these runs of older revisions, verified, in parts of whole blocks, in order.
     pub(crate) fn read_older(&self, shared: &[Run], each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Site { portion, found, retained, .. } = self.nearest();
         read_runs(portion, &portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?, shared, each)
     }
 }
 
-/// Gives `each` these runs of the shard with this `manifest`, verified, in parts of whole blocks, in order.
+/// Calls `each` with these runs of the shard with this `manifest`, verified, in parts of whole blocks, in order.
 pub(crate) fn read_runs(
     portion: &Portion,
     manifest: &Manifest,

@@ -1,5 +1,4 @@
-//! A part of a shard's log under way to the targets of its shard: in a chunk of the pool, or where it belongs in the
-//! only target.
+//! A part of a shard's log on its way to the targets: in a chunk of the pool, or already in place in the only target.
 
 use super::Shard;
 use crate::{
@@ -11,33 +10,33 @@ use std::{sync::Arc, time::Duration};
 
 pub(super) const NEAREST: usize = 0;
 
-/// A part of the log that has its place, and whose bytes a snapshot is to copy.
+/// A part of the log with a fixed place, still to be filled by a snapshot.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     lies: Lies,
     offset: u64,
     bytes: u64,
-    /// How many bytes the snapshot has copied once this part is filled.
+    /// Number of bytes that the snapshot has copied when this part is filled.
     pub(super) filled_after: u64,
 }
 
 impl Awaited {
-    /// `chunk` is going to hold `bytes` bytes (whole blocks) of the log, from `offset` on.
+    /// `chunk` will hold `bytes` bytes (whole blocks) of the log, starting at `offset`.
     pub(crate) fn in_chunk(chunk: Chunk, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
         Awaited { lies: Lies::Chunk(chunk), offset, bytes, filled_after }
     }
 
-    /// The beginning of `mapped`, where they belong, is going to.
+    /// The start of `mapped`, in place, will hold them.
     pub(crate) fn in_place(mapped: Mapped, pool: Pool, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
         Awaited { lies: Lies::InPlace(mapped, pool), offset, bytes, filled_after }
     }
 
-    /// Nothing tells before the end of the snapshot whether it is filled.
+    /// Only the end of the snapshot shows whether this part is filled.
     pub(crate) fn await_end(&mut self) {
         self.filled_after = u64::MAX;
     }
 
-    /// It is filled. Only now does it get in line to be written: others would wait for it.
+    /// The part is filled. It gets in line to be written only now: otherwise others would wait for it.
     pub(crate) fn filled(self, shard: Arc<Shard>) -> Result<Load> {
         match self.lies {
             Lies::Chunk(chunk) => Load::new(chunk, shard, self.offset, self.bytes),
@@ -46,13 +45,12 @@ impl Awaited {
     }
 }
 
-/// A filled part of the log. A chunk goes back to the pool once nobody holds it any more: when it is hashed, and the last
-/// target has it.
+/// A filled part of the log. A chunk is returned to the pool when it is hashed and the last target has it.
 #[derive(Debug)]
 pub(crate) struct Load {
     lies: Lies,
     shard: Arc<Shard>,
-    /// Where in the log its stretch begins.
+    /// Offset of the load in the log.
     offset: u64,
     bytes: u64,
     segment: u32,
@@ -63,12 +61,12 @@ pub(crate) struct Load {
 #[derive(Debug)]
 enum Lies {
     Chunk(Chunk),
-    /// Where it belongs. The pool tells whether other ranks copy.
+    /// Already in place. The pool shows whether other ranks copy.
     InPlace(Mapped, Pool),
 }
 
 impl Load {
-    /// A load of `chunk`, which was filled with `bytes` bytes (whole blocks) of the log, from `offset` on.
+    /// A load of `chunk`, filled with `bytes` bytes (whole blocks) of the log, starting at `offset`.
     pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<Load> {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;
@@ -76,7 +74,7 @@ impl Load {
         Ok(Load { lies: Lies::Chunk(chunk), shard, offset, bytes, segment, filled_at })
     }
 
-    /// A load that lies where it belongs: `bytes` bytes (whole blocks) of the log, from `offset` on, at the beginning of
+    /// A load that is already in place: `bytes` bytes (whole blocks) of the log, starting at `offset`, at the start of
     /// `mapped`.
     pub(crate) fn in_place(mapped: Mapped, pool: Pool, shard: Arc<Shard>, offset: u64, bytes: u64) -> Load {
         let segment = shard.place_in_target(offset, bytes);
@@ -84,7 +82,7 @@ impl Load {
         Load { lies: Lies::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
     }
 
-    /// The chunk that is to be written to the targets; `None` if the load is where it belongs.
+    /// The chunk to write to the targets; `None` if the load is already in place.
     fn chunk(&self) -> Option<&Chunk> {
         match &self.lies {
             Lies::Chunk(chunk) => Some(chunk),
@@ -101,7 +99,7 @@ impl Load {
         &self.shard
     }
 
-    /// Where in the log the load's bytes begin.
+    /// Offset of the load in the log.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -115,12 +113,12 @@ impl Load {
     }
 
     /// Writes the chunk to target number `target`. Chunks of a node take turns at the nearest target; farther targets
-    /// get them as they come. `flush_every`: chunks are written only that often, unless somebody waits for one (slides
-    /// 003: the I/O process flushes periodically).
+    /// get them as they come. `flush_every`: the interval of writes, unless a thread waits for a chunk (slides 003: the
+    /// I/O process flushes periodically).
     pub(super) fn write(&self, target: usize, flush_every: Option<Duration>) {
         let Some(chunk) = self.chunk() else { return };
         let written = self.write_to(chunk, target, flush_every);
-        // If the chunk was taken away meanwhile, it may have held something else.
+        // If the chunk was taken away meanwhile, it may have held other data.
         let still_ours = if target == NEAREST { chunk.written() } else { chunk.check() };
         match written.and(still_ours) {
             Ok(()) => self.shard.segment_written(self.segment, target),
@@ -138,14 +136,14 @@ impl Load {
         goes_on()?;
         let to = &shard.targets[target];
         if to.takes_processor() {
-            // Work that others wait for, and that takes next to no processor, goes on meanwhile.
+            // Work that others wait for, and that uses hardly any processor, goes on meanwhile.
             to.prepare()?;
         }
         if to.takes_processor() || shard.is_small() {
             shard.pace.let_others_copy(chunk.pool(), has_failed, || chunk.is_wanted() || chunk.holds_up());
         }
         let turn = if target == NEAREST { chunk.await_turn() } else { chunk.check() };
-        // The shard may have been given up meanwhile: whoever waits for its end gets its blocks.
+        // The shard may have been abandoned meanwhile; the next owner of its blocks waits for this.
         goes_on()?;
         turn.and_then(|()| to.write(self.offset, self.filled()))
     }
@@ -161,7 +159,7 @@ impl Load {
         self.shard.pace.let_others_copy(pool, has_failed, is_wanted);
         if !has_failed() {
             self.shard.hash(self.offset, self.filled());
-            // If a chunk was taken away meanwhile, it may have held something else.
+            // If a chunk was taken away meanwhile, it may have held other data.
             match self.chunk().map_or(Ok(()), Chunk::check) {
                 Ok(()) => self.shard.segment_hashed(self.segment),
                 Err(error) => self.shard.fail(error),

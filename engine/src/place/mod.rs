@@ -3,9 +3,9 @@
 //! Owns one revision on its way from t1 to t3: a shard, staged once, and its targets. Each target has a portion of its
 //! own, and is written here or by another rank.
 //!
-//! What must hold: nothing is written before the roots that free its blocks are durable; after a failed write the
-//! revision is never published in that target; a chunk is kept until the last target has it; what the record beside the
-//! pool calls done is in the space.
+//! Invariants: nothing is written before the roots that free its blocks are durable. After a failed write the revision
+//! is never published in that target. A chunk is kept until the last target has it. All segments that the record beside
+//! the pool marks as done are in the space.
 
 mod early;
 mod ending;

@@ -1,4 +1,4 @@
-//! When I/O threads leave the processor, and the memory's speed, to the programs that copy.
+//! When I/O threads leave the processor and the memory bandwidth to programs that are copying.
 
 use crate::{
     ground::{Instant, sleep},
@@ -12,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-/// A program that hands over its next piece within this time is still copying.
+/// A program that writes its next piece within this time is still copying.
 const BETWEEN_PIECES_NS: u64 = 2_000_000;
-/// How often a chunk that is held back for the next flush looks whether somebody waits for one.
+/// How often a chunk that waits for the next flush checks whether chunks are wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long after its own t2 a rank lets others copy before it hashes. Another rank may be dead, or far behind.
 pub(super) const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
 
-/// How far the program has copied one shard.
+/// Progress of the program's copying of one shard.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// t1 of the shard.
@@ -28,7 +28,7 @@ pub(super) struct Pace {
     copying: AtomicBool,
     /// When `copying` changed, since t1.
     copied_at: AtomicU64,
-    /// When all of the shard was staged, but for what a snapshot copies.
+    /// Time when all of the shard was staged, except the parts that a snapshot copies.
     staged_at: OnceLock<Instant>,
 }
 
@@ -42,13 +42,13 @@ impl Pace {
         self.copying.store(copying, Ordering::Release);
     }
 
-    /// The program has nothing to copy any more: all is staged, or a snapshot copies the rest.
+    /// The program has nothing more to copy: all is staged, or a snapshot copies the rest.
     pub(super) fn note_gone_on(&self) {
         let _ = self.staged_at.set(Instant::now());
         self.set_copying(false);
     }
 
-    /// Whether the program copies, or did so an instant ago and has more to hand over.
+    /// Whether the program is copying, or has just copied and will write more.
     fn is_copying(&self) -> bool {
         let now = || self.started.elapsed().as_nanos() as u64;
         let between_pieces =
@@ -60,9 +60,9 @@ impl Pace {
         self.staged_at.get().is_some()
     }
 
-    /// Waits while ranks of this node, which `pool` tells of, copy: work of ours would only take the processor, or the
-    /// memory's speed, from them. It waits no longer once `is_late`, as somebody waits for what it holds back, or for a
-    /// shard that `has_failed`.
+    /// Waits while ranks of this node, listed in `pool`, copy: our work would only take processors or memory bandwidth
+    /// from them. Stops waiting once `is_late` is true, because another thread waits for the postponed work, or when
+    /// the shard `has_failed`.
     pub(super) fn let_others_copy(&self, pool: &Pool, has_failed: impl Fn() -> bool, is_late: impl Fn() -> bool) {
         let is_fresh = || self.staged_at.get().is_some_and(|staged| staged.elapsed() < YIELD_TO_COPIES);
         let others = || is_fresh() && pool.others_copy();
@@ -70,8 +70,8 @@ impl Pace {
         pool.hold_while(|| (own() || others()) && !is_late());
     }
 
-    /// Holds back a chunk that was filled at `filled_at`, since t1, until the next flush; flushes come every `period`.
-    /// Waits no longer once somebody waits for a chunk, all is staged, or the shard `has_failed`.
+    /// Postpones a chunk that was filled at `filled_at`, since t1, until the next flush; flushes come every `period`.
+    /// Stops waiting once a thread waits for a chunk, all is staged, or the shard `has_failed`.
     pub(super) fn hold_back(
         &self,
         chunk: &Chunk,
@@ -95,7 +95,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// What a snapshot copies was held back as between two pieces, and written and hashed up to 20 ms late.
+    /// The bytes that a snapshot copies were postponed as if between two pieces, and written and hashed up to 20 ms
+    /// late.
     #[test]
     fn a_program_that_has_gone_on_before_the_copy_copies_no_more() {
         let pace = Pace::new(Instant::now());

@@ -1,7 +1,7 @@
-//! Compressing what goes to a target, by whoever writes it: the blocks of a frame keep their room, and what is stored of
-//! them lies at its beginning.
+//! Compressing the data of a target, in the thread that writes it. The blocks of a frame keep their room; the
+//! compressed bytes are at its beginning.
 //!
-//! What must hold: a frame has whole blocks of one write; what is not noted as a frame lies there as it is.
+//! Invariant: a frame consists of whole blocks of one write; blocks that are not noted as a frame are stored plain.
 
 use crate::{
     capture::Piece,
@@ -21,17 +21,17 @@ use std::{
     time::Duration,
 };
 
-/// The frames of a shard that are in one of its targets.
+/// The frames of a shard in one of its targets.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     frames: Mutex<Vec<Frame>>,
-    /// How many there may be of them by now.
+    /// Upper bound of their number so far.
     begun: AtomicU64,
 }
 
 impl Packed {
-    /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`, compressed where that saves blocks.
-    /// `note` is told of each write how many bytes it had and how long it took.
+    /// Writes `bytes` of the log, starting at `offset`, to their place in `portion`, compressed if that saves blocks.
+    /// Calls `note` with the bytes and the duration of each write.
     pub(super) fn write(
         &self,
         portion: &Portion,
@@ -56,7 +56,7 @@ impl Packed {
         for Piece { at, bytes } in allocation.places_of(offset, bytes.len() as u64) {
             let (piece, later) = rest.split_at(bytes as usize);
             rest = later;
-            // What shares a block with other pieces is left as it is.
+            // Leave a block that is shared with other pieces uncompressed.
             let head = (at.next_multiple_of(BLOCK_BYTES) - at).min(bytes) as usize;
             let whole = head + (piece.len() - head) / BLOCK * BLOCK;
             let (mut from, mut plain_from) = (head, 0);
@@ -81,7 +81,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Adds the frames to the manifest of the shard, all of which is written.
+    /// Adds the frames to the manifest of the shard, which is fully written.
     pub(super) fn add_to(&self, manifest: &mut Manifest) {
         manifest.frames.extend(&*lock(&self.frames));
         manifest.frames.sort_unstable_by_key(|frame| frame.first_block);

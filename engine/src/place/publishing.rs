@@ -1,7 +1,7 @@
-//! How a shard ends in a target that this rank writes: it is published there, or has failed there, and the record beside
-//! the pool says that nothing is owed to the target any more.
+//! The end of a shard in a target that this rank writes: it is published there, or has failed there, and the record
+//! beside the pool notes that the target needs no more work.
 //!
-//! What must hold: a shard is published only in a target that has all of it, after its output files are synced.
+//! Invariant: a shard is published only in a target that has all of it, after its output files are synced.
 
 use super::{Intent, Shard, Site, TakenOver, target::Target};
 use crate::{
@@ -18,8 +18,8 @@ use std::{
 };
 
 impl Shard {
-    /// Publishes the shard in target number `target`, if all of it was written there. What the next checkpoint asks of this one is
-    /// made ready while the device writes, and after nobody waits for this one any more.
+    /// Publishes the shard in target number `target`, if all of it was written there. Prepares data for the next
+    /// checkpoint while the device writes, and after no thread waits for this one any more.
     pub(crate) fn commit(&self, target: usize) {
         thread::scope(|scope| {
             let outcome = match self.failure_of(target) {
@@ -42,13 +42,13 @@ impl Shard {
         }
     }
 
-    /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
+    /// Publishes on the calling thread, which goes on only then; this time counts as phase 3.
     pub(crate) fn commit_now(&self, staged_at: Instant) {
         (0..self.targets.len()).for_each(|target| self.commit(target));
         self.note_resumed_late(staged_at.elapsed());
     }
 
-    /// Notes t2 of a program that was kept until now, when the shard may be published already.
+    /// Notes t2 of a program that waited until now; the shard may be published already.
     pub(crate) fn note_resumed_late(&self, resume: Duration) {
         self.note_resumed(resume);
         for Target { site, ending, .. } in &self.targets {
@@ -65,7 +65,8 @@ impl Shard {
         self.end(target, Err(error));
     }
 
-    /// The shard has ended in target number `target`: nobody else is to complete it there, and who waits is told.
+    /// Marks the shard as ended in target number `target`: no other process completes it there, and waiting threads get
+    /// the outcome.
     fn end(&self, target: usize, outcome: Result<PhaseRecord>) {
         if let Some(record) = self.hashes.record() {
             record.target_ended(target);
@@ -77,11 +78,11 @@ impl Shard {
         self.targets[target].ending.tell(outcome.map_err(|error| self.not_saved(error)));
     }
 
-    /// Publishes the shard in `target`, which has all of it; returns what it took until t3. `scope`: that of threads which may go
-    /// on after it.
+    /// Publishes the shard in `target`, which has all of it; returns the times until t3. `scope`: for threads that may
+    /// go on after it.
     fn publish<'scope>(&self, scope: &'scope Scope<'scope, '_>, target: &Target) -> Result<PhaseRecord> {
         self.sync_outputs()?;
-        // No write has prepared a target for a shard without a single block.
+        // For a shard without blocks no write has prepared the target.
         target.prepare()?;
         let (Intent { key, shards, started, .. }, site) = (&self.intent, &target.site);
         let filled = self.filled(target)?;
@@ -89,7 +90,7 @@ impl Shard {
         let (writes, allocation) = (target.writes(), target.allocation());
         let written_bytes = writes.total().bytes + target.in_place_bytes();
         let phases = PhaseRecord { writes: writes.total().count, written_bytes, ..self.phases() };
-        // Of a shard that shares blocks there may be fewer rows than there is room for.
+        // A shard that shares blocks may have fewer rows than there is room for.
         let rows = if target.leads() {
             blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES
         } else {
@@ -104,7 +105,7 @@ impl Shard {
             }
             self.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
             if let Some(base) = self.indexed().filter(|base| base.takes_long()) {
-                // Without a thread, or after a bug in it, the next checkpoint does it.
+                // If no thread can be started, or the thread hits a bug, the next checkpoint does it.
                 let make = move || drop(catch_unwind(AssertUnwindSafe(|| base.make_index())));
                 drop(spawn_scoped(scope, "mainstay-index", make));
             }

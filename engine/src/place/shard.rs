@@ -1,5 +1,5 @@
-//! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each
-//! of its targets, written here or by another rank, gives the log a place of its own.
+//! One shard of one revision on its way from t1 to t3: its data, staged once, in the coordinates of its log. Each of
+//! its targets, written here or by another rank, gives the log a place of its own.
 
 use super::{Intent, Site, Writer, ending::Ending, hashes::Hashes, held::HeldTarget, pacing::Pace, target::Target};
 use crate::{
@@ -24,10 +24,10 @@ use std::{
     time::Duration,
 };
 
-/// A shard of no more bytes is small.
+/// A shard up to this size is small.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// What staging took of the program's time.
+/// The program's time for staging.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct StagingTime {
     pub(crate) buffer_wait: Duration,
@@ -35,10 +35,10 @@ pub(crate) struct StagingTime {
     pub(crate) chunks: u64,
 }
 
-/// What a shard shares blocks with that the next one shares blocks with.
+/// The base of this shard, if the next shard is to share blocks with this one.
 #[derive(Debug)]
 struct Before {
-    /// Let go of once the shard is published.
+    /// Dropped once the shard is published.
     base: Mutex<Option<Arc<Base>>>,
     is_indexed: bool,
 }
@@ -53,20 +53,20 @@ pub(crate) struct Shard {
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
-    /// What the log holds; set once all of it is staged.
+    /// The contents of the log; set once it is fully staged.
     contents: OnceLock<Contents>,
-    /// Where another rank writes the shard: runs of older revisions that it leads to, which was found out while it was staged.
+    /// If another rank writes the shard: runs of older revisions that it refers to, found out while it was staged.
     pub(super) led: OnceLock<Vec<Run>>,
-    /// What the shard shares blocks with, if the next one is to share blocks with it.
+    /// The base of the shard, if the next one is to share blocks with it.
     before: OnceLock<Before>,
-    /// What it then has in its nearest target, once it is published there.
+    /// The shard as a base in its nearest target, once it is published there.
     base: OnceLock<Arc<Base>>,
-    /// Why the shard can be saved nowhere. A single target can fail besides.
+    /// Why the shard cannot be saved in any target. Single targets can fail in addition.
     failure: OnceLock<Error>,
     outputs_synced: OnceLock<Result<()>>,
-    /// Times that are alike for all targets.
+    /// Times that are the same for all targets.
     phases: Mutex<PhaseRecord>,
-    /// A bit for each target that has come to its end.
+    /// A bit for each target that has ended.
     pub(super) ended: AtomicU32,
 }
 
@@ -82,9 +82,9 @@ impl StagingTime {
 }
 
 impl Shard {
-    /// A shard for targets at `sites`, nearest first, of which this rank writes at most `TARGETS_MAX`. `record`: the
-    /// record from which another process can complete the shard, and how long the segments are that it comes in.
-    /// `phases`: what is known at t1.
+    /// Makes a shard for targets at `sites`, nearest first; this rank writes at most `TARGETS_MAX` of them. `record`:
+    /// the record from which another process can complete the shard, and the length of its segments. `phases`: the
+    /// times known at t1.
     pub(crate) fn new(
         intent: Intent,
         sites: Vec<(Writer, Site)>,
@@ -93,7 +93,7 @@ impl Shard {
     ) -> Result<Arc<Shard>> {
         assert!(!sites.is_empty(), "a shard without a target");
         let bytes = intent.size.hash_bytes();
-        // What is staged where it belongs is staged run by run.
+        // Data that is staged in place is staged run by run.
         let cuts = sites.iter().map(|(_, site)| site.allocation.data.len().saturating_sub(1)).max().unwrap_or(0);
         let hashes = Hashes::new(&intent, record, cuts)?.ok_or_else(|| sites[0].1.portion.out_of_memory(bytes))?;
         let (mut targets, mut held) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ impl Shard {
         self.intent.started
     }
 
-    /// To write it takes a processor for longer than to copy it.
+    /// Writing such a shard costs more processor time than copying it.
     pub(crate) fn is_small(&self) -> bool {
         self.size().bytes() <= SMALL_BYTES
     }
@@ -155,38 +155,39 @@ impl Shard {
         *lock(&self.phases)
     }
 
-    /// What was staged. An error before t2.
+    /// The contents of the staged shard. An error before t2.
     pub(crate) fn contents(&self) -> Result<&Contents> {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
     }
 
-    /// The next shard is to share blocks with this one, which shares blocks with `before`. `is_indexed`: it can be outlined.
+    /// The next shard will share blocks with this one, which shares blocks with `before`. `is_indexed`: it can be
+    /// outlined.
     pub(crate) fn is_base(&self, before: Option<Arc<Base>>, is_indexed: bool) {
         let _ = self.before.set(Before { base: Mutex::new(before), is_indexed });
     }
 
-    /// What the shard shares blocks with, until it is published.
+    /// The base of the shard, until it is published.
     pub(super) fn before(&self) -> Option<Arc<Base>> {
         self.before.get().and_then(|before| lock(&before.base).clone())
     }
 
-    /// Lets go of what the shard shares blocks with, which is large: not on the program's thread.
+    /// Drops the base of the shard, which is large: not on the program's thread.
     pub(super) fn forget_before(&self) {
         self.before.get().iter().for_each(|before| drop(lock(&before.base).take()));
     }
 
-    /// What the next shard will ask the index of, which is to be made before.
+    /// The base with the index that the next shard will need, so that it can be made in advance.
     pub(super) fn indexed(&self) -> Option<Arc<Base>> {
         self.before.get().filter(|before| before.is_indexed).and_then(|_| self.base())
     }
 
-    /// What the next shard can share blocks with, once this one is published by this rank.
+    /// The base for the next shard, once this rank has published this one.
     pub(crate) fn base(&self) -> Option<Arc<Base>> {
         self.base.get().cloned()
     }
 
-    /// Notes what the shard has in a target with this manifest: its own rows of hashes lie in the portion from `rows_at`
-    /// on.
+    /// Notes the shard's blocks in a target with this manifest: its own rows of hashes are in the portion from
+    /// `rows_at` on.
     pub(super) fn note_base(&self, manifest: &Manifest, rows_at: u64, rows: &[u8]) {
         if self.before.get().is_none() {
             return;
@@ -208,13 +209,15 @@ impl Shard {
         }
     }
 
-    /// What was staged, as another rank has `told` it; `None` if that cannot have been staged for the nearest target.
+    /// The staged contents, as encoded by another rank in `told`; `None` if no rank can have staged them for the
+    /// nearest target.
     pub(crate) fn decode(&self, told: &[u8]) -> Option<Contents> {
         let allocation = &self.nearest().allocation;
         Contents::decode(told, allocation.log_blocks()).filter(|contents| allocation.fits(contents))
     }
 
-    /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's target.
+    /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's
+    /// target.
     pub(crate) fn copy_for(&self, size: &Size, site: Site) -> Result<Arc<Shard>> {
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         // This shard's outputs are synced before it is published.
@@ -229,14 +232,13 @@ impl Shard {
         self.intent.shard
     }
 
-    /// How many shards the revision has, and what the checkpoint took so far.
+    /// Number of shards of the revision, and the checkpoint's times so far.
     pub(crate) fn described(&self) -> (u32, PhaseRecord) {
         (self.intent.shards, self.phases())
     }
 
-    /// A mapping of `bytes` bytes of the log, from `at` on, where they belong in the only target, to be filled, or of as
-    /// many of them as lie together there; an error if they cannot be mapped. The roots that free the blocks are written
-    /// before.
+    /// Maps `bytes` bytes of the log, starting at `at`, in place in the only target, to be filled; fewer if not all are
+    /// adjacent there. Fails if they cannot be mapped. Writes the roots that free the blocks first.
     pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         match &self.targets[..] {
             [target] => target.map(at, bytes),
@@ -244,17 +246,17 @@ impl Shard {
         }
     }
 
-    /// The hash of the hashes of the first `blocks` blocks, which change no more.
+    /// The hash of the hashes of the first `blocks` blocks, which must not change any more.
     pub(crate) fn hash_of_hashes(&self, blocks: u64) -> Hash {
         self.with_rows(blocks, hash)
     }
 
-    /// Gives `read` the hashes of the first `blocks` blocks, which change no more.
+    /// Calls `read` with the hashes of the first `blocks` blocks, which must not change any more.
     pub(crate) fn with_rows<T>(&self, blocks: u64, read: impl FnOnce(&[u8]) -> T) -> T {
         self.hashes.read(blocks * HASH_BYTES as u64, read)
     }
 
-    /// Where the shard lies in its nearest target, once it is published there.
+    /// The shard's place in its nearest target, once it is published there.
     pub(crate) fn kept(&self) -> Result<(Portion, Arc<Kept>)> {
         let Site { portion, ledger, .. } = self.nearest();
         let kept = lock(ledger).found().into_iter().find(|kept| kept.key() == self.key());
@@ -262,7 +264,7 @@ impl Shard {
         Ok((portion.clone(), kept.ok_or_else(gone)?))
     }
 
-    /// Where the shard lies in its nearest target, and its manifest, once it is published there.
+    /// The shard's place in its nearest target, and its manifest, once it is published there.
     pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
         let (portion, kept) = self.kept()?;
         let manifest = portion.read_manifest(&kept.entry)?;
@@ -274,8 +276,8 @@ impl Shard {
         self.contents.get().map_or(0, Contents::item_bytes)
     }
 
-    /// Why the shard can be saved nowhere: the first failure, or that of the nearest target if all targets have failed.
-    /// `None` if it can be saved.
+    /// Why the shard cannot be saved anywhere: the first failure, or that of the nearest target if all targets have
+    /// failed. `None` if it can be saved.
     pub(crate) fn failure(&self) -> Option<&Error> {
         let of_all = || self.endings().map(Ending::failure).collect::<Option<Vec<_>>>();
         self.failure.get().or_else(|| of_all().map(|failures| failures[0]))
@@ -307,12 +309,12 @@ impl Shard {
         self.pace.set_copying(copying);
     }
 
-    /// The program has nothing to copy any more: all is staged, or a snapshot copies the rest.
+    /// The program has nothing more to copy: all is staged, or a snapshot copies the rest.
     pub(crate) fn note_gone_on(&self) {
         self.pace.note_gone_on();
     }
 
-    /// Notes what was staged, and what that took but for t2; before the stager says that it has ended.
+    /// Notes the staged contents, and the times except t2; called before the stager ends its part.
     pub(crate) fn note_staged(&self, staged: StagingTime, contents: Contents) {
         {
             let mut phases = lock(&self.phases);
@@ -322,7 +324,7 @@ impl Shard {
         self.note_gone_on();
     }
 
-    /// Notes t2, and how much time went by after the last byte was staged (phase 3).
+    /// Notes t2, and the time since the last byte was staged (phase 3).
     pub(crate) fn note_resumed(&self, resume: Duration) {
         self.resumed(resume, &mut lock(&self.phases));
     }
@@ -332,7 +334,7 @@ impl Shard {
         phases.perceived_ns = self.started().elapsed().as_nanos() as u64;
     }
 
-    /// An error unless `bytes` more bytes of the log, from `end` on, have room.
+    /// Fails unless `bytes` more bytes of the log, starting at `end`, have room.
     pub(crate) fn has_room(&self, end: u64, bytes: u64) -> Result<()> {
         let size = self.size();
         if end.checked_add(bytes).is_some_and(|end| end <= size.bytes()) {
@@ -347,8 +349,8 @@ impl Shard {
         ))
     }
 
-    /// Says in the record that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
-    /// this segment.
+    /// Records that `chunk` will hold `bytes` bytes of the log, starting at `offset`; returns the number of this
+    /// segment.
     pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = self.hashes.record() {
@@ -357,8 +359,8 @@ impl Shard {
         segment
     }
 
-    /// Says in the record that the only target holds `bytes` bytes of the log from `offset` on, in the blocks that are
-    /// theirs; gives the number of this segment.
+    /// Records that the only target holds `bytes` bytes of the log, starting at `offset`, in their own blocks; returns
+    /// the number of this segment.
     pub(super) fn place_in_target(&self, offset: u64, bytes: u64) -> u32 {
         self.targets.iter().for_each(|target| target.note_in_place(bytes));
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
@@ -369,7 +371,7 @@ impl Shard {
         segment
     }
 
-    /// Says in the record that target number `target` has a segment, before the chunk goes on to something else.
+    /// Records that target number `target` has a segment, before the chunk is reused.
     pub(super) fn segment_written(&self, segment: u32, target: usize) {
         self.hashes.record().inspect(|record| record.written(segment, target));
     }
@@ -378,7 +380,7 @@ impl Shard {
         self.hashes.record().inspect(|record| record.hashed(segment));
     }
 
-    /// Hashes and writes whole blocks of the log, from `offset` on, if any target is written here.
+    /// Hashes and writes whole blocks of the log, starting at `offset`, if any target is written here.
     pub(crate) fn carry(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.targets.is_empty() {
             return Ok(());
@@ -387,15 +389,15 @@ impl Shard {
         self.write(offset, bytes)
     }
 
-    /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
+    /// Writes the hashes of whole blocks of the log, starting at `offset`, into their row.
     pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
         self.hashes.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
     }
 
-    /// Writes `bytes` of the log, from `offset` on, to all targets that are written here. An error says that no target
-    /// is left to save the shard.
+    /// Writes `bytes` of the log, starting at `offset`, to all targets that are written here. An error means that no
+    /// target is left to save the shard.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| target.ending.failure().is_none()) {
             target.write(offset, bytes).unwrap_or_else(|error| self.fail_target(index, error));
@@ -403,18 +405,18 @@ impl Shard {
         self.failure().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Syncs the output files: the revision says how long they are, and they must be that long once it is there.
+    /// Syncs the output files: the revision records their lengths, so they must be that long once it exists.
     pub(crate) fn sync_outputs(&self) -> Result<()> {
         self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
     }
 
-    /// t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
-    /// nothing is sealed: the shard is saved all the same, but is lost if this process dies.
+    /// At t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If
+    /// memory beside the pool is short, nothing is sealed: the shard is still saved, but is lost if this process dies.
     pub(crate) fn seal(&self, contents: &Contents, staged: StagingTime) {
         let Some(record) = self.hashes.record() else { return };
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         let phases = self.phases();
-        // After a snapshot the program has gone on already.
+        // After a snapshot the program has already gone on.
         let now = || started.elapsed().as_nanos() as u64;
         let perceived_ns = if phases.perceived_ns > 0 { phases.perceived_ns } else { now() };
         let sealed = SealedPlan {
@@ -426,7 +428,7 @@ impl Shard {
             phases: staged.noted_in(PhaseRecord { perceived_ns, ..phases }),
             targets: self.targets.iter().map(Target::sealed).collect(),
         };
-        // A target that has failed already is nobody's to complete.
+        // No process completes a target that has failed already.
         let failed = |target: &usize| self.failure_of(*target).is_some();
         (0..self.targets.len()).filter(failed).for_each(|target| record.target_ended(target));
         let _ = record.seal(&sealed);
@@ -436,14 +438,14 @@ impl Shard {
         match error {
             // The whole space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
-            // Of a nearer level, from which this one was fed.
+            // From a nearer level, which supplied the data of this one.
             Error::NotSaved { revision, .. } if revision == self.key().number => error,
             _ => Error::NotSaved { revision: self.key().number, failure: Failure::cause(&error) },
         }
     }
 
-    /// Waits for t3 in all targets that are written here, or for their failures: tells the first failure, or what the
-    /// nearest target took. `None`: a holder has not told what became of the shard.
+    /// Waits for t3 in all targets that are written here, or for their failures. Returns the first failure, or the
+    /// times of the nearest target. `None`: a holder has not reported the shard's outcome.
     pub(crate) fn wait(&self) -> Result<Option<PhaseRecord>> {
         let here: Vec<_> = self.targets.iter().map(|target| target.ending.wait().map(Some)).collect();
         let held = self.held.iter().map(|held| held.ending.poll().transpose());
@@ -451,13 +453,13 @@ impl Shard {
         Ok(ended.into_iter().collect::<Option<Vec<_>>>().map(|phases| phases[0]))
     }
 
-    /// What became of the shard, without waiting: `None` as long as a target has not ended.
+    /// The outcome of the shard, without waiting: `None` as long as a target has not ended.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
         let ended: Option<Vec<_>> = self.endings().map(Ending::poll).collect();
         ended.map(|ended| ended.into_iter().try_for_each(|ended| ended.map(drop)))
     }
 
-    /// Whether all of the shard is durable. If a holder has not told, the medium is looked at. Never waits for others.
+    /// Whether all of the shard is durable. Looks at the medium if a holder has not reported. Never waits for others.
     pub(crate) fn is_seen_durable(&self) -> Result<bool> {
         for target in &self.targets {
             match target.ending.poll() {

@@ -1,4 +1,4 @@
-//! A site: where a shard goes, which is a portion of one space, with the room that the shard has there.
+//! A site: the destination of a shard, which is a portion of one space, with the room of the shard in it.
 
 use crate::{
     commit::{Allocation, FoundLedger, Ledger, RevisionKey},
@@ -22,13 +22,13 @@ pub(crate) struct Site {
     pub(super) retained: Vec<RevisionKey>,
     /// The space's directory.
     space: PathBuf,
-    /// The number of the file system that holds the space, as its device tells it.
+    /// The number of the file system that holds the space, as reported by its device.
     file_system: u64,
-    /// How many revisions are kept there, if the shard may share blocks with them.
+    /// Number of revisions kept there, if the shard may share blocks with them.
     pub(super) keep: Option<usize>,
-    /// Of a shard that another space has, and that is taken over as it is.
+    /// For a shard that another space has, taken over unchanged.
     pub(super) taken_over: Option<TakenOver>,
-    /// What the ledger said at t1.
+    /// State of the ledger at t1.
     pub(super) found: FoundLedger,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Site {
 pub(crate) struct TakenOver {
     /// Its times, which it keeps.
     pub(crate) phases: PhaseRecord,
-    /// Whether what it shares with older ones is read as well.
+    /// Whether the blocks that it shares with older ones are read back as well.
     pub(crate) reads_shared: bool,
 }
 
 impl Site {
-    /// A place at `allocation`, in the portion of `ledger` of the space on `device`, beside the revisions `retained`.
+    /// A site at `allocation`, in the portion of `ledger` of the space on `device`, beside the revisions `retained`.
     pub(crate) fn new(
         device: &dyn Device,
         ledger: Arc<Mutex<Ledger>>,
@@ -57,18 +57,18 @@ impl Site {
         Site { portion, ledger, allocation, retained, space, file_system, keep: None, taken_over: None, found }
     }
 
-    /// The same, where the shard may share blocks with the `keep` revisions that are kept there.
+    /// The same, if the shard may share blocks with the `keep` revisions that are kept there.
     pub(crate) fn sharing(self, keep: usize) -> Site {
         Site { keep: Some(keep), ..self }
     }
 
-    /// The same, for a shard that another space has. What is written of it is read back from the medium before it is
+    /// The same, for a shard that another space has. All written data is read back from the medium before the shard is
     /// published.
     pub(crate) fn taking_over(self, shard: TakenOver) -> Site {
         Site { taken_over: Some(shard), ..self }
     }
 
-    /// Whether the portion is still being given its memory.
+    /// Whether the portion's memory is still being allocated.
     pub(crate) fn awaits_memory(&self) -> bool {
         self.portion.is_mapping_awaited()
     }
@@ -78,7 +78,7 @@ impl Site {
         self.found.sequence() + self.allocation.roots()
     }
 
-    /// The target as a salvager is told of it, in which the shard lies at `allocation`.
+    /// The target as described to a salvager, with the shard at `allocation`.
     pub(super) fn sealed(&self, allocation: &Allocation) -> SealedTarget {
         SealedTarget {
             space: self.space.as_os_str().as_bytes().to_vec(),

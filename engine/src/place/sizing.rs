@@ -1,4 +1,4 @@
-//! How large a portion has to be.
+//! The required size of a portion.
 
 use crate::{
     capture::Size,
@@ -9,11 +9,11 @@ use crate::{
 /// Room in each manifest for notes and output files that come after the first checkpoint.
 const ANNEX_BLOCKS: u64 = 1;
 
-/// Blocks that a portion needs, beside its slots, to have room for so many `shards` of `size` at once, compressed by `codec`
-/// if by any.
+/// Number of blocks that a portion needs, in addition to its slots, to hold so many `shards` of `size` at once,
+/// compressed with `codec` if given.
 pub(crate) fn portion_blocks(size: &Size, codec: Option<Codec>, shards: u32) -> u64 {
     let (need, revisions) = (Need::of(size, RUNS).packed(codec), u64::from(shards));
-    // Each root has a catalogue of its own: two in the slots, two on the way.
+    // Each root has a catalogue of its own: two in the slots, two being written.
     let catalogues = 4 * blocks_for(Catalogue::bytes_for(shards as usize));
     let shard = need.data.saturating_add(need.meta).saturating_add(ANNEX_BLOCKS);
     revisions.saturating_mul(shard).saturating_add(catalogues)

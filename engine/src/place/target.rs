@@ -1,4 +1,4 @@
-//! A target that this rank writes: on its I/O threads, by the ledger of the portion.
+//! A target written by this rank: by its I/O threads, through the ledger of the portion.
 
 use super::{Site, ending::Ending, packed::Packed};
 use crate::{
@@ -19,15 +19,15 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) site: Site,
-    /// The part of the site's allocation that is used, with what is shared, where that was found out later.
+    /// The used part of the site's allocation, with the shared blocks, if those were found out later.
     leading: OnceLock<Allocation>,
-    /// Whether the roots that free the blocks have been written, by whoever came first.
+    /// Result of writing the roots that free the blocks; the first thread that needs them writes them.
     prepared: OnceLock<Result<()>>,
-    /// Parts that have not ended: of each chunk under way its write and its hashing, and one for the stager. Whoever
-    /// ends the last one commits.
+    /// Number of parts that have not ended: the write and the hashing of each chunk in progress, and one for the
+    /// stager. The thread that ends the last part commits.
     parts: AtomicU64,
     writes: Mutex<Histogram>,
-    /// How many bytes were put where they belong without a write.
+    /// Bytes that were put in place without a write.
     in_place: AtomicU64,
     packed: Packed,
     pub(super) ending: Ending,
@@ -39,12 +39,12 @@ impl Target {
         Target { site, leading, prepared, parts: AtomicU64::new(1), writes, in_place, packed, ending }
     }
 
-    /// The shard leads to older ones.
+    /// The shard refers to older ones.
     pub(super) fn lead(&self, allocation: Allocation) {
         let _ = self.leading.set(allocation);
     }
 
-    /// Whether the shard leads to older ones.
+    /// Whether the shard refers to older ones.
     pub(super) fn leads(&self) -> bool {
         self.leading.get().is_some()
     }
@@ -53,7 +53,7 @@ impl Target {
         self.leading.get().unwrap_or(&self.site.allocation)
     }
 
-    /// The target as a salvager is told of it.
+    /// The target as described to a salvager.
     pub(super) fn sealed(&self) -> SealedTarget {
         self.site.sealed(self.allocation())
     }
@@ -71,13 +71,13 @@ impl Target {
         self.parts.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Writes the roots that free the target's blocks, if nobody has.
+    /// Writes the roots that free the target's blocks, unless that is done.
     pub(super) fn prepare(&self) -> Result<()> {
         let Site { ledger, retained, .. } = &self.site;
         self.prepared.get_or_init(|| lock(ledger).free(self.allocation(), retained)).clone()
     }
 
-    /// Writes `bytes` of the log, from `offset` on.
+    /// Writes `bytes` of the log, starting at `offset`.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.prepare()?;
         let (portion, allocation) = (&self.site.portion, self.allocation());
@@ -88,8 +88,8 @@ impl Target {
         }
     }
 
-    /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled, or of as many of them as lie together; an
-    /// error if they cannot be mapped.
+    /// Maps `bytes` bytes of the log, starting at `offset`, to be filled; fewer if not all are adjacent. Fails if they
+    /// cannot be mapped.
     pub(super) fn map(&self, offset: u64, bytes: u64) -> Result<Mapped> {
         let (portion, allocation) = (&self.site.portion, self.allocation());
         let beyond = || Error::Internal { what: "a log is longer than its runs".to_owned() };
@@ -98,33 +98,33 @@ impl Target {
         self.prepare().map(|()| mapped)
     }
 
-    /// `bytes` bytes of the log were put where they belong.
+    /// Counts `bytes` bytes of the log as put in place.
     pub(super) fn note_in_place(&self, bytes: u64) {
         self.in_place.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How many were, so far.
+    /// Number of such bytes so far.
     pub(super) fn in_place_bytes(&self) -> u64 {
         self.in_place.load(Ordering::Relaxed)
     }
 
-    /// What has been written so far, by length and time.
+    /// The writes so far, by length and time.
     pub(super) fn writes(&self) -> Histogram {
         *lock(&self.writes)
     }
 
-    /// The manifest of a shard with these `contents` and `rows` of hashes, all of which is written.
+    /// The manifest of a shard with these `contents` and `rows` of hashes, fully written.
     pub(super) fn manifest(&self, contents: &Contents, rows: &[u8]) -> Manifest {
         let mut manifest = self.allocation().manifest(contents, |row| hash(&rows[row]));
         self.packed.add_to(&mut manifest);
         manifest
     }
 
-    /// Reads what was written from the medium, and, if `reads_shared`, what lies there of older revisions: an error unless it is
-    /// what is to be there.
+    /// Reads the written data back from the medium and, if `reads_shared`, the shared blocks of older revisions; fails
+    /// unless they match.
     pub(super) fn read_back(&self, described: &Described<'_>, reads_shared: bool) -> Result<()> {
         let portion = &self.site.portion;
-        // What is not durable yet may be read from memory.
+        // Data that is not durable yet may be read from memory.
         lock(&self.site.ledger).sync()?;
         let meta = self.allocation().meta;
         let mut manifest = described.read_back(portion)?;

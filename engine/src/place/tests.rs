@@ -1,4 +1,4 @@
-//! One staged shard that goes to two spaces, each on a device in memory that fails as real ones do.
+//! One staged shard with two target spaces, each on a device in memory that fails as real ones do.
 
 use super::*;
 use crate::{
@@ -65,7 +65,7 @@ impl Space {
     }
 }
 
-/// The revisions that whoever comes next finds in a space, each with its bytes.
+/// The revisions that the next opener finds in a space, each with its bytes.
 fn found_in(medium: &Medium) -> Vec<u64> {
     let device = Faulty(medium.view());
     let portion = layouts(&device, Access::Read).unwrap()[0].portions().next().unwrap();
@@ -99,12 +99,12 @@ fn key(number: u64) -> RevisionKey {
     RevisionKey::new(LINEAGE, number)
 }
 
-/// A log of as many bytes as the pool has.
+/// A log with as many bytes as the pool.
 fn log_of(number: u64) -> Vec<u8> {
     (0..CHUNKS * CHUNK).map(|at| (at / 8 * 31 + number * 77) as u8).collect()
 }
 
-/// Opens the gate when it is dropped, so that a test that fails waits for nobody.
+/// Opens the gate when dropped, so that a failed test leaves no thread waiting.
 struct Opens<'a>(&'a Gate);
 
 impl Drop for Opens<'_> {
@@ -126,7 +126,7 @@ impl Node {
         Node::of(1)
     }
 
-    /// A node with so many ranks, of which this is the first.
+    /// A node with so many ranks; this is the first.
     fn of(members: u32) -> Node {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let shape = Shape {
@@ -141,12 +141,12 @@ impl Node {
         let pool = Pool::create(directory.path(), [7; 16], &shape).unwrap();
         pool.make_memory().unwrap();
         let record = RankRecord::create(&pool, 0).unwrap();
-        // A target that hangs holds up one thread for each chunk.
+        // A target that hangs blocks one thread for each chunk.
         let threads = IoThreads::start(CHUNKS as usize + 1, None).unwrap();
         Node { directory, pool, record, threads }
     }
 
-    /// Saves revision `number`, all of it staged and sealed before the first byte is written.
+    /// Saves revision `number`, fully staged and sealed before the first byte is written.
     fn save(&mut self, number: u64, spaces: &[&Space]) -> Arc<Shard> {
         self.save_log(number, &log_of(number), spaces)
     }
@@ -187,14 +187,14 @@ impl Node {
         Sealed::open(self.directory.path(), self.pool.id(), 0).unwrap()
     }
 
-    /// Whether nothing is under way: all chunks are free, and nobody could complete anything.
+    /// Whether nothing is in progress: all chunks are free, and no shard could be completed.
     fn is_idle(&self) -> bool {
         let chunks: Vec<_> = std::iter::from_fn(|| self.pool.take_now()).collect();
         chunks.len() as u64 == CHUNKS && self.sealed().is_none()
     }
 }
 
-/// `written_bytes` says what the medium was given, roots included.
+/// `written_bytes` counts all bytes given to the medium, roots included.
 #[test]
 fn all_that_is_written_is_told() {
     let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
@@ -212,7 +212,7 @@ fn all_that_is_written_is_told() {
     }
 }
 
-/// I/O threads of ranks that had copied took the processors from those that had not: a checkpoint of 4 KiB on 64 ranks took
+/// I/O threads of ranks that had copied took processors from ranks that had not: a checkpoint of 4 KiB on 64 ranks took
 /// twice as long.
 #[test]
 fn a_small_shard_is_written_once_all_ranks_of_the_node_have_copied() {
@@ -226,7 +226,7 @@ fn a_small_shard_is_written_once_all_ranks_of_the_node_have_copied() {
     node.pool.end_copying();
     thread::sleep(Duration::from_millis(50));
     let after = space.medium.operations();
-    // A rank may be dead, and is not waited for any longer.
+    // After this time the rank may be dead, and the wait ends.
     if begun.elapsed() < pacing::YIELD_TO_COPIES {
         assert_eq!(after, before, "it was written while another rank had not copied");
     }
@@ -235,7 +235,7 @@ fn a_small_shard_is_written_once_all_ranks_of_the_node_have_copied() {
     assert_eq!(found_in(&space.medium), [1]);
 }
 
-/// Whoever hashes was woken as the last rank had copied, and took its processor for some 4 ms, before it came to t2.
+/// The hashing threads woke when the last rank had copied, and took its processor for some 4 ms before it reached t2.
 #[test]
 fn who_waits_to_hash_takes_no_processor_from_a_rank() {
     let before = threads();
@@ -248,7 +248,7 @@ fn who_waits_to_hash_takes_no_processor_from_a_rank() {
     let shard = node.save(1, &[&space]);
     assert!(!shard.is_small());
     let is_patient = || of_node.iter().any(|thread| policy_of_hashing(thread) == Some(libc::SCHED_BATCH));
-    // A rank may be dead, and is not waited for any longer.
+    // After this time the rank may be dead, and the wait ends.
     while !is_patient() && begun.elapsed() < pacing::YIELD_TO_COPIES {
         thread::sleep(Duration::from_millis(1));
     }
@@ -263,7 +263,7 @@ fn threads() -> BTreeSet<OsString> {
     fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().file_name()).collect()
 }
 
-/// How a thread that hashes is scheduled.
+/// The scheduling policy of a hashing thread.
 fn policy_of_hashing(thread: &OsString) -> Option<i32> {
     let told = fs::read_to_string(Path::new("/proc/self/task").join(thread).join("stat")).ok()?;
     let (named, fields) = told.rsplit_once(") ")?;
@@ -271,8 +271,8 @@ fn policy_of_hashing(thread: &OsString) -> Option<i32> {
     named.contains("(mainstay-hash").then(|| fields.split(' ').nth(41 - 3)?.parse().ok())?
 }
 
-/// Two spaces that both have revision 1. The second has saved something alone, so that the same log lies elsewhere
-/// there.
+/// Two spaces that both have revision 1. The second has saved one more revision alone, so the same log gets other
+/// blocks there.
 fn two_spaces(node: &mut Node, gate: &Arc<Gate>) -> [Space; 2] {
     let spaces = [[1; 16], [2; 16]].map(|id| Space::new(id, gate));
     node.save(9, &[&spaces[1]]).wait().unwrap();
@@ -304,7 +304,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     shard.targets[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
-    // A salvager would see that nothing is left to be done for the nearest target.
+    // A salvager would see that the nearest target needs no more work.
     let sealed = node.sealed().unwrap();
     let owed: Vec<_> = sealed.owed().map(|owed| (owed.target.layout_id, owed.left().count() as u64)).collect();
     assert_eq!(owed, [([2; 16], CHUNKS)]);
@@ -314,8 +314,8 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     assert!(node.is_idle());
 }
 
-/// Whatever operation of one space fails, the other space gets the revision, and the one that failed keeps the revision
-/// before.
+/// If any operation of one space fails, the other space gets the revision, and the failed one keeps the previous
+/// revision.
 #[test]
 fn a_failed_target_does_not_stop_the_other() {
     for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
@@ -373,7 +373,7 @@ fn a_salvage_completes_each_target() {
                 });
                 gate.wait_for_closing();
                 let was_killed = gate.was_closed();
-                // The record is read before the media: what it calls done is in them.
+                // The record is read before the media, so all segments that it marks as done are in them.
                 let sealed = if was_killed { settled(&node) } else { None };
                 let media = spaces.each_ref().map(|space| space.medium.end_processes());
                 if let Some(sealed) = sealed {
@@ -389,8 +389,8 @@ fn a_salvage_completes_each_target() {
     }
 }
 
-/// What the record says once the threads that had passed the gate have noted what they did, as if all threads had been
-/// killed at one moment.
+/// The record after the threads that had passed the gate have noted their work, as if all threads had been killed at
+/// one moment.
 fn settled(node: &Node) -> Option<Sealed> {
     let mut before = node.sealed();
     for _ in 0..500 {

@@ -1,7 +1,8 @@
 //! The I/O threads of a session. They never call the group.
 //!
-//! Some threads write and others hash, so that a device never waits for a checksum. Who hashes takes no processor from a rank that
-//! is on its way to t2. What is small one thread does alone, as to wake two threads takes longer than to copy it.
+//! Some threads write and others hash, so a device never waits for a checksum. Hashing threads leave the processor to
+//! ranks that have not reached t2. One thread handles a small shard by itself: waking two threads takes longer than
+//! copying it.
 
 use super::{Following, Load, Shard, load::NEAREST};
 use crate::{
@@ -19,7 +20,7 @@ use std::{
 
 #[derive(Debug)]
 pub(crate) struct IoThreads {
-    /// `None` once the threads are asked to end.
+    /// `None` once the threads should end.
     queues: Option<Queues>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -37,14 +38,14 @@ enum Work {
     Hash(Arc<Load>),
     /// Hashes the load, and writes it to the nearest target.
     Small(Arc<Load>),
-    /// Follows the snapshot of a shard, and hands on what it has copied. The queues live as long.
+    /// Follows the snapshot of a shard, and passes on the parts that it has copied. The queues live as long.
     Follow(Box<Following>, Queues),
     /// Commits the shard in one of its targets.
     Commit(Arc<Shard>, usize),
 }
 
 impl IoThreads {
-    /// Starts `count` threads that write and as many that hash. `flush_every`: how often full chunks are written; at
+    /// Starts `count` writing threads and as many hashing threads. `flush_every`: how often full chunks are written; at
     /// once if `None`.
     pub(crate) fn start(count: usize, flush_every: Option<Duration>) -> Result<IoThreads> {
         let ((writing, to_write), (hashing, to_hash)) = (unbounded(), unbounded());
@@ -58,19 +59,19 @@ impl IoThreads {
         Ok(started)
     }
 
-    /// Has `load` hashed, and written if it is not where it belongs. Writing begins at once: it takes a device, and next
-    /// to no processor.
+    /// Hashes `load`, and writes it unless it is already in place. Writing begins at once: it takes a device and hardly
+    /// any processor.
     pub(crate) fn carry(&self, load: Arc<Load>) {
         self.queues.iter().for_each(|queues| queues.carry(load.clone()));
     }
 
-    /// Says that all of the shard has been handed over.
+    /// Announces that the whole shard has been passed on.
     pub(crate) fn all_staged(&self, shard: &Arc<Shard>) {
         self.queues.iter().for_each(|queues| queues.all_staged(shard));
     }
 
-    /// Has a snapshot followed, whose shard is handed over as it is copied. A thread that hashes does it, which has nothing
-    /// to hash before.
+    /// Follows a snapshot and passes on the shard's parts as they are copied. A hashing thread does it, because it has
+    /// nothing to hash before that.
     pub(crate) fn follow(&self, following: Following) {
         if let Some(queues) = &self.queues {
             let _ = queues.hashing.send(Work::Follow(Box::new(following), queues.clone()));
@@ -105,7 +106,7 @@ impl Queues {
 }
 
 impl Drop for IoThreads {
-    /// Waits for the work that has been handed over.
+    /// Waits for all queued work.
     fn drop(&mut self) {
         self.queues = None;
         for thread in self.threads.drain(..) {
@@ -148,8 +149,8 @@ fn hash(load: Arc<Load>, urgency: &mut Urgency) {
     give_back(load, 0..targets, urgency);
 }
 
-/// A bug in here must end neither the program nor the wait for this revision. A target ends only
-/// when no other thread writes to it any more: the next revision may get the same blocks.
+/// A bug in here must end neither the program nor the wait for this revision. A target ends only when no other thread
+/// writes to it any more: the next revision may get the same blocks.
 fn guard(work: impl FnOnce(), fail: impl FnOnce(Error)) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         fail(Error::Internal { what: "an I/O thread panicked".to_owned() });
@@ -163,12 +164,12 @@ fn follow(following: Following, queues: &Queues) {
     queues.all_staged(&shard);
 }
 
-/// Ends a part of each of `targets`, and lets go of the load.
+/// Ends a part of each of `targets`, and drops the load.
 fn give_back(load: Arc<Load>, targets: Range<usize>, urgency: &mut Urgency) {
     let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);
-    // All parts are ended first: a target that takes long to publish holds up no other.
+    // End all parts first: a target that takes long to publish must not delay the others.
     let ended: Vec<usize> = targets.filter(|target| shard.targets[*target].end_part()).collect();
     if !ended.is_empty() {
         // A device wakes this thread several times until the revision is durable.
