@@ -1,7 +1,7 @@
-//! Layouts that hold nothing, and their removal.
+//! Empty layouts, and their removal.
 //!
-//! What must hold: only a layout that is known to hold nothing is removed. If a layout was not closed in order, a
-//! killed job's pool may hold a revision for it, on another node too; a revision that cannot be read may still be one.
+//! Invariant: a layout is removed only if it is known to be empty. If a layout was not closed normally, a killed job's
+//! pool may hold a revision for it, possibly on another node. An unreadable revision may still be one.
 
 use crate::{
     device::Device,
@@ -10,8 +10,8 @@ use crate::{
     survey::{RevisionSurvey, SpaceSurvey},
 };
 
-/// Whether each portion of the layout `id` that is here is whole, was closed in order and holds no revision but such as
-/// go, by `goes`.
+/// Whether each portion of the layout `id` that is here is undamaged, was closed normally, and holds only revisions for
+/// which `goes` is true.
 pub(super) fn holds_nothing(survey: &SpaceSurvey, id: [u8; 16], goes: impl Fn(&RevisionSurvey) -> bool) -> bool {
     let mut files = survey.layouts.iter().filter(|file| file.header.layout_id == id).peekable();
     let mut revisions = survey.revisions.iter().filter(|revision| revision.layout == id);

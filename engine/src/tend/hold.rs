@@ -1,7 +1,7 @@
 //! Holding a revision, and releasing it.
 //!
-//! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it has locked the
-//! space: so either the job reads the hold, or it is seen here that there is a job.
+//! This module writes a hold before it checks for a running job; a job reads the holds after it has locked the space.
+//! So either the job reads the hold, or the check here finds the job.
 
 use super::{GoneOver, Unseen, opening, room};
 use crate::{
@@ -21,18 +21,18 @@ use std::{path::Path, time::Duration};
 
 /// Locked while a block for a hold is chosen and written. Far from the bytes of ranks.
 const HOLDS_BYTE: u64 = RANK_BYTES;
-/// How long others may take to choose and write a block.
+/// Maximum time for other processes to choose and write a block.
 const LOCK_GRACE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What became of the wish to hold a revision.
+/// Result of a request to hold a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holding {
     /// The hold counts: the revision stays.
     Counts(Hold),
-    /// The hold is written; the job at work reads it at its next checkpoint, and may let the revision go before.
+    /// The hold is written. The running job reads it at its next checkpoint, and may let the revision go before that.
     Pending(Hold),
-    /// The revision is not there, or was let go before the hold counted; nothing is held.
+    /// The revision does not exist, or was let go before the hold counted; nothing is held.
     Gone,
     /// The next revision would find no room beside the held one; nothing is held.
     NoRoom,
@@ -40,14 +40,14 @@ pub enum Holding {
     NoPlace,
 }
 
-/// Holds the complete revision `key` of the space in `directory`, until `expires_unix_ns` (0: until it is
-/// released). Waits up to `wait` for a job at work to acknowledge it.
+/// Holds the complete revision `key` of the space in `directory`, until `expires_unix_ns` (0: until it is released).
+/// Waits up to `wait` for a running job to acknowledge it.
 pub fn hold(directory: &Path, key: RevisionKey, note: &str, expires_unix_ns: u64, wait: Duration) -> Result<Holding> {
     hold_on(&Disk::existing(directory), key, note, expires_unix_ns, wait)
 }
 
-/// Whether `hold` would find room for the next checkpoint beside the revision `key`, held, of the space in `directory`;
-/// `false` too if the revision is not there. Changes nothing.
+/// Whether the next checkpoint would still have room if the revision `key` of the space in `directory` were held; also
+/// `false` if the revision does not exist. Changes nothing.
 pub fn has_room_for(directory: &Path, key: RevisionKey) -> Result<bool> {
     let survey = SpaceSurvey::open(directory)?;
     Ok(survey.complete(key).is_some() && leaves_room(&survey, key))
@@ -80,8 +80,8 @@ pub fn hold_on(
     if !leaves_room(&survey, key) {
         return Ok(Holding::NoRoom);
     }
-    // The hold goes into a file of the layout that the revision lies in, one with room for holds if there is any: where
-    // the revision is, its hold is too.
+    // The hold goes into a file of the revision's layout, one with room for holds if there is any: then revision and
+    // hold stay together.
     let files = layouts(device, Access::Write)?;
     let of_revision = |file: &LayoutFile| file.header.layout_id == revision.layout;
     let (with_room, without): (Vec<_>, Vec<_>) =
@@ -109,8 +109,8 @@ pub fn hold_on(
     Ok(holding)
 }
 
-/// Releases all holds of the revision `number`, or of every revision, in the space in `directory`. Returns the holds
-/// that were released. A job at work takes note from its next checkpoint on.
+/// Releases all holds of the revision `number`, or of every revision, in the space in `directory`. Returns the released
+/// holds. A running job notices at its next checkpoint.
 pub fn release(directory: &Path, number: Option<u64>) -> Result<Vec<Hold>> {
     release_on(&Disk::existing(directory), number)
 }
@@ -120,7 +120,7 @@ pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>>
     release_where(device, |hold| number.is_none_or(|number| hold.number == number))
 }
 
-/// Releases `hold` alone; returns whether it was still there.
+/// Releases `hold` alone; returns whether it still existed.
 pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
     release_one_on(&Disk::existing(directory), hold)
 }
@@ -131,8 +131,8 @@ pub fn release_one_on(device: &dyn Device, hold: &Hold) -> Result<bool> {
 }
 
 fn release_where(device: &dyn Device, wanted: impl Fn(&Hold) -> bool) -> Result<Vec<Hold>> {
-    // The survey comes before anything is opened for writing: a directory that is no space is refused as `ls` refuses
-    // it.
+    // Survey before anything is opened for writing: a directory that is no space is refused with the error that `ls`
+    // gives.
     let survey = SpaceSurvey::open_on(device)?;
     if !survey.holds.iter().any(|held| wanted(&held.hold)) {
         return Ok(Vec::new());
@@ -156,16 +156,16 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
         let state = survey.holds.iter().find(|other| other.hold.id == hold.id).map(|other| other.state);
         let at_work = survey.is_at_work() || (!locks_work && !was_closed(&device.directory(), &survey));
         match state {
-            // The survey asked for locks before it looked for the revision: whoever opens the space after that reads
-            // the hold.
+            // The survey checked the locks before it looked for the revision: a job that opens the space after that
+            // reads the hold.
             Some(HoldState::Counts) if !at_work || locks_work => return Ok(Holding::Counts(hold.clone())),
             Some(HoldState::NoRoom) => return Ok(Holding::NoRoom),
             Some(HoldState::Gone) | None => return Ok(Holding::Gone),
-            // Only older roots lead to the revision, and the next job's first root would go over them.
+            // Only older roots refer to the revision, and the next job's first root would overwrite them.
             Some(HoldState::Pending) if !at_work => match root_again(device) {
                 Ok(true) => {}
-                // New roots would end the claim to what the last job may have staged; its next start reads the hold
-                // first.
+                // New roots would end the claim to data that the last job may have staged; its next start reads the
+                // hold first.
                 Err(Error::StagedOutOfSight { .. }) => return Ok(Holding::Pending(hold.clone())),
                 other => drop(other?),
             },
@@ -175,7 +175,7 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
     }
 }
 
-/// Writes roots that lead to all held revisions; `false` if a job opens the space meanwhile, which does so itself.
+/// Writes roots that refer to all held revisions; `false` if a job opens the space meanwhile, because it does the same.
 fn root_again(device: &dyn Device) -> Result<bool> {
     let _locks = match opening::lock(device) {
         Ok(locks) => locks,
@@ -191,7 +191,7 @@ fn root_again(device: &dyn Device) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes the right to choose a block; returns also whether the file system has locks at all.
+/// Takes the lock for choosing a block; also returns whether the file system has locks at all.
 fn lock(device: &dyn Device) -> Result<(Locks, bool)> {
     let locks = Locks::open(device)?;
     let deadline = Instant::now() + LOCK_GRACE;

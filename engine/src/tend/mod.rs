@@ -1,8 +1,8 @@
-//! Looks after a space from outside the job: reserves it and gives it more room, holds and releases revisions, prunes
-//! those that nobody wants, asks the job for a checkpoint, and completes what a killed job had staged.
+//! Maintains a space from outside the job. It reserves room, holds and releases revisions, prunes unwanted ones, asks
+//! the job for a checkpoint, and completes the staged data of a killed job.
 //!
-//! What must hold: a job that is at work, or opens the space meanwhile, and what is done here never undo each other.
-//! Holds and requests are data in blocks of their own; everything else is done as a job does it, under a job's locks.
+//! Invariant: this code and a job that runs, or opens the space meanwhile, never undo each other's work. Holds and
+//! requests are data in blocks of their own; everything else is done as a job does it, under a job's locks.
 
 mod emptied;
 mod hold;

@@ -11,9 +11,9 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// Opens the portions of `files` as a job finds them, with the lineage that a job would draw. The revisions in `stay`
-/// stay besides those that the newest roots lead to. `others`: files that are only looked at for their lineages. Writes
-/// nothing.
+/// Opens the portions of `files` as a job does, with the lineage that a job would draw. The revisions in `stay` are
+/// kept in addition to those that the newest roots refer to. `others`: files that are only read for their lineages.
+/// Writes nothing.
 pub(super) fn open_usable(
     files: &[LayoutFile],
     others: &[LayoutFile],
@@ -21,16 +21,16 @@ pub(super) fn open_usable(
 ) -> Result<(Vec<Ledger>, Lineage)> {
     let (writable, others) = (open_all(files)?, open_all(others)?);
     let lineage = lineage_after(writable.iter().chain(&others))?;
-    // A portion without a valid slot is damaged, and left as it is.
+    // A portion without a valid slot is damaged, and stays unchanged.
     let usable = writable.into_iter().filter(|opened| opened.usable);
     let mut ledgers: Vec<Ledger> = usable.map(|opened| opened.ledger).collect();
     ledgers.iter_mut().for_each(|ledger| ledger.set_held(stay.to_vec()));
     Ok((ledgers, lineage))
 }
 
-/// Puts `lineage` into every portion, before anything else is done: a job thought dead that still writes finds the
-/// lineage and stops. If this is cut off from here on, the roots do not look like those of a job that may have staged
-/// something.
+/// Writes `lineage` to every portion, before anything else: a job thought dead that still writes finds the lineage and
+/// stops. If this process is interrupted after that, the roots do not look like those of a job that may have staged
+/// data.
 pub(crate) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
     ledgers.iter_mut().try_for_each(|ledger| ledger.begin_tended(lineage))
 }
@@ -40,7 +40,7 @@ pub(crate) fn open_all(files: &[LayoutFile]) -> Result<Vec<OpenedLedger>> {
     files.iter().flat_map(LayoutFile::portions).map(Ledger::open).collect()
 }
 
-/// A lineage that is newer than every one that was found.
+/// A lineage that is newer than every one found.
 pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a OpenedLedger>) -> Result<Lineage> {
     let newest = |opened: &OpenedLedger| {
         let of_shards = opened.ledger.found().iter().map(|kept| kept.entry.lineage.number).max();
@@ -50,8 +50,8 @@ pub(crate) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a OpenedLedge
     Ok(Lineage { number: before + 1, id: draw_id()? })
 }
 
-/// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a killed job left,
-/// as at any opening.
+/// Takes the locks of a job with all ranks that have a portion here, and removes the leftovers of a killed job, as
+/// every opening does.
 pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
     let in_use = |error| with_opener(error, device);
@@ -65,7 +65,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
         if locks.lock_rank(byte).map_err(in_use)? {
             continue;
         }
-        // Without locks only a job's end in order says that nobody writes.
+        // Without locks, only a job's normal end shows that no job writes.
         if was_closed(&device.directory(), &SpaceSurvey::open_on(device)?) {
             break;
         }
@@ -76,7 +76,7 @@ pub(crate) fn lock(device: &dyn Device) -> Result<Locks> {
     Ok(locks)
 }
 
-/// Stands for `lock` where one only looks: an error if a job has the space open.
+/// Replaces `lock` in a dry run: fails if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
     match SpaceSurvey::is_in_use(&device.directory())? {
         Some(true) => Err(with_opener(Error::InUse { path: device.path(), holder: String::new() }, device)),

@@ -1,9 +1,9 @@
-//! Letting go of revisions that nobody wants, as a job does it: under its locks, with a lineage of its own,
-//! by roots that no longer lead to them. In several places of one space all are locked and looked at before anything is written.
+//! Removing unwanted revisions as a job does: under its locks, with a new lineage, by roots that no longer refer to
+//! them. If one space has several places, all are locked and checked before anything is written.
 //!
-//! What must hold: after every write a valid slot of every portion leads to the newest complete revision, and to all
-//! revisions that stay and that the newest roots led to. A revision that only older roots lead to is kept too if it is
-//! wanted, unless the power fails in the one write that goes over those roots. If a portion has no room for the roots,
+//! Invariants: after every write, a valid slot of every portion refers to the newest complete revision, and to all
+//! revisions that stay and that the newest roots referred to. A wanted revision that only older roots refer to is kept
+//! too, unless the power fails in the one write that overwrites those roots. If a portion has no room for the roots,
 //! nothing is written to any.
 
 use super::{
@@ -21,43 +21,43 @@ use crate::{
 };
 use std::{collections::BTreeSet, path::Path};
 
-/// What a prune did.
+/// The result of a prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pruned {
-    /// What became of each revision, the newest first.
+    /// The fate of each revision, newest first.
     pub fates: Vec<Fate>,
-    /// Names of the files of layouts that held nothing but revisions that went.
+    /// Names of the files of layouts that held only revisions that were removed.
     pub layouts_removed: Vec<String>,
 }
 
-/// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete revision and the
-/// held ones always stay. Refused as in use while a job has the space open, and as out of sight if a job that did not
-/// end in order may have staged something `unseen`. `progress` is told how many more portions are done.
+/// Removes all revisions of the space in `directory` that `rules` do not keep. The newest complete revision and the
+/// held ones always stay. Fails as in use while a job has the space open, and as out of sight if a job that did not end
+/// normally may have staged data `unseen`. Calls `progress` with the number of further portions done.
 pub fn prune(directory: &Path, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
-    // A survey comes first: a directory that is no space gets no lock file.
+    // Survey first: a directory that is no space gets no lock file.
     SpaceSurvey::open(directory)?;
     prune_on(&Disk::existing(directory), rules, unseen, progress)
 }
 
-/// Like `prune`, in all the places `directories` of one space: what can be refused in any of them is refused before anything is
-/// written. `unseen` is asked of each place. What became of each place, in their order.
+/// Like `prune`, in all the places `directories` of one space; finds every reason for refusal, in any of them, before
+/// anything is written. Checks `unseen` in each place. Returns the results in the order of the places.
 pub fn prune_all(directories: &[(&Path, Unseen<'_>)], rules: &Rules, progress: &dyn Fn(u64)) -> Result<Vec<Pruned>> {
     on_disks(directories, |places| carry_out_all(begin_all_in(places, &mut |survey| fates(survey, rules))?, progress))
 }
 
-/// What `prune` would do now in the space of `survey`, told as if it were done. Changes nothing.
+/// The result that `prune` would have now in the space of `survey`. Changes nothing.
 pub fn prunable(survey: &SpaceSurvey, rules: &Rules) -> Pruned {
     as_if_done(survey, fates(survey, rules))
 }
 
-/// What letting go of those of `fates` that go would come to.
+/// The result of removing the revisions that go according to `fates`.
 pub(super) fn as_if_done(survey: &SpaceSurvey, fates: Vec<Fate>) -> Pruned {
     let empty = emptied(survey, &fates);
     let files = survey.layouts.iter().filter(|file| empty.contains(&file.header.layout_id));
     Pruned { layouts_removed: files.map(|file| file.file.clone()).collect(), fates }
 }
 
-/// The layouts, except the newest, that hold nothing once the revisions that go are gone.
+/// The layouts, except the newest, that are empty after the removal.
 fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
     let goes = |revision: &RevisionSurvey| {
         let is_its = |fate: &&Fate| (fate.key, fate.layout) == (revision.key, revision.layout);
@@ -73,13 +73,13 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress
     Tending::begin(device, |survey| fates(survey, rules), unseen)?.carry_out(progress)
 }
 
-/// Does `work` on the places `directories`, each of which is a space.
+/// Runs `work` on the places `directories`, each of which is a space.
 pub(super) fn on_disks<T>(
     directories: &[(&Path, Unseen<'_>)],
     work: impl FnOnce(&[(&dyn Device, Unseen<'_>)]) -> Result<T>,
 ) -> Result<T> {
     for (directory, _) in directories {
-        // A survey comes first: a directory that is no space gets no lock file.
+        // Survey first: a directory that is no space gets no lock file.
         SpaceSurvey::open(directory)?;
     }
     let devices: Vec<Disk> = directories.iter().map(|(directory, _)| Disk::existing(directory)).collect();
@@ -87,7 +87,7 @@ pub(super) fn on_disks<T>(
     work(&places.collect::<Vec<_>>())
 }
 
-/// All `places`, locked, with what `fates` makes of their revisions.
+/// All `places`, locked, with the fates that `fates` computes for their revisions.
 pub(super) fn begin_all_in<'a>(
     places: &[(&'a dyn Device, Unseen<'_>)],
     fates: &mut dyn FnMut(&SpaceSurvey) -> Vec<Fate>,
@@ -99,20 +99,20 @@ pub(super) fn carry_out_all(begun: Vec<Tending<'_>>, progress: &dyn Fn(u64)) -> 
     begun.into_iter().map(|tending| tending.carry_out(progress)).collect()
 }
 
-/// A space that is locked, with what is to go from it: all that can be refused was looked at, and nothing is written yet.
+/// A locked space, with the revisions to be removed: all reasons for refusal were checked, and nothing is written yet.
 pub(super) struct Tending<'a> {
     device: &'a dyn Device,
     _locks: Locks,
     fates: Vec<Fate>,
     stay: Vec<RevisionKey>,
-    /// Layouts that hold nothing but what goes.
+    /// Layouts that hold only revisions that go.
     empty: Vec<LayoutFile>,
     /// `None`: no root is written.
     ledgers: Option<(Vec<Ledger>, Lineage)>,
 }
 
 impl<'a> Tending<'a> {
-    /// `fates`: what is to become of the revisions of a survey.
+    /// `fates`: computes the fates of the revisions in a survey.
     pub(super) fn begin(
         device: &'a dyn Device,
         fates: impl FnOnce(&SpaceSurvey) -> Vec<Fate>,
@@ -121,7 +121,7 @@ impl<'a> Tending<'a> {
         Self::begin_where(device, fates, unseen, |_| false)
     }
 
-    /// The same. Where `ends` says so of the survey, roots are written though nothing goes.
+    /// The same. If `ends` is true for the survey, roots are written even if no revision goes.
     pub(super) fn begin_where(
         device: &'a dyn Device,
         fates: impl FnOnce(&SpaceSurvey) -> Vec<Fate>,
@@ -129,7 +129,7 @@ impl<'a> Tending<'a> {
         ends: impl FnOnce(&SpaceSurvey) -> bool,
     ) -> Result<Tending<'a>> {
         let locks = lock(device)?;
-        // The survey comes after the lock, as in a job: no hold is missed.
+        // Survey after locking, as a job does, so that no hold is missed.
         let survey = SpaceSurvey::open_on(device)?;
         let fates = fates(&survey);
         let files = layouts(device, Access::Write)?;
@@ -142,13 +142,13 @@ impl<'a> Tending<'a> {
         }
         unseen.check(&survey)?;
         let (ledgers, lineage) = open_usable(&files, &empty, &stay)?;
-        // All ledgers are checked before anything is written: a revision that one portion has let go of is gone, even if
-        // others have it.
+        // All ledgers are checked before anything is written: a revision is gone once one portion has let it go, even
+        // if others have it.
         ledgers.iter().try_for_each(|ledger| ledger.can_keep_only(&stay))?;
         Ok(Tending { device, _locks: locks, fates, stay, empty, ledgers: Some((ledgers, lineage)) })
     }
 
-    /// `progress` is told how many more portions are done.
+    /// Calls `progress` with the number of further portions done.
     pub(super) fn carry_out(self, progress: &dyn Fn(u64)) -> Result<Pruned> {
         let Some((mut ledgers, lineage)) = self.ledgers else {
             return Ok(Pruned { fates: self.fates, layouts_removed: Vec::new() });

@@ -1,4 +1,4 @@
-//! Asking a job at work for a checkpoint, or to have all objects leave a node before it.
+//! Asking a running job for a checkpoint, or to move all objects off a node before it.
 
 use crate::{
     device::{Device, Disk},
@@ -20,14 +20,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point. Needs the right to
-    /// write there. A request of somebody else that is still open is met by the same checkpoint.
+    /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point. Needs write
+    /// permission there. The same checkpoint meets other open requests too.
     pub fn send(directory: &Path) -> Result<Request> {
         Request::of_node(directory, String::new())
     }
 
-    /// The same, and that all objects leave `node` before, named as `mainstay status` has it: what
-    /// `CheckpointAnswer::emptied` tells of. `InvalidArgument`: it is no name of a node.
+    /// The same, after all objects have left `node`, named as `mainstay status` prints it; `CheckpointAnswer::emptied`
+    /// has the result. `InvalidArgument`: it is no name of a node.
     pub fn evacuate(directory: &Path, node: &str) -> Result<Request> {
         if node.is_empty() || node.len() > NODE_BYTES_MAX {
             let why = format!("it has {} bytes; a name of a node has 1 to {NODE_BYTES_MAX}", node.len());
@@ -49,8 +49,8 @@ impl Request {
         Ok(request)
     }
 
-    /// By what the job knows the request: another one once a failure has taken the revision that had met it, so that it is
-    /// sent again.
+    /// Identifies the request to the job. It changes if a failure has removed the revision that met the request,
+    /// because the request is then sent again.
     pub fn ticket(&self) -> Ticket {
         self.asked.borrow().ticket
     }
@@ -66,8 +66,8 @@ impl Request {
             return None;
         }
         if !self.asked.borrow().node.is_empty() {
-            // No answer to another request tells of the node; one that lay on top of this and was answered leaves it to be
-            // sent again.
+            // The answer to another request does not cover the node. If a request that had replaced this one was
+            // answered, this one is sent again.
             let answer = self.blocks.answer();
             let answered = answer.as_ref().map(|answer| answer.ticket);
             if answered != Some(ticket) && newest.is_none_or(|newest| answered == Some(newest)) {
@@ -75,10 +75,11 @@ impl Request {
             }
             return answer.filter(|_| answered == Some(ticket));
         }
-        // A later request of somebody else is met later still: the answer to it is an answer to this one too.
+        // A later request of another process is met later still: the answer to it answers this one too.
         let answer = self.blocks.answer().filter(|answer| [newest, Some(ticket)].contains(&Some(answer.ticket)));
         if newest.is_none() && answer.is_none() {
-            // Whoever asked after this request has withdrawn, and that one lay on top of ours: it is sent again.
+            // A process that had asked after this one has withdrawn, and its request had replaced ours: send ours
+            // again.
             let _ = self.ask();
         }
         answer
@@ -88,13 +89,13 @@ impl Request {
         self.blocks.write_request(Some(&self.asked.borrow()))
     }
 
-    /// The lineage of the job that looked for requests last; `None` if none ever did, or if the job that has the space
-    /// open has not looked yet.
+    /// The lineage of the job that looked for requests last; `None` if no job ever did, or if the job that has the
+    /// space open has not looked yet.
     pub fn listener(&self) -> Option<Lineage> {
         self.blocks.answer().map(|answer| answer.lineage).filter(|lineage| lineage.number > 0)
     }
 
-    /// Takes the request back, if nobody has asked since.
+    /// Withdraws the request, unless another has replaced it.
     pub fn withdraw(self) -> Result<()> {
         if self.newest() != Some(self.ticket()) {
             return Ok(());

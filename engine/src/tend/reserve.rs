@@ -1,7 +1,8 @@
-//! Reserving a space before a job is there, and giving one more room: a layout is made offline, as a job makes its own.
+//! Reserving a space before there is a job, and giving a space more room: a layout is made offline, as a job makes its
+//! own.
 //!
-//! What must hold: a layout that holds a revision stays; a new layout takes effect by the names of its files alone, and
-//! a crash between two of them leaves a layout that no job goes on in.
+//! Invariant: a layout that holds a revision stays. A new layout takes effect by the names of its files alone; a crash
+//! between two of them leaves a layout that no job goes on in.
 
 use super::{
     ShardSize,
@@ -22,26 +23,27 @@ use crate::{
 };
 use std::{fs, path::Path};
 
-/// How much room a space is to have, and of what kind.
+/// The requested room of a space, and how to allocate it.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// Blocks of each rank's portion, beside its slots.
+    /// Blocks of each rank's portion, in addition to its slots.
     pub blocks: Vec<u64>,
     pub per: Per,
-    /// How many consecutive ranks are on a node. A job finds this out by itself; before there is a job it must be said.
+    /// Number of consecutive ranks on a node. A job finds this out by itself; before there is a job the caller must
+    /// give it.
     pub ranks_per_node: Option<usize>,
     pub allocate: Allocate,
     pub stripes: Stripes,
 }
 
-/// What a reservation made.
+/// The result of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
     pub files: Vec<ReservedFile>,
     pub file_system: FileSystem,
     /// Bytes of a stripe; 0 if there are none.
     pub stripe_bytes: u64,
-    /// Names of the files of layouts that held nothing, and that the new layout replaces.
+    /// Names of the files of empty layouts that the new layout replaces.
     pub removed: Vec<String>,
 }
 
@@ -49,18 +51,18 @@ pub struct Reserved {
 pub struct ReservedFile {
     pub name: String,
     pub ranks: Vec<u32>,
-    /// How long the file is.
+    /// Length of the file.
     pub bytes: u64,
-    /// How many bytes of it will be written.
+    /// Number of its bytes that will be written.
     pub used_bytes: u64,
-    /// How many bytes the file system has set aside; `None` if it does not tell.
+    /// Bytes that the file system has allocated; `None` if it does not report them.
     pub allocated_bytes: Option<u64>,
-    /// Whether machines that write to the file need not wait for one another (lazy I/O).
+    /// Whether nodes can write to the file without waiting for one another (lazy I/O).
     pub is_lazy: bool,
 }
 
 impl Reserved {
-    /// Whether machines that write to any of the files need not wait for one another.
+    /// Whether nodes can write to all of the files without waiting for one another.
     pub fn is_lazy(&self) -> bool {
         self.files.iter().all(|file| file.is_lazy)
     }
@@ -77,7 +79,7 @@ impl Reservation {
         Self::of_blocks(vec![shard.portion_blocks(keep); ranks])
     }
 
-    /// For each of `ranks` ranks as much room as the largest portion of the newest layout in `directory` has.
+    /// For each of `ranks` ranks, as much room as the largest portion of the newest layout in `directory` has.
     pub fn as_before(directory: &Path, ranks: usize) -> Result<Reservation> {
         let survey = SpaceSurvey::open(directory)?;
         let newest = survey.layouts.iter().map(|layout| layout.header.layout_number).max();
@@ -99,7 +101,7 @@ impl Reservation {
         self.blocks.len()
     }
 
-    /// Bytes of all portions, beside their slots.
+    /// Bytes of all portions, without their slots.
     pub fn bytes(&self) -> u64 {
         self.blocks.iter().fold(0, |sum: u64, blocks| sum.saturating_add(blocks.saturating_mul(BLOCK_BYTES)))
     }
@@ -109,7 +111,8 @@ impl Reservation {
         Reservation { blocks, per, ranks_per_node: None, allocate, stripes }
     }
 
-    /// The same, with as many ranks on a node as share a file of the newest layout, if nobody has said how many.
+    /// The same, with as many ranks on a node as share a file of the newest layout, unless the caller has set the
+    /// number.
     fn on_nodes_of(&self, before: &[LayoutFile]) -> Reservation {
         let newest =
             before.iter().map(|file| &file.header).max_by_key(|header| (header.layout_number, header.portions.len()));
@@ -137,14 +140,14 @@ impl Reservation {
     }
 }
 
-/// Reserves the space in `directory`, which is made if it is missing, for a job of as many ranks. A layout that was
-/// reserved before and holds nothing yet is replaced; a space that holds revisions is refused. `progress` is told how
-/// many bytes more were written with zeros.
+/// Reserves the space in `directory`, and makes it if it is missing, for a job with this number of ranks. Replaces a
+/// layout that was reserved before and holds nothing yet; refuses a space that holds revisions. Calls `progress` with
+/// the number of further zero bytes written.
 pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     if directory.as_os_str().is_empty() {
         return Err(Error::argument("path", "it is empty; give the directory of the space"));
     }
-    // A wrong reservation is refused before anything is made.
+    // Refuse a wrong reservation before anything is made.
     wanted.files(&FileSystem::Other)?;
     let was_there = directory.exists();
     let made = Disk::make(directory)?;
@@ -155,7 +158,7 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
     })
 }
 
-/// Removes the directory that was made for what failed then, unless somebody has it by now.
+/// Removes the directory that was made for an attempt that failed, unless another process uses it by now.
 pub(crate) fn take_back(made: &Disk) {
     let Ok(_locks) = lock(made) else { return };
     if made.list().is_ok_and(|names| names == [LOCK_FILE]) {
@@ -163,8 +166,8 @@ pub(crate) fn take_back(made: &Disk) {
     }
 }
 
-/// What `reserve` would make now, or why it would be refused. Changes nothing; what the file system grants is not known
-/// before it is asked.
+/// The result that `reserve` would have now, or the reason for a refusal. Changes nothing; the space that the file
+/// system grants is unknown before it is asked.
 pub fn reservable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     if directory.as_os_str().is_empty() {
         return Err(Error::argument("path", "it is empty; give the directory of the space"));
@@ -188,7 +191,7 @@ pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u
     make(device, wanted, &before, &before, progress)
 }
 
-/// Refuses a space that holds somebody's revisions, or may come to hold some.
+/// Refuses a space that holds revisions, or may come to hold some.
 fn refuse_used(device: &dyn Device, before: &[LayoutFile]) -> Result<()> {
     if before.is_empty() {
         return Ok(());
@@ -204,23 +207,23 @@ fn refuse_used(device: &dyn Device, before: &[LayoutFile]) -> Result<()> {
     Err(Error::argument(device.path(), why))
 }
 
-/// Gives the space in `directory` another layout beside the one that it has, for the next job. The old layout goes once
-/// the new one holds a complete revision and the old one none that is kept or held; an old layout that holds none goes
-/// at once. Refused while a job has the space open.
+/// Gives the space in `directory` another layout beside its current one, for the next job. The old layout is removed
+/// once the new one holds a complete revision and the old one none that is kept or held; an old layout without
+/// revisions is removed at once. Refused while a job has the space open.
 pub fn grow(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
-    // A survey comes first: a directory that is no space gets no lock file.
+    // Survey first: a directory that is no space gets no lock file.
     SpaceSurvey::open(directory)?;
     grow_on(&Disk::existing(directory), wanted, progress)
 }
 
-/// Whether `grow` would be refused now, whatever the new layout: a job has the space open, or the space has no layout
-/// to grow from. Changes nothing.
+/// Fails if `grow` would be refused now for any new layout: a job has the space open, or the space has no layout to
+/// grow from. Changes nothing.
 pub fn can_grow(directory: &Path) -> Result<()> {
     let device = Disk::existing(directory);
     see_free(&device).and_then(|()| of_grown(&device)).map(drop)
 }
 
-/// What `grow` would make now, or why it would be refused. Changes nothing, like `reservable`.
+/// The result that `grow` would have now, or the reason for a refusal. Changes nothing, like `reservable`.
 pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     let device = Disk::existing(directory);
     see_free(&device)?;
@@ -235,14 +238,14 @@ pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)
     make(device, &wanted.on_nodes_of(&before), &before, &empty, progress)
 }
 
-/// Like `grow_on`, under locks that the caller has, and also where there is no layout yet.
+/// Like `grow_on`, under locks that the caller holds, and also if there is no layout yet.
 pub(crate) fn make_room(device: &dyn Device, wanted: &Reservation) -> Result<Reserved> {
     let before = layouts(device, Access::Read)?;
     let (before, empty) = if before.is_empty() { (before, Vec::new()) } else { of_grown(device)? };
     make(device, wanted, &before, &empty, &|_| ())
 }
 
-/// The layouts that are there, and those among them that hold nothing.
+/// The existing layouts, and the empty ones among them.
 fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
     let survey = SpaceSurvey::open_on(device)?;
     let before = layouts(device, Access::Read)?;
@@ -254,7 +257,7 @@ fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
     Ok((before, empty))
 }
 
-/// What `make` would make, as far as that is known without asking the file system.
+/// The layout that `make` would make, as far as known without asking the file system.
 fn planned(device: &dyn Device, wanted: &Reservation, before: &[LayoutFile], empty: &[LayoutFile]) -> Result<Reserved> {
     let file_system = device.file_system();
     let stripe_bytes = if file_system.has_stripes() { wanted.stripes.bytes } else { 0 };
@@ -284,8 +287,8 @@ fn used_bytes(header: &Header) -> u64 {
     stretches(header).iter().map(|stretch| stretch.end - stretch.start).sum()
 }
 
-/// Makes a layout that is newer than those of `before`, and then removes the layouts of `empty`. What a reservation
-/// that was cut off left of a layout is removed before.
+/// Makes a layout newer than those of `before`, then removes the layouts of `empty`. Removes the leftovers of an
+/// interrupted reservation first.
 fn make(
     device: &dyn Device,
     wanted: &Reservation,
@@ -300,7 +303,7 @@ fn make(
     let arrangement = arrangement(draw_id()?, wanted, before, stripe_bytes);
     let opened = open_all(before)?;
     let lineage = lineage_after(&opened)?;
-    // What was cut off goes first: the new layout must not lack the room that it takes.
+    // Remove leftovers first: the new layout may need their room.
     let (cut_off, empty): (Vec<LayoutFile>, Vec<LayoutFile>) =
         empty.iter().cloned().partition(|file| was_cut_off(file, before, &opened));
     let mut removed = remove(device, &cut_off)?;
@@ -330,7 +333,7 @@ fn create_all(
     progress: &dyn Fn(u64),
 ) -> Result<Vec<ReservedFile>> {
     let tells = device.file_system().sets_aside();
-    // Nobody writes to a new layout: if there are no locks, the clean slot tells a job that it may go on in it.
+    // No job writes to a new layout yet: without locks, the clean slot tells a job that it may use it.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
     let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, when_mapped: false, progress };
     let create = |ranks: &Vec<usize>| {

@@ -1,10 +1,10 @@
-//! Going back to a revision for good: newer ones are left out of every root, on all levels.
+//! Going back to a revision for good: every root, on all levels, leaves out the newer ones.
 //!
-//! What must hold: all that can be refused is found before anything is written. In one place all newer revisions go at once, with
-//! the write that takes the first portion's last root which leads to them: a revision that one portion has let go of is not
-//! complete any more. The revision itself and older ones stay as they are. What is noted in the space goes before all that: from
-//! then on no job goes back to a newer revision, wherever that lies, also where the rollback is cut off between two places, or
-//! does not see one.
+//! Invariants: all reasons for refusal are found before anything is written. In one place all newer revisions go at
+//! once, with the write that takes the first portion's last root that refers to them: once one portion has let a
+//! revision go, it is not complete any more. The revision itself and older ones stay as they are. The note in the space
+//! comes first: from then on no job goes back to a newer revision in any place, even if the rollback is interrupted
+//! between two places, or cannot see one.
 
 use super::{
     prune::{Pruned, Tending, carry_out_all, on_disks},
@@ -20,25 +20,25 @@ use crate::{
 };
 use std::{collections::BTreeSet, path::Path};
 
-/// What came of a rollback.
+/// The result of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolledBack {
-    /// What went and what stays, in each place.
+    /// The removed and the remaining revisions, in each place.
     Done(Vec<Pruned>),
     /// Newer revisions are held: nothing was changed.
     Held(Vec<Hold>),
 }
 
-/// Lets go of all revisions that are newer than `to` in the places `directories` of one space, complete or not; what lies in
-/// others, out of sight, is noted in the space as left out. Refused as missing if `to` is not complete in these places, as in
-/// use while a job has one of them open, and as out of sight if a job that did not end in order may have staged something
-/// `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
+/// Removes all revisions newer than `to` from the places `directories` of one space, complete or not. The space notes
+/// that those in other places, out of sight, are left out. Fails as missing if `to` is not complete in these places, as
+/// in use while a job has one of them open, and as out of sight if a job that did not end normally may have staged data
+/// `unseen`; checks `unseen` in each place. Calls `progress` with the number of further portions done.
 pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
     let note = || directories.iter().try_for_each(|(directory, _)| note_back(directory, to));
     on_disks(directories, |places| go_back(places, to, &note, progress))
 }
 
-/// Notes the rollback in the space of `directory`, if that is one with other levels before it.
+/// Notes the rollback in the space of `directory`, if that has other levels before it.
 fn note_back(directory: &Path, to: RevisionKey) -> Result<()> {
     let Some(mut note) = LevelsNote::of_space(directory)? else { return Ok(()) };
     note.go_back((to.lineage.number, to.number));
@@ -54,7 +54,7 @@ pub fn rollback_on(
     go_back(places, to, &|| Ok(()), progress)
 }
 
-/// Calls `note` once nothing can be refused any more, before anything else is written.
+/// Calls `note` when nothing can be refused any more, before anything else is written.
 fn go_back<'a>(
     places: &[(&'a dyn Device, Unseen<'_>)],
     to: RevisionKey,
@@ -67,7 +67,7 @@ fn go_back<'a>(
         let fates = |survey: &SpaceSurvey| {
             held.extend(held_after(survey, to));
             there.add(survey, to);
-            // Also where nothing goes: what was staged out of sight is newer, and would come back.
+            // Also if no revision goes: data staged out of sight is newer, and would come back.
             can_write = unseen.check(survey);
             after(survey, to)
         };
@@ -75,7 +75,7 @@ fn go_back<'a>(
         can_write.map(|()| begun)
     };
     let begun = places.iter().map(&mut begin).collect::<Result<Vec<_>>>()?;
-    // Whoever chose it looked before the places were locked.
+    // The caller chose the revision before the places were locked.
     if !there.is_complete() {
         let path = places.last().map(|(device, _)| device.path()).unwrap_or_default();
         let why = format!("revision {} is not complete any more; nothing was changed; choose another one", to.number);
@@ -88,7 +88,7 @@ fn go_back<'a>(
     carry_out_all(begun, progress).map(RolledBack::Done)
 }
 
-/// The shards of a revision that are found in some places.
+/// The shards of a revision that are present in some places.
 #[derive(Default)]
 struct There {
     shards: BTreeSet<u32>,
@@ -108,7 +108,7 @@ impl There {
     }
 }
 
-/// What `rollback` would do in the place of `survey`, told as if it were done. Changes nothing.
+/// The fates that `rollback` would give the revisions in the place of `survey`. Changes nothing.
 pub fn after(survey: &SpaceSurvey, to: RevisionKey) -> Vec<Fate> {
     let fate = |revision: &RevisionSurvey| Fate {
         key: revision.key,

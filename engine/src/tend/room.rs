@@ -1,4 +1,4 @@
-//! Whether the checkpoints to come find room beside the held revisions, as far as the space tells without the job.
+//! Whether future checkpoints will have room beside the held revisions, judged from the space alone.
 
 use crate::{
     capture::Size,
@@ -7,7 +7,7 @@ use crate::{
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
 
-/// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held` are
+/// Whether a job like the last one keeps finding room, in every portion of the newest layout, while all of `held` are
 /// held. Revisions in an older layout take none of that room.
 pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let Some(newest) = survey.newest() else { return true };
@@ -39,7 +39,7 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     })
 }
 
-/// The shard of `revision` that lies where `shard` of the `newest` one does: none if that has another layout.
+/// The shard of `revision` in the same portion as `shard` of the `newest` one; none if the layouts differ.
 fn in_portion<'a>(
     revision: &'a RevisionSurvey,
     newest: &RevisionSurvey,
@@ -54,13 +54,13 @@ fn kept_of(shard: &ShardSurvey) -> Option<Kept> {
     shard.manifest().ok().flatten().map(|manifest| Kept::of(shard.entry().clone(), &manifest))
 }
 
-/// How many blocks stay with a shard: also those beside its own in what is compressed together.
+/// Number of blocks that stay with a shard, including neighbours that were compressed together with its own.
 fn taken(shard: &ShardSurvey) -> u64 {
     kept_of(shard).map_or(0, |kept| kept.count()).max(shard.blocks())
 }
 
-/// How many blocks a job sets aside for a shard like this one, which is compressed: as many as it has when nothing of it
-/// becomes smaller. 0 of one that is not.
+/// Number of blocks that a job reserves for a compressed shard like this one: as many as it has if nothing becomes
+/// smaller. 0 for an uncompressed shard.
 fn set_aside(shard: &ShardSurvey) -> u64 {
     let Some(Manifest { items, annex, .. }) = shard.manifest().ok().flatten().filter(|found| !found.frames.is_empty())
     else {
@@ -69,8 +69,8 @@ fn set_aside(shard: &ShardSurvey) -> u64 {
     Need::of(&Size::of_items(items, annex), RUNS).blocks()
 }
 
-/// How many blocks a job sets aside for a shard beyond those that the last one used: data that is written in pieces may
-/// end on a block, or not.
+/// Number of blocks that a job reserves for a shard beyond those that the last one used: data that is written in pieces
+/// may or may not end on a block.
 fn ends(newest: &RevisionSurvey) -> u64 {
     const ENDS: u64 = 3;
     let manifests = newest.shards.iter().filter_map(|shard| shard.manifest().ok().flatten());
@@ -78,8 +78,8 @@ fn ends(newest: &RevisionSurvey) -> u64 {
     if is_in_pieces { ENDS } else { 0 }
 }
 
-/// How many revisions the last job kept. A build that did not tell has to be guessed: its last root led to those and to
-/// the revision that it published, and to older ones that were held.
+/// Number of revisions that the last job kept. For a build that did not record it, this is a guess: its last root
+/// referred to those and to the revision that it published, and to older held ones.
 fn keep(survey: &SpaceSurvey, newest: &RevisionSurvey) -> usize {
     let manifest = newest.shards.first().and_then(|shard| shard.manifest().ok().flatten());
     if let Some(keep) = manifest.and_then(|manifest| manifest.annex.profile?.keep) {
@@ -89,6 +89,6 @@ fn keep(survey: &SpaceSurvey, newest: &RevisionSurvey) -> usize {
         revision.layout == newest.layout && revision.complete && revision.is_in_newest_roots()
     };
     let in_root: Vec<&RevisionSurvey> = survey.revisions.iter().filter(in_root).collect();
-    // Revisions that are older than all that are not held stay for the holds alone.
+    // Revisions older than all that are not held stay only because of the holds.
     in_root.iter().rposition(|revision| !revision.held).unwrap_or(0).max(1)
 }

@@ -1,18 +1,18 @@
-//! Which revisions stay when a space is pruned. Rules unite: a revision stays if any of them names it.
+//! Which revisions stay when a space is pruned. Rules add up: a revision stays if any rule names it.
 
 use crate::{
     commit::RevisionKey,
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 
-/// Which revisions are wanted. Without a single rule only the newest complete revision and held ones stay.
+/// The rules of a prune. Without any rule only the newest complete revision and held ones stay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rules {
     /// This many of the newest complete revisions stay.
     pub keep_last: Option<u64>,
-    /// Complete revisions whose number is a multiple of this stay; 0 names none.
+    /// Complete revisions with a number that is a multiple of this stay; 0 names none.
     pub keep_every: Option<u64>,
-    /// Revisions that were begun at this time or later (t1, nanoseconds since 1970) stay, complete or not.
+    /// Revisions begun at this time or later (t1, nanoseconds since 1970) stay, complete or not.
     pub older_than_unix_ns: Option<u64>,
 }
 
@@ -25,19 +25,19 @@ pub enum Reason {
     Last,
     Every,
     Young,
-    /// The revision is not complete, and newer than any that is: it may be complete one day.
+    /// The revision is incomplete, and newer than every complete one: it may become complete.
     Unfinished,
     /// It is not newer than the revision that the space is rolled back to.
     NotNewer,
-    /// It is not one of those that are to go.
+    /// It is not one of the named ones.
     NotNamed,
 }
 
-/// What becomes of a revision.
+/// The fate of a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fate {
     pub key: RevisionKey,
-    /// The id of the layout that the revision lies in.
+    /// The id of the revision's layout.
     pub layout: [u8; 16],
     pub complete: bool,
     pub bytes: u64,
@@ -52,10 +52,10 @@ impl Fate {
     }
 }
 
-/// What `rules` make of each revision of `survey`, in the survey's order: newest first.
+/// Applies `rules` to each revision of `survey`, in the survey's order: newest first.
 pub fn fates(survey: &SpaceSurvey, rules: &Rules) -> Vec<Fate> {
     let newest = survey.newest().map(|revision| revision.key);
-    // A hold that no job has taken on yet counts all the same.
+    // A hold counts even before a job has read it.
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let held: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
     let mut rank = 0;

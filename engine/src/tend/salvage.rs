@@ -1,4 +1,4 @@
-//! Completing by hand what killed jobs had staged, as their next start would.
+//! Completing the staged data of killed jobs by a command, as their next start would.
 
 use super::{
     GoneOver,
@@ -23,45 +23,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What was found in memory, and what became of it.
+/// The data found in memory, and its fate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub shards: Vec<SalvagedShard>,
-    /// Revisions that are newer than those complete in their spaces, and are still incomplete.
+    /// Revisions that are newer than the complete ones in their spaces, and are still incomplete.
     pub incomplete: Vec<Incomplete>,
-    /// How many pools were removed, and their records with them.
+    /// Number of pools that were removed, with their records.
     pub removed: usize,
     /// Dead pools that are left.
     pub left: Vec<PoolLeft>,
-    /// The ranks, of the space that was asked for, in whose memory nothing is left.
+    /// The ranks of the requested space that have nothing left in memory.
     pub gone_over: GoneOver,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolLeft {
     pub pool: PathBuf,
-    /// What keeps the pool, and what can be done.
+    /// The reason that keeps the pool, and the remedy.
     pub why: String,
-    /// Whether the pool, or a record of what was staged in it, cannot be used.
+    /// Whether the pool, or a record of data staged in it, is unusable.
     pub damaged: bool,
 }
 
-/// A shard that was staged whole.
+/// A shard that was fully staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SalvagedShard {
-    /// The directory of the space that the shard was to be saved in.
+    /// The directory of the shard's space.
     pub space: PathBuf,
     pub key: RevisionKey,
     pub shard: u32,
     pub fate: SalvageFate,
 }
 
-/// A revision of which some shards were completed, and others are missing: another node's memory may hold them.
+/// A revision of which some shards were completed and others are missing: another node's memory may hold them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomplete {
     pub space: PathBuf,
     pub key: RevisionKey,
-    /// How many shards make the revision complete.
+    /// Number of shards of the complete revision.
     pub shard_count: u32,
     /// The shards that are missing, ascending.
     pub missing: Vec<Range<u32>>,
@@ -74,16 +74,16 @@ pub enum SalvageFate {
     WasComplete,
     /// The shard can never be completed: why.
     Lost(String),
-    /// The shard's space is not there: it may come back.
+    /// The shard's space does not exist; it may come back.
     SpaceGone,
     /// A job has the shard's space open.
     InUse,
-    /// The shard was not completed, for this reason: it can be tried again.
+    /// The shard was not completed, for this reason; a retry is possible.
     Failed(String),
 }
 
 impl SalvageFate {
-    /// Why a pool that holds such a shard of `space` stays; `None` if it need not.
+    /// Why a pool with such a shard of `space` stays; `None` if it need not.
     fn keeps(&self, space: &Path, clean: bool) -> Option<String> {
         let space = printable_path(space);
         match self {
@@ -101,16 +101,16 @@ impl SalvageFate {
     }
 }
 
-/// Completes the shards that dead pools in `directory` hold, of the space in `space` and its levels or of all spaces, and removes
-/// pools that hold no more. `clean`: removes also pools that are damaged, or whose space is not there. Errors:
-/// `directory` cannot be listed, or `space` is none and nothing was staged for it; what goes wrong with one shard is
-/// told as its fate.
+/// Completes the shards that dead pools in `directory` hold, of the space in `space` and its levels or of all spaces,
+/// and removes pools that hold no more. `clean`: also removes pools that are damaged, or of which the space is missing.
+/// Fails if `directory` cannot be listed, or if `space` is no space and nothing was staged for it. A failure of one
+/// shard is reported as its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     go_over(directory, space, clean, false)
 }
 
-/// What `salvage` would do now, told as if it were done: shards that it would complete are `Completed`, pools that it
-/// would remove are counted as `removed`. Changes nothing, in the pools or in the spaces.
+/// The result that `salvage` would have now: shards that it would complete are `Completed`, and pools that it would
+/// remove count as `removed`. Changes neither the pools nor the spaces.
 pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     go_over(directory, space, clean, true)
 }
@@ -144,7 +144,7 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
                 visit.passes_over(directory, found.id);
                 continue;
             }
-            // Records without their pool can be claimed by nobody.
+            // No job can claim records without their pool.
             Ok(None) => None,
             Err(Error::PoolRefused { .. }) if clean => None,
             Err(Error::PoolRefused { .. }) if anothers.is_some() => anothers,
@@ -153,7 +153,7 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
                 Some(unusable(error, &path))
             }
         };
-        // A pool that cannot be removed is left too, and keeps nobody from the others.
+        // A pool that cannot be removed is left too; the others are still processed.
         let kept = kept.or_else(|| match remove(directory, found.id) {
             Ok(true) => None,
             Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
@@ -175,14 +175,14 @@ fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -
     }
     let mut incomplete = Vec::new();
     for (space, saved) in &visit.saved {
-        // What one place lacks may lie in another of the same space.
+        // Shards missing in one place may be in another place of the same space.
         let survey = asked.map_or_else(|| SpaceSurvey::open(space), SpaceSurvey::open_all)?;
         incomplete.extend(incomplete_of(space, &survey, saved));
     }
     Ok(Salvaged { shards: visit.shards, incomplete, removed, left, gone_over: visit.gone_over })
 }
 
-/// The space in the directory `space`, and the levels before it that are in sight.
+/// The space in the directory `space`, and the visible levels before it.
 pub(super) fn places_of(space: &Path) -> Vec<Disk> {
     let places = Places::of(&space.canonicalize().unwrap_or_else(|_| space.to_owned())).all;
     places.iter().map(|place| Disk::existing(&place.directory)).collect()
@@ -202,12 +202,12 @@ fn of_another(space: &Path) -> String {
     format!("it holds a shard of another space, {}; salvage that", printable_path(space))
 }
 
-/// What is to be done with a pool that has lost the record of something staged in it.
+/// The remedy for a pool that has lost the record of staged data.
 fn lost_for_good(lost: LostRecord) -> String {
     by_hand(&lost.path, &lost.why).unwrap_or_else(|| format!("{lost}; --clean removes the pool"))
 }
 
-/// What is to be done about a pool or a record at `path` that nobody may remove unasked.
+/// The remedy for a pool or a record at `path` that may only be removed on request.
 fn by_hand(path: &Path, why: &str) -> Option<String> {
     to_mend(path, why).map(|mend| format!("{mend}, or remove it by hand: {}", printable_path(path)))
 }
@@ -219,7 +219,7 @@ fn incomplete_of(space: &Path, survey: &SpaceSurvey, saved: &BTreeMap<RevisionKe
         let in_space = survey.revisions.iter().find(|revision| revision.key == *key);
         let mut there = saved.shards.clone();
         there.extend(in_space.into_iter().flat_map(|revision| revision.shards.iter().map(|shard| shard.shard)));
-        // What failed everywhere is no revision.
+        // A revision that failed everywhere does not exist.
         let is_any = !there.is_empty();
         let missing = gaps(there.into_iter(), saved.shard_count);
         let is_lacking = is_any && Some(*key) > newest && !missing.is_empty();
@@ -234,17 +234,17 @@ struct Present {
     shards: BTreeSet<u32>,
 }
 
-/// Which space a shard belongs to.
+/// The space of a shard.
 enum Of {
     Space(Disk),
-    /// A space that was not asked for.
+    /// A space that was not requested.
     Another,
-    /// The shard's space is not there.
+    /// The shard's space does not exist.
     Nowhere,
 }
 
 struct Visit {
-    /// The places of the space that was asked for.
+    /// The places of the requested space.
     only: Option<Vec<Disk>>,
     dry_run: bool,
     /// The locks of each space, taken once for all of its pools; a dry run takes none.
@@ -255,18 +255,19 @@ struct Visit {
 }
 
 impl Visit {
-    /// Why a pool stays that is noted to be of no space that was asked for.
+    /// Why a pool stays that, by its note, belongs to no requested space.
     fn another_space_of(&self, directory: &Path, id: [u8; 16]) -> Option<String> {
         let (only, note) = (self.only.as_ref()?, pool::spaces_of(directory, id)?);
         let is_asked = |device: &Disk| note.is_of(|space| is_same(&device.directory(), space));
-        // One that was moved is known by its layout.
+        // A space that was moved is recognized by its layout.
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
         let is_ours = |owed| matches!(self.device_of(owed), Of::Space(_));
         let is_of_it = only.iter().any(is_asked) || sealed.iter().flat_map(Sealed::owed).any(is_ours);
         note.spaces().next().filter(|_| !is_of_it).map(|(space, _)| of_another(space))
     }
 
-    /// Whether a pool that a process is in holds shards of a space that nobody has open: then the process goes soon.
+    /// Whether a pool that a process is in holds shards of a space that no job has open: then the process will end
+    /// soon.
     fn is_free(&mut self, directory: &Path, id: [u8; 16]) -> bool {
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
         sealed
@@ -275,7 +276,7 @@ impl Visit {
             .any(|owed| matches!(self.device_of(owed), Of::Space(device) if self.lock(&device).is_ok()))
     }
 
-    /// Notes the shards of a pool that stayed in use although nobody has their space open.
+    /// Notes the shards of a pool that stayed in use although no job has their space open.
     fn passes_over(&mut self, directory: &Path, id: [u8; 16]) {
         for owed in pool::sealed_of(directory, id).unwrap_or_default().iter().flat_map(Sealed::owed) {
             if matches!(self.device_of(owed), Of::Space(device) if self.lock(&device).is_ok()) {
@@ -313,7 +314,7 @@ impl Visit {
         Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
     }
 
-    /// Notes that the revision of a shard which was completed before may lack others still.
+    /// Notes that a revision may still lack other shards, although this one was completed before.
     fn note_ended(&mut self, ended: Owed<'_>) {
         let Of::Space(device) = self.device_of(ended) else { return };
         if self.lock(&device).is_ok() {
@@ -323,7 +324,7 @@ impl Visit {
         }
     }
 
-    /// Notes that nothing waits any more in the pool, or in the records of these ranks: in the spaces, too.
+    /// Notes, also in the spaces, that nothing is left in the pool, or in the records of these ranks.
     fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) -> Result<()> {
         let Some(note) = dead.spaces() else { return Ok(()) };
         let ours: Vec<Disk> = match &self.only {
@@ -351,15 +352,15 @@ impl Visit {
         Ok(())
     }
 
-    /// Notes that the pool which held the shards from `first` on is removed: shards that waited for their space are
-    /// lost with it.
+    /// Notes that the pool with the shards from `first` on is removed: shards that waited for their space are lost with
+    /// it.
     fn gone_since(&mut self, first: usize) {
         for shard in self.shards[first..].iter_mut().filter(|shard| shard.fate == SalvageFate::SpaceGone) {
             shard.fate = SalvageFate::Lost("its space is not there, and its pool was removed".to_owned());
         }
     }
 
-    /// Completes a shard, and tells what became of it; `None` if it is of no space that was asked for.
+    /// Completes a shard, and returns its fate; `None` if it belongs to no requested space.
     fn fate(&mut self, owed: Owed<'_>, dead: &Dead) -> Option<SalvageFate> {
         let device = match self.device_of(owed) {
             Of::Space(device) => device,

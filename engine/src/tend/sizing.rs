@@ -1,4 +1,4 @@
-//! How large a shard is going to be, as far as it is known before a job is there.
+//! The expected size of a shard, as far as known before there is a job.
 
 use crate::{
     capture::Size,
@@ -12,7 +12,7 @@ use std::path::Path;
 /// More bytes than any file has.
 const SHARD_BYTES_MAX: u64 = 1 << 60;
 
-/// How much room a shard needs.
+/// The room that a shard needs.
 #[derive(Debug, Clone)]
 pub struct ShardSize(Size);
 
@@ -48,7 +48,7 @@ impl ShardSize {
         newest.shards.iter().map(size).collect()
     }
 
-    /// How many blocks a portion takes that has room for keep+2 such shards.
+    /// Number of blocks of a portion with room for keep+2 such shards.
     pub(super) fn portion_blocks(&self, keep: u32) -> u64 {
         portion_blocks(&self.0, None, keep + 2)
     }

@@ -1,4 +1,4 @@
-//! What is staged for a space in the memory of this node and can still be saved. Only looks.
+//! Finds the data for a space that is staged in the memory of this node and can still be saved. Changes nothing.
 
 use super::salvage::places_of;
 use crate::{
@@ -12,19 +12,18 @@ use std::{
     path::Path,
 };
 
-/// A revision that killed ranks had staged and that no start has completed yet.
+/// A revision staged by killed ranks that no start has completed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
     pub key: RevisionKey,
-    /// How many shards make the revision complete.
+    /// Number of shards of the complete revision.
     pub shard_count: u32,
     /// The shards that are staged here, ascending.
     pub shards: Vec<u32>,
 }
 
-/// The revisions that the pools in `directory` hold for the space in `space` and its levels, newest first, as the next start would
-/// find them. If a job has the space open, they are the job's own, and say nothing. Errors: `directory` cannot be
-/// listed.
+/// The revisions that the pools in `directory` hold for the space in `space` and its levels, newest first, as the next
+/// start would find them. If a job has the space open, they belong to that job. Fails if `directory` cannot be listed.
 pub fn staged(directory: &Path, space: &Path) -> Result<Vec<Staged>> {
     let places = places_of(space);
     let mut revisions = BTreeMap::<RevisionKey, (u32, BTreeSet<u32>)>::new();

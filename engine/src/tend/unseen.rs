@@ -1,7 +1,7 @@
-//! What a job that did not end in order may have staged where nobody here sees it.
+//! Data that a job that did not end normally may have staged out of sight.
 //!
-//! What must hold: a root of another lineage ends the claim to what was staged for its portion. So no root is written
-//! from outside a job while such a claim may lie in the memory of another node, unless the user gives it up.
+//! Invariant: a root of another lineage ends the claim to data that was staged for its portion. So no root is written
+//! from outside a job while another node's memory may hold such data, unless the user gives it up.
 
 use super::GoneOver;
 use crate::{
@@ -12,27 +12,28 @@ use crate::{
 };
 use std::{collections::BTreeSet, ops::Range};
 
-/// What is to become of data that the last job may have staged out of sight.
+/// How to treat data that the last job may have staged out of sight.
 #[derive(Debug, Clone, Copy)]
 pub enum Unseen<'a> {
-    /// The data can still be completed; none is left of the ranks that were gone over.
+    /// The data can still be completed; none is left on the ranks that were checked.
     Waits(&'a GoneOver),
     /// The data is given up.
     GivenUp,
 }
 
 impl Unseen<'_> {
-    /// Whether roots of another lineage may be written in the space of `survey`; `OutOfSight` if that could end a claim.
+    /// Whether roots of another lineage may be written in the space of `survey`; `OutOfSight` if that could end a
+    /// claim.
     pub fn check(self, survey: &SpaceSurvey) -> Result<()> {
         let Unseen::Waits(gone_over) = self else { return Ok(()) };
         let left = || survey.portions.iter().filter(|portion| !portion.clean);
         let Some(lineage) = left().map(|portion| portion.lineage).max() else { return Ok(()) };
-        // A newer job has gone on without it, in other layouts, and may have left the roots in this one as they were.
+        // A newer job has gone on without it, in other layouts, and may have left the roots in this one unchanged.
         if survey.newest().is_some_and(|newest| newest.key.lineage.number > lineage.number) {
             return Ok(());
         }
         let of_job = || left().filter(|portion| portion.lineage == lineage);
-        // Layouts come oldest first. A job that made a layout has put its lineage into the layout before, too.
+        // Layouts come oldest first. A job that made a layout has also written its lineage to the previous layout.
         let layout = of_job().next_back().map(|portion| portion.layout);
         let waits = |portion: &&PortionSurvey| Some(portion.layout) == layout && !gone_over.has(lineage, portion.rank);
         let ranks: BTreeSet<u32> = of_job().filter(waits).map(|portion| portion.rank).collect();
@@ -42,13 +43,13 @@ impl Unseen<'_> {
         Err(Error::StagedOutOfSight { path: printable(&survey.path).into_owned(), ranks: ranges(&ranks) })
     }
 
-    /// Whether what is given up would come back all the same, unless a root of another lineage is written.
+    /// Whether data that is given up would come back unless a root of another lineage is written.
     pub(super) fn ends_a_claim(self, survey: &SpaceSurvey) -> bool {
         matches!(self, Unseen::GivenUp) && Unseen::Waits(&GoneOver::default()).check(survey).is_err()
     }
 }
 
-/// Whether the job of `lineage` staged nothing in memory that outlives it, as the newest revision of the job tells.
+/// Whether the job of `lineage` staged nothing in memory that outlives it, according to its newest revision.
 fn had_no_pool(survey: &SpaceSurvey, lineage: Lineage) -> bool {
     let Some(newest) = survey.newest().filter(|newest| newest.key.lineage == lineage) else { return false };
     newest.shards.iter().all(|shard| {

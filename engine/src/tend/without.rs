@@ -1,7 +1,7 @@
-//! Letting go of revisions that are named, on all levels, whatever rules would keep.
+//! Removing named revisions, on all levels, regardless of rules.
 //!
-//! What must hold: all that can be refused is found before anything is written, as for a rollback. What is held stays, and so
-//! does the newest complete revision of each place; a wish for one of them is refused as a whole.
+//! Invariant: all reasons for refusal are found before anything is written, as for a rollback. Held revisions stay, and
+//! so does the newest complete revision of each place; a request that names one of them is refused as a whole.
 
 use super::{
     prune::{Pruned, as_if_done, begin_all_in, carry_out_all, on_disks},
@@ -11,18 +11,19 @@ use super::{
 use crate::{device::Device, error::Result, survey::SpaceSurvey};
 use std::path::Path;
 
-/// What came of a wish to let go of revisions.
+/// Result of a request to remove revisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removed {
-    /// What went and what stays, in each place.
+    /// The removed and the remaining revisions, in each place.
     Done(Vec<Pruned>),
-    /// These were named and have to stay in some place, for these reasons: nothing was changed.
+    /// The named revisions that must stay in some place, with the reasons: nothing was changed.
     Stays(Vec<Fate>),
 }
 
-/// Lets go of the revisions of these `numbers` in the places `directories` of one space, complete or not; those that are in none
-/// of them are passed over. Refused as in use while a job has one of them open, and as out of sight if a job that did not end in
-/// order may have staged something `unseen`; `unseen` is asked of each place. `progress` is told how many more portions are done.
+/// Removes the revisions with these `numbers`, complete or not, from the places `directories` of one space; ignores
+/// numbers that are in none of them. Fails as in use while a job has one of them open, and as out of sight if a job
+/// that did not end normally may have staged data `unseen`; checks `unseen` in each place. Calls `progress` with the
+/// number of further portions done.
 pub fn remove_revisions(
     directories: &[(&Path, Unseen<'_>)],
     numbers: &[u64],
@@ -49,7 +50,7 @@ pub fn remove_revisions_on(
     carry_out_all(begun, progress).map(Removed::Done)
 }
 
-/// What `remove_revisions` would do now in the places of `surveys`, told as if it were done. Changes nothing.
+/// The result that `remove_revisions` would have now in the places of `surveys`. Changes nothing.
 pub fn removable(surveys: &[SpaceSurvey], numbers: &[u64]) -> Removed {
     let all: Vec<Vec<Fate>> = surveys.iter().map(|survey| without(survey, numbers)).collect();
     let stays: Vec<Fate> = all.iter().flat_map(|fates| staying(fates, numbers)).cloned().collect();
@@ -59,9 +60,10 @@ pub fn removable(surveys: &[SpaceSurvey], numbers: &[u64]) -> Removed {
     Removed::Done(surveys.iter().zip(all).map(|(survey, fates)| as_if_done(survey, fates)).collect())
 }
 
-/// What becomes of the revisions in the place of `survey`; one that is named and has a reason to stay has the removal refused.
+/// The fates of the revisions in the place of `survey`. If a named revision has a reason to stay, the removal is
+/// refused.
 fn without(survey: &SpaceSurvey, numbers: &[u64]) -> Vec<Fate> {
-    // Those that stay whatever is asked.
+    // The revisions that stay in any case.
     let mut fates = fates(survey, &Rules::default());
     for fate in fates.iter_mut().filter(|fate| !numbers.contains(&fate.key.number)) {
         fate.reasons.push(Reason::NotNamed);
@@ -69,7 +71,7 @@ fn without(survey: &SpaceSurvey, numbers: &[u64]) -> Vec<Fate> {
     fates
 }
 
-/// Those of `fates` that are named and stay.
+/// The named revisions in `fates` that stay.
 fn staying<'a>(fates: &'a [Fate], numbers: &[u64]) -> impl Iterator<Item = &'a Fate> {
     fates.iter().filter(|fate| numbers.contains(&fate.key.number) && !fate.goes())
 }
