@@ -1,4 +1,4 @@
-//! Where a new revision goes, and how many roots must first let go of old ones.
+//! The place of a new revision, and the number of roots that must drop old ones first.
 
 use super::Kept;
 use crate::{
@@ -25,11 +25,11 @@ pub(crate) struct Need {
     pub(crate) data: u64,
     /// Blocks for hashes and manifest, in one stretch.
     pub(crate) meta: u64,
-    /// `None`: all is stored as it is.
+    /// `None`: everything is stored plain.
     pub(crate) packing: Option<Packing>,
 }
 
-/// How a shard is compressed, and how many frames its manifest has room for: what comes after them is stored as it is.
+/// How a shard is compressed, and the number of frames that fit in its manifest; further data is stored plain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Packing {
     pub(crate) codec: Codec,
@@ -37,7 +37,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Room for frames that are half as long as they can be, and for some more: parts of the log may end anywhere.
+    /// Room for frames of half the maximum length, and for a few more: parts of the log may end anywhere.
     fn of(codec: Codec, blocks: u64) -> Packing {
         Packing { codec, frames_max: 2 * blocks.div_ceil(FRAME_BLOCKS) + FRAMES_FEW }
     }
@@ -49,34 +49,34 @@ impl Packing {
 
 const FRAMES_FEW: u64 = 16;
 
-/// Stretches that a shard's data may fall into before its manifest needs more room.
+/// Number of stretches of a shard's data before its manifest needs more room.
 pub(crate) const RUNS: usize = 64;
 
 impl Need {
     /// The need of a root alone.
     pub(crate) const ROOT: Need = Need { data: 0, meta: 0, packing: None };
 
-    /// The need of a shard of this `size` whose data lies in at most `runs` runs.
+    /// The need of a shard of this `size` for data in at most `runs` runs.
     pub(crate) fn of(size: &Size, runs: usize) -> Need {
         let meta = size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs));
         Need { data: size.blocks(), meta, packing: None }
     }
 
-    /// The same of a shard that is compressed by `codec`, if by any.
+    /// The same for a shard compressed with `codec`, if given.
     pub(crate) fn packed(self, codec: Option<Codec>) -> Need {
         let Some(packing) = codec.map(|codec| Packing::of(codec, self.data)) else { return self };
         let meta = self.meta.saturating_add(blocks_for(packing.list_bytes()));
         Need { meta, packing: Some(packing), ..self }
     }
 
-    /// What a shard takes whose need is this where its data lies in at most `RUNS` runs, if it lies in so many.
+    /// Turns this need, for data in at most `RUNS` runs, into the need for data in `runs` runs.
     pub(super) fn in_runs(self, runs: usize) -> Need {
         // Each run splits an extent.
         let more = runs.saturating_sub(RUNS) as u64 * (Manifest::RUN_EXTENTS + 1) * Manifest::EXTENT_BYTES;
         Need { meta: self.meta.saturating_add(blocks_for(more)), ..self }
     }
 
-    /// The same of a shard that leads to so many frames of older ones.
+    /// The same for a shard that refers to so many frames of older ones.
     pub(super) fn leading_to(self, frames: usize) -> Need {
         let more = if frames > 0 { blocks_for(list_bytes(frames as u64)) } else { 0 };
         Need { meta: self.meta + more, ..self }
@@ -84,7 +84,7 @@ impl Need {
 
     /// The need of a shard like `kept`.
     pub(super) fn again(kept: &Kept) -> Need {
-        // The rows of a shard that shares blocks with others lie apart.
+        // The rows of a shard that shares blocks with others are in separate places.
         let (meta, rows) = (kept.entry.meta_bytes / BLOCK_BYTES, blocks_for(kept.data * HASH_BYTES as u64));
         Need { data: kept.data, meta: meta.max(rows + blocks_for(kept.entry.manifest_bytes)), packing: None }
     }
@@ -96,30 +96,30 @@ impl Need {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Allocation {
-    /// Where the catalogues of freeing roots go: roots without the revisions to be freed, written before the first
+    /// Places of the catalogues of freeing roots: roots without the revisions to be freed, written before the first
     /// block.
     pub(crate) freeing: Vec<Blocks>,
-    /// Where the catalogue of the root goes that publishes the revision.
+    /// Place of the catalogue of the publishing root.
     pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
     pub(crate) data: LogRuns,
-    /// Runs that the revision leads to as well, ascending, of older revisions or saved early: nobody writes them any more.
+    /// Further runs of the revision, ascending, from older revisions or saved early: they are not written any more.
     /// They follow `data` in the log.
     #[serde(with = "in_a_row")]
     pub(crate) shared: Vec<Run>,
-    /// The blocks of those that were saved early, with their rows of hashes: no root leads to them yet.
+    /// The blocks of the runs that were saved early, with their rows of hashes: no root refers to them yet.
     pub(crate) early: Vec<Blocks>,
-    /// Whether the revision leads to all that it does not stage of the newest one that is kept: an outline says so, and which runs
-    /// of that one these are is found out later.
+    /// Whether the revision is staged as an outline: everything that it does not stage comes from the newest kept
+    /// revision; the runs are found out later.
     pub(crate) is_outline: bool,
-    /// Frames that hold blocks of `shared`, ascending.
+    /// Frames with blocks of `shared`, ascending.
     pub(crate) frames: Vec<Frame>,
-    /// How what is written is compressed; `None`: not at all.
+    /// How written data is compressed; `None`: not at all.
     pub(crate) packing: Option<Packing>,
 }
 
-/// Runs as their bytes, one behind the other: there may be many, and the program waits while they are told to others of the
-/// same machine.
+/// Runs as plain bytes, one after the other: there may be many, and the program waits while they are sent to other
+/// ranks of the same node.
 mod in_a_row {
     use super::Run;
     use serde::{Deserializer, Serializer, de::Error};
@@ -137,52 +137,52 @@ mod in_a_row {
 }
 
 impl Allocation {
-    /// The same for a revision that shares these runs with older ones, but for those in `early`; `frames`: those that hold
-    /// blocks of them.
+    /// The same for a revision that shares these runs with older ones, except those in `early`; `frames`: those with
+    /// blocks of the runs.
     pub(crate) fn sharing(self, shared: &[Run], early: &[Blocks], frames: Vec<Frame>) -> Allocation {
         Allocation { shared: shared.to_vec(), early: early.to_vec(), frames, ..self }
     }
 
-    /// The part of it that a shard with `contents` takes, which leads to these runs, with blocks in `frames`; `None` if its
-    /// metadata has no room.
+    /// The part of it that a shard with `contents` takes if it refers to these runs, with blocks in `frames`; `None` if
+    /// its metadata does not fit.
     pub(crate) fn leading(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks).into();
         let packing = self.packing.map(|packing| Packing::of(packing.codec, contents.blocks));
         let whole = Allocation { data, packing, ..self.clone() }.sharing(shared, &[], frames);
         let manifest = whole.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64;
         let rows = blocks_for(contents.blocks * HASH_BYTES as u64);
-        // The end of it, so that what is left goes on with what is free before.
+        // Use the end, so that the rest is adjacent to the free blocks before it.
         let count = rows + blocks_for(manifest + packing.map_or(0, |packing| packing.list_bytes()));
         let first = self.meta.end().checked_sub(count).filter(|first| *first >= self.meta.first)?;
         whole.fits(contents).then_some(Allocation { meta: Blocks { first, count }, ..whole })
     }
 
-    /// The same for a shard with `contents`, parts of which are written already, which leads to these runs besides, with blocks
-    /// in `frames`; `None` if its metadata has no room.
+    /// The same for a shard with `contents`, partly written already, that refers to these runs as well, with blocks in
+    /// `frames`; `None` if its metadata does not fit.
     pub(crate) fn leading_late(&self, contents: &Contents, shared: &[Run], frames: Vec<Frame>) -> Option<Allocation> {
         let data = first_blocks(&self.data, contents.blocks).into();
         let leading = Allocation { data, is_outline: false, ..self.clone() }.sharing(shared, &[], frames);
-        // An outline has room for as many parts as there can be.
+        // An outline has room for the largest possible number of parts.
         let has_room = self.is_outline || self.has_room_for(&leading, contents);
         (leading.fits(contents) && has_room).then_some(leading)
     }
 
-    /// Whether the metadata has room for the manifest of a shard that is led to so.
+    /// Whether the metadata has room for the manifest of a shard with these references.
     fn has_room_for(&self, leading: &Allocation, contents: &Contents) -> bool {
         let list = self.packing.map_or(0, |packing| packing.list_bytes());
         let manifest = leading.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64 + list;
-        // Who salvages the shard has rows for all that could be staged.
+        // A salvager has rows for everything that could be staged.
         let rows = blocks_for(self.own_blocks() * HASH_BYTES as u64);
         rows + blocks_for(manifest) <= self.meta.count
     }
 
-    /// Whether a shard of this `size` that leads to these runs has its places here.
+    /// Whether a shard of this `size` that refers to these runs fits here.
     pub(crate) fn is_for(&self, size: &Size, shared: &[Run]) -> bool {
         let need = Need::of(size, self.data.len());
         self.shared == shared && need.data <= self.own_blocks() && need.meta <= self.meta.count
     }
 
-    /// A shard that would lie here, newer than any that is there. Its blocks are not united.
+    /// A shard that would be here, newer than all existing ones. Its blocks are not merged.
     pub(super) fn imagined(&self, number: u64) -> Kept {
         let shared = self.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
         let shared = shared.chain(self.frames.iter().map(Frame::room));
@@ -190,11 +190,12 @@ impl Allocation {
         Kept::new(imagined_entry(number), blocks, self.log_blocks(), Vec::new())
     }
 
-    /// The same of one that shares all blocks of `base` but those that are `gone`, in a portion with the blocks in `range`.
+    /// The same for a shard that shares all blocks of `base` except those that are `gone`, in a portion with the blocks
+    /// in `range`.
     pub(super) fn imagined_with(&self, base: &Kept, gone: &[Blocks], (from, to): (u64, u64)) -> Kept {
         let mut set = BlockSet::within(from..to);
         base.add_to(&mut set, from..to);
-        // Of a frame all is needed as long as a block of it is.
+        // A frame is needed as a whole as long as one block of it is.
         if base.frames.is_empty() {
             gone.iter().for_each(|blocks| set.remove(*blocks));
         }
@@ -204,29 +205,30 @@ impl Allocation {
         Kept::as_set(imagined_entry(0), set, from..to)
     }
 
-    /// How many blocks the log can have, those of older revisions with them.
+    /// Maximum number of blocks of the log, including those of older revisions.
     pub(crate) fn log_blocks(&self) -> u64 {
         self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))
     }
 
-    /// How many blocks of the log can be written.
+    /// Maximum number of blocks of the log that are written.
     fn own_blocks(&self) -> u64 {
         self.data.iter().fold(0, |sum, blocks| sum.saturating_add(blocks.count))
     }
 
-    /// Whether what `contents` say was staged, and is shared, has its places here.
+    /// Whether all data of `contents`, staged and shared, fits here.
     pub(crate) fn fits(&self, contents: &Contents) -> bool {
         let own = self.own_blocks();
         contents.blocks <= own && (contents.shared.is_empty() || contents.shared == (own..self.log_blocks()))
     }
 
-    /// How many roots this revision writes, each a catalogue and a slot: those that free, and the one that publishes.
+    /// Number of roots that this revision writes, each a catalogue and a slot: those that free blocks, and the one that
+    /// publishes.
     pub(crate) fn roots(&self) -> u64 {
         self.freeing.len() as u64 + 1
     }
 
-    /// The manifest of `contents`, with the log laid into the blocks for data. `hash_of`: the hash of these bytes of
-    /// the metadata, which begins with the rows of hashes. Whoever has written frames adds them.
+    /// The manifest of `contents`, with the log mapped to the blocks for data. `hash_of`: the hash of these bytes of
+    /// the metadata, which begins with the rows of hashes. The writer of frames adds them.
     pub(crate) fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
         let mut from = 0;
         let runs = first_blocks(&self.data, contents.blocks).into_iter().map(|blocks| {
@@ -245,8 +247,8 @@ impl Allocation {
         Manifest { runs, items: contents.laid(&lies), annex: contents.annex.clone(), frames }
     }
 
-    /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note` is told of each write how
-    /// many bytes it had and how long it took.
+    /// Writes `bytes` of the log, starting at `offset`, to their place in `portion`. Calls `note` with the bytes and
+    /// the duration of each write.
     pub(crate) fn write(
         &self,
         portion: &Portion,
@@ -266,17 +268,18 @@ impl Allocation {
         Ok(())
     }
 
-    /// Where in the portion `bytes` bytes of the log lie, from `offset` on.
+    /// The places in the portion of `bytes` bytes of the log, starting at `offset`.
     pub(crate) fn places_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
         self.data.pieces(offset, bytes)
     }
 
-    /// Where in the portion `bytes` bytes of the log lie, from `offset` on, or as many of them as lie together.
+    /// The place in the portion of `bytes` bytes of the log, starting at `offset`, or of as many of them as are
+    /// adjacent.
     pub(crate) fn place_of(&self, offset: u64, bytes: u64) -> Option<Piece> {
         self.data.pieces(offset, bytes).next()
     }
 
-    /// Reads `bytes` bytes of the log, from `offset` on, from where they lie in `portion`.
+    /// Reads `bytes` bytes of the log, starting at `offset`, from their places in `portion`.
     pub(crate) fn read(&self, portion: &Portion, offset: u64, bytes: u64) -> Result<Aligned> {
         let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
         let mut rest = &mut read[..bytes as usize];
@@ -301,7 +304,7 @@ impl Allocation {
         self.blocks().all(is_inside)
     }
 
-    /// How many blocks one of its roots takes.
+    /// Number of blocks of one of its roots.
     pub(crate) fn root_blocks(&self) -> u64 {
         self.catalogue.count + 1
     }
@@ -323,7 +326,7 @@ fn imagined_entry(number: u64) -> Entry {
     }
 }
 
-/// What a slot refers to.
+/// The references of a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Referred<'a> {
     pub(super) sequence: u64,
@@ -341,22 +344,22 @@ impl Referred<'_> {
     }
 }
 
-/// What is free in a portion beside revisions, for lists of them that come up again while a checkpoint looks for room.
+/// The free blocks of a portion beside revisions, for lists of revisions that recur while a checkpoint looks for room.
 #[derive(Debug)]
 pub(super) struct FreeMaps {
     from: u64,
     to: u64,
     known: Vec<(Vec<Arc<Kept>>, FreeMap)>,
-    /// What is free beside a shard that was saved and all newer ones, newest first. One list after the other lacks the oldest, as
-    /// they go.
+    /// The free blocks beside a saved shard and all newer ones, newest first. Each list lacks one more of the oldest,
+    /// as they go.
     saved: Vec<(Arc<Kept>, BlockSet)>,
 }
 
-/// So many lists come up in turn.
+/// Number of lists that recur in turn.
 const FREE_MAPS_MAX: usize = 4;
 
 impl FreeMaps {
-    /// Of a portion with the blocks `from..to`.
+    /// For a portion with the blocks `from..to`.
     pub(super) fn new((from, to): (u64, u64)) -> FreeMaps {
         FreeMaps { from, to, known: Vec::new(), saved: Vec::new() }
     }
@@ -369,7 +372,7 @@ impl FreeMaps {
             }
         }
         list.sort_by_key(Arc::as_ptr);
-        // A list keeps its revisions, so that no other can lie where one did.
+        // A list keeps its revisions alive, so no other can get the same address.
         let is_it =
             |(known, _): &(Vec<Arc<Kept>>, FreeMap)| known.iter().map(Arc::as_ptr).eq(list.iter().map(Arc::as_ptr));
         if let Some(index) = self.known.iter().position(is_it) {
@@ -408,16 +411,16 @@ impl FreeMaps {
     }
 }
 
-/// How many blocks a catalogue of so many `revisions` takes.
+/// Number of blocks of a catalogue of so many `revisions`.
 pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
     blocks_for(Catalogue::bytes_for(revisions))
 }
 
-/// Finds room beside `retained` and the blocks `aside`, in the portion of `maps`, with as few freeing roots as possible. Each freeing root
-/// overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
+/// Finds room beside `retained` and the blocks `aside`, in the portion of `maps`, with as few freeing roots as
+/// possible. Each freeing root overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
 ///
-/// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
-/// place: so a slot without a catalogue of its own has one set aside, which no data gets.
+/// Invariant: a root can always be written. Two slots have two catalogues, and the next root needs a third place. So
+/// one place is reserved for each slot without a catalogue of its own, and no data gets it.
 pub(super) fn allocate<'a>(
     maps: &mut FreeMaps,
     mut slots: [Referred<'a>; 2],
@@ -455,13 +458,12 @@ pub(super) fn allocate<'a>(
         if freed == 2 {
             return None;
         }
-        // The catalogue is long enough for any root that follows. An older build set nothing aside.
+        // The catalogue is long enough for any root that follows. An older build reserved nothing.
         let (long, short) = (catalogue_blocks(leading_to(newest, retained)), catalogue_blocks(retained.len()));
         let (kept, catalogue) = match free.take_high(long).or_else(|| free.take_high(short)) {
             Some(blocks) => (retained, blocks),
-            // With no room for another catalogue, the root leads once more to what the newest root leads to, by the
-            // same catalogue, if that lets go of anything: a portion that an older build has filled to the last block
-            // has no other way.
+            // If there is no room for another catalogue, the root repeats the newest root, with the same catalogue, if
+            // that drops any revision. A portion that an older build has filled to the last block has no other way.
             None => {
                 let is_in_both =
                     slots[lower].catalogue == newest.catalogue && slots[lower].kept.len() == newest.kept.len();
@@ -475,8 +477,8 @@ pub(super) fn allocate<'a>(
     }
 }
 
-/// Places for the catalogue of the root that publishes, for metadata and for data, beside the catalogues of the roots
-/// that follow.
+/// Places for the publishing root's catalogue, for metadata and for data, beside the catalogues of the roots that
+/// follow.
 fn place(
     mut free: FreeMap,
     slots: [Referred<'_>; 2],
@@ -484,9 +486,9 @@ fn place(
     retained: &[Arc<Kept>],
     need: Need,
 ) -> Option<(Blocks, Blocks, Vec<Blocks>)> {
-    // The next root leads to no more revisions than that.
+    // The next root refers to no more revisions than that.
     let blocks = catalogue_blocks(leading_to(newest, retained) + 1);
-    // The metadata comes first: it must lie in one stretch, and is longest.
+    // The metadata comes first: it needs one stretch, and is the longest.
     let meta = free.take_high(need.meta)?;
     let catalogue = free.take_high(blocks)?;
     for _ in 0..slots_without(slots, blocks) {
@@ -496,12 +498,12 @@ fn place(
     Some((catalogue, meta, data))
 }
 
-/// How many revisions a root leads to that has those of `newest` and `retained`.
+/// Number of revisions of a root that has those of `newest` and `retained`.
 fn leading_to(newest: Referred<'_>, retained: &[Arc<Kept>]) -> usize {
     newest.kept.len() + retained.iter().filter(|kept| !newest.leads_to(kept)).count()
 }
 
-/// How many slots have no catalogue of their own of `blocks` blocks.
+/// Number of slots without a catalogue of their own of `blocks` blocks.
 fn slots_without(slots: [Referred<'_>; 2], blocks: u64) -> usize {
     let [one, other] = slots.map(|slot| slot.catalogue.filter(|catalogue| catalogue.count >= blocks));
     match (one, other) {
@@ -536,8 +538,8 @@ mod tests {
         Arc::new(Kept::new(Entry { lineage, ..imagined.entry }, blocks, 0, Vec::new()))
     }
 
-    /// Each step of a rehearsal went through all blocks of each revision that is kept: with 30 of them it took longer than all else
-    /// of a checkpoint.
+    /// Each step of a rehearsal went through all blocks of each kept revision: with 30 revisions that took longer than
+    /// the rest of the checkpoint.
     #[test]
     fn what_is_free_beside_one_list_after_the_other_is_what_is_free_beside_each() {
         for seed in 0..200 {
@@ -577,7 +579,7 @@ mod tests {
             [([None, None], 2), ([lies(10), None], 1), ([lies(10), lies(10)], 1), ([lies(10), lies(11)], 0)]
         {
             let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
-            // What the slots lead to lies at the front.
+            // The blocks that the slots refer to are at the front.
             let fits =
                 |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], &[], Need { data, meta: 2, packing: None });
             let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);

@@ -1,6 +1,6 @@
-//! Room for what is saved before the revision that it is for has begun.
+//! Room for data that is saved before its revision has begun.
 //!
-//! What must hold: neither slot refers to it; whatever fits without it fits beside what is left, or it is given up.
+//! Invariant: neither slot refers to it. Everything that fits without it also fits beside the rest, or it is given up.
 
 use super::{
     Ledger, Need,
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Free blocks for data, in stretches that ascend, and those for their rows of hashes.
+/// Free blocks for data, in ascending stretches, and for their rows of hashes.
 #[derive(Debug)]
 pub(crate) struct EarlyRoom {
     pub(crate) data: Vec<Blocks>,
@@ -22,14 +22,14 @@ pub(crate) struct EarlyRoom {
 }
 
 impl Ledger {
-    /// Room for as many of a shard's blocks as there is, while no revision is under way; `None` without any. `whole`: what
-    /// the next shard takes at most. It holds until the next root is written, whoever looks at it first.
+    /// Finds room for as many of a shard's blocks as possible, while no revision is in progress; `None` if there is
+    /// none. `whole`: the most that the next shard takes. Valid until any thread writes the next root.
     pub(crate) fn early_room(&self, whole: Need) -> Result<Option<EarlyRoom>> {
         self.check()?;
         let (from, to) = self.portion.data_blocks();
         let slots = self.referred();
         let mut free = FreeMap::new(from, to, slots.iter().flat_map(Referred::blocks));
-        // The roots that follow, and the metadata of the next shard, need places in one stretch.
+        // The roots that follow, and the metadata of the next shard, each need one stretch.
         let revisions = slots.iter().map(|slot| slot.kept.len()).max().unwrap_or(0) + 2;
         for blocks in
             [whole.meta, catalogue_blocks(revisions), catalogue_blocks(revisions), catalogue_blocks(revisions)]

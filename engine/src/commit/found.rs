@@ -1,14 +1,14 @@
-//! What a ledger said at one moment, for who asks later without the ledger: who writes roots has that to itself until they
-//! are on the disk, and the program waits for no disk.
+//! The state of a ledger at one moment, for questions later. The ledger itself is locked while roots are written to the
+//! disk, and the program must not wait for a disk.
 //!
-//! What must hold: the answers stay right until the shard is published that was begun at that moment. The roots that are
-//! written meanwhile are those of its allocation, and lead to what it retains and what is held.
+//! Invariant: the answers stay valid until the shard that was begun at that moment is published. Roots written
+//! meanwhile come from its allocation. They refer to the revisions that it retains and to the held ones.
 
 use super::{Allocation, Kept, Ledger, RevisionKey, protocol::check_shared, revision::frames_of};
 use crate::{capture::Contents, space::format::Run};
 use std::sync::Arc;
 
-/// A copy of a ledger, by which nothing is written.
+/// A copy of a ledger that never writes.
 #[derive(Debug)]
 pub(crate) struct FoundLedger(Ledger);
 
@@ -34,13 +34,13 @@ impl FoundLedger {
         self.0.held()
     }
 
-    /// The newest revision of `retained` that the newest root leads to.
+    /// The newest revision of `retained` that the newest root refers to.
     pub(crate) fn newest_of(&self, retained: &[RevisionKey]) -> Option<&Arc<Kept>> {
         self.0.kept().iter().filter(|kept| retained.contains(&kept.key())).max_by_key(|kept| kept.key())
     }
 
-    /// The room of a shard with `contents`, parts of which are written in `whole` already, that leads to these runs besides;
-    /// `None` if the list of its items has no room there, or if what is `retained` lacks any of them.
+    /// The room of a shard with `contents`, partly written into `whole` already, that refers to these runs as well.
+    /// `None` if the list of its items does not fit there, or if the `retained` revisions lack any of the runs.
     pub(crate) fn leading_late(
         &self,
         whole: &Allocation,
@@ -48,7 +48,7 @@ impl FoundLedger {
         shared: &[Run],
         retained: &[RevisionKey],
     ) -> Option<Allocation> {
-        // Each root that is written until the shard is published leads to these.
+        // Each root that is written until the shard is published refers to these.
         let stays = |kept: &&Arc<Kept>| retained.contains(&kept.key()) || self.0.held.contains(&kept.key());
         let staying: Vec<Arc<Kept>> = self.0.kept().iter().filter(stays).cloned().collect();
         let frames = frames_of(&staying, shared);
@@ -56,8 +56,8 @@ impl FoundLedger {
         whole.leading_late(contents, shared, frames)
     }
 
-    /// Whether a whole shard, as `whole` has room for, finds room after one that is saved at `leading`, whether its roots that
-    /// free blocks have been written by now or not.
+    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `leading`, whether or not
+    /// its roots that free blocks have been written.
     pub(crate) fn lasts_sharing(
         &self,
         leading: &Allocation,

@@ -1,7 +1,7 @@
-//! Whether checkpoints go on finding room: not the next one alone, but those that follow.
+//! Whether checkpoints keep finding room: the next one and those that follow.
 //!
-//! What must hold: a shard that was saved once can be saved again, whatever came between; beside held revisions, shards
-//! of the same size always find room.
+//! Invariants: a shard that was saved once can be saved again, after any sequence of other saves. Beside held
+//! revisions, shards of the same size always find room.
 
 use super::{
     Kept, Ledger, Need, RevisionKey,
@@ -17,27 +17,27 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The most checkpoints that are rehearsed beside held revisions.
+/// Maximum number of checkpoints that are rehearsed beside held revisions.
 const REHEARSED_MAX: usize = 32;
 
-/// A revision that stays, with the blocks that it takes.
+/// A revision that stays, with the number of its blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stays {
     pub(crate) blocks: u64,
     pub(crate) held: bool,
 }
 
-/// What a shard shares with the newest complete revision.
+/// The blocks that a shard shares with the newest complete revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shares<'a> {
-    /// These runs, but for those in these blocks, which were saved early.
+    /// These runs, except those in these blocks, which were saved early.
     Runs(&'a [Run], &'a [Blocks]),
-    /// All that this revision has, which is the newest complete one, but these blocks.
+    /// All blocks of this revision, the newest complete one, except these.
     AllBut(RevisionKey, &'a [Blocks]),
 }
 
-/// Room for a shard of this `need` where its data lies in at most `RUNS` runs. If it falls into more of them, what leads to these takes
-/// more: a portion can have blocks enough and no stretch for that.
+/// Finds room for a shard of this `need` for data in at most `RUNS` runs. If the data splits into more runs, the
+/// references to them take more room: a portion can have enough blocks and still no stretch for that.
 fn allocate_in_runs<'a>(
     maps: &mut FreeMaps,
     slots: [Referred<'a>; 2],
@@ -54,10 +54,10 @@ fn allocate_in_runs<'a>(
     }
 }
 
-/// How many blocks a portion of `blocks` blocks lacks for a shard of `first` blocks, followed by as many of `then`
-/// blocks as it takes until only those are kept; 0 if it has room. `complete`: the complete revisions, newest first;
-/// `held`: the blocks of held revisions besides. A hold costs room only once its revision leaves `keep`. `passing`: the
-/// blocks of revisions besides that stay while the first shard is saved, and no longer.
+/// Number of blocks that a portion of `blocks` blocks lacks for a shard of `first` blocks, followed by shards of `then`
+/// blocks until only those are kept; 0 if there is room. `complete`: the complete revisions, newest first; `held`: the
+/// blocks of further held revisions. A hold costs room only once its revision leaves `keep`. `passing`: the blocks of
+/// further revisions that stay only while the first shard is saved.
 pub(crate) fn lacking(
     blocks: u64,
     complete: &[Stays],
@@ -70,7 +70,7 @@ pub(crate) fn lacking(
         let stays = complete.iter().enumerate().filter(|(index, stays)| stays.held || *index < keep - step);
         let besides = held.iter().chain(passing.iter().filter(|_| step == 0)).copied();
         let stay: Vec<u64> = stays.map(|(_, stays)| stays.blocks).chain(besides).collect();
-        // The newest root leads to one more revision than stays, and the next one to the new shard.
+        // The newest root refers to one more revision than stays, and the next one to the new shard.
         let roots = root_blocks(stay.len() + step + 2);
         let stay = stay.into_iter().fold(first.saturating_add(roots), u64::saturating_add);
         stay.saturating_add(then.saturating_mul(step as u64))
@@ -78,14 +78,14 @@ pub(crate) fn lacking(
     (0..=keep).map(at).max().unwrap_or(0).saturating_sub(blocks)
 }
 
-/// Blocks of the catalogues of `revisions` revisions: those of the two slots, and that of the root on its way.
+/// Blocks of the catalogues of `revisions` revisions: those of the two slots, and that of the root in progress.
 fn root_blocks(revisions: usize) -> u64 {
     3 * catalogue_blocks(revisions)
 }
 
 impl Ledger {
-    /// Finds room for a shard beside the `complete` revisions, newest first, and the held ones, if shards of `then` can be saved
-    /// after it; `None`: the smallest shard of them all.
+    /// Finds room for a shard beside the `complete` revisions, newest first, and the held ones, if shards of `then` can
+    /// be saved after it. If `then` is `None`, uses the smallest shard of all.
     pub(crate) fn allocate_lasting(
         &self,
         need: Need,
@@ -101,9 +101,10 @@ impl Ledger {
         let maps = &mut self.free_maps();
         let allocation = self.allocate_beside(maps, need, &self.retained(complete), &[], keep);
         let allocation = allocation.map_err(|error| counts.clone().err().unwrap_or(error))?;
-        // The count takes the longest catalogues at all times, so a rehearsal may find room where the count finds none. Held
-        // revisions do not move: many blocks may be left and no stretch long enough. A revision that only passes goes meanwhile. A
-        // smaller shard can fall into pieces where one as large as this goes on finding its place, and has it, too.
+        // The count always assumes the longest catalogues, so a rehearsal may find room when the count finds none. Held
+        // revisions do not move: many blocks may be left without a stretch that is long enough. A passing revision goes
+        // meanwhile. A smaller shard can split into pieces in places where one as large as this would keep finding its
+        // place, so try that too.
         let given = || Some((&allocation, allocation.imagined(0)));
         let lasts = |maps: &mut _, then| self.rehearse(maps, given(), [need, then], complete, keep);
         let may_fall_apart = self.held.len() > self.passing.len() && smallest.blocks() < need.blocks();
@@ -114,8 +115,9 @@ impl Ledger {
         Ok(allocation)
     }
 
-    /// Finds room for a shard that `shares` blocks with the newest complete revision, if a `whole` one finds room after it. `None`:
-    /// it has to be saved otherwise; whole there is room for it if there was when the one before was saved.
+    /// Finds room for a shard that `shares` blocks with the newest complete revision, if there is room for a `whole`
+    /// one after it. `None`: the shard must be saved in another way. There is room for it as a whole if there was when
+    /// the previous one was saved.
     pub(crate) fn allocate_sharing(
         &self,
         need: Need,
@@ -128,7 +130,7 @@ impl Ledger {
         let retained = self.retained(complete);
         let (allocation, imagined) = match shares {
             Shares::Runs(shared, early) => {
-                // What the other root alone keeps goes with the next one.
+                // The next root drops everything that only the other root keeps.
                 if !self.keeps(shared, early) {
                     return None;
                 }
@@ -140,7 +142,7 @@ impl Ledger {
                 (allocation, imagined)
             }
             Shares::AllBut(newest, gone) => {
-                // What the other root alone keeps goes with the next one.
+                // The next root drops everything that only the other root keeps.
                 let newest = &*self.kept_of(newest)?;
                 let need = need.leading_to(newest.frames.len());
                 let allocation = self.allocate_beside(maps, need, &retained, &[], keep).ok()?;
@@ -151,7 +153,7 @@ impl Ledger {
         self.rehearse(maps, Some((&allocation, imagined)), [need, whole], complete, keep).then_some(allocation)
     }
 
-    /// Whether a whole shard, as `whole` has room for, finds room after one that is saved at `leading`.
+    /// Whether there is room for a whole shard, of size `whole`, after one that is saved at `leading`.
     pub(crate) fn lasts_sharing(
         &self,
         leading: &Allocation,
@@ -168,7 +170,7 @@ impl Ledger {
         self.rehearse(&mut self.free_maps(), given, [need(leading), need(whole)], retained, keep)
     }
 
-    /// Whether shards of this size go on finding room.
+    /// Whether shards of this size keep finding room.
     pub(crate) fn check_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<()> {
         self.check_room(need, complete, keep, [need.blocks(); 2])
     }
@@ -180,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// Whether shards as large as the largest of this one and the complete ones find room for as long as the held
-    /// revisions stay: by the number of blocks, and by where the shards would lie.
+    /// Whether shards as large as the largest of this one and the complete ones find room as long as the held revisions
+    /// stay: by the number of blocks, and by their places.
     pub(crate) fn lasts_beside_held(&self, need: Need, complete: &[RevisionKey], keep: usize) -> bool {
         let sizes = self.staying_of(complete).into_iter().map(|stays| stays.blocks);
         let largest = sizes.fold(need.blocks(), u64::max);
@@ -189,8 +191,9 @@ impl Ledger {
             && self.rehearse(&mut self.free_maps(), None, [need; 2], complete, keep)
     }
 
-    /// Whether a shard of `first`, and shards of `then` after it, find their places, one after the other, as they would be
-    /// saved. `given`: the room that the first has, and what it takes then, with what it shares with older ones.
+    /// Whether a shard of `first`, and then shards of `then`, find their places, one after the other, as they would be
+    /// saved. `given`: the room that the first has, and the blocks that it then takes, with those shared with older
+    /// ones.
     fn rehearse(
         &self,
         maps: &mut FreeMaps,
@@ -201,9 +204,9 @@ impl Ledger {
     ) -> bool {
         let mut slots = self.referred().map(|slot| (slot.sequence, slot.kept.to_vec(), slot.catalogue));
         let mut complete = complete.to_vec();
-        // Tried until all that is kept lies where such shards go, and once around more.
+        // Repeat until every kept revision has a place of such a shard, and once around more.
         (0..REHEARSED_MAX.min(2 * (keep + 2))).all(|step| {
-            // What stays until the next one is complete elsewhere goes then.
+            // A revision that stays until the next one is complete elsewhere goes then.
             let is_held = |key: &RevisionKey| self.held.contains(key) && (step < 2 || !self.passing.contains(key));
             let stays = |kept: &&Arc<Kept>| complete.contains(&kept.key()) || is_held(&kept.key());
             let mut retained: Vec<Arc<Kept>> = slots.iter().flat_map(|slot| &slot.1).filter(stays).cloned().collect();
@@ -223,7 +226,7 @@ impl Ledger {
             complete.insert(0, imagined.key());
             complete.truncate(keep);
             let published = [&retained[..], &[imagined]].concat();
-            // Roots that lead once more by the newest catalogue are rare, and free no less.
+            // Roots that reuse the newest catalogue are rare, and free no less.
             let roots = room.freeing.iter().map(|at| (retained.clone(), *at)).chain([(published, room.catalogue)]);
             for (kept, at) in roots {
                 let lower = usize::from(slots[1].0 < slots[0].0);
@@ -251,7 +254,7 @@ impl Ledger {
         lacking(to - from, &staying, &held, &passing, keep, sizes)
     }
 
-    /// The blocks that `complete` revisions take here: none if they lie in another layout.
+    /// Number of blocks of the `complete` revisions here: none if they are in another layout.
     fn staying_of(&self, complete: &[RevisionKey]) -> Vec<Stays> {
         let found = self.found();
         let blocks = |key| found.iter().find(|kept| kept.key() == key).map_or(0, |kept| kept.count());
@@ -259,7 +262,7 @@ impl Ledger {
         complete.iter().map(|key| Stays { blocks: blocks(*key), held: is_held(key) }).collect()
     }
 
-    /// How many blocks are left beside `kept` and the roots that lead to it.
+    /// Number of blocks left beside `kept` and the roots that refer to it.
     pub(super) fn left_beside(&self, kept: &[Arc<Kept>]) -> u64 {
         let (from, to) = self.portion.data_blocks();
         let mut counted = Counted::default();
@@ -267,7 +270,7 @@ impl Ledger {
         (to - from).saturating_sub(taken + root_blocks(kept.len() + 1))
     }
 
-    /// The error that a shard of `need` has only `available` blocks.
+    /// The error for a shard of `need` that has only `available` blocks.
     pub(super) fn too_small(&self, need: Need, kept: &[Arc<Kept>], available: u64, keep: usize) -> Error {
         let held: Vec<u64> =
             kept.iter().filter(|kept| self.held.contains(&kept.key())).map(|kept| kept.count()).collect();
@@ -288,12 +291,12 @@ impl Ledger {
     }
 }
 
-/// Blocks that have been counted, of revisions that may share them.
+/// Blocks that have been counted; revisions may share them.
 #[derive(Default)]
 pub(crate) struct Counted(Vec<Blocks>);
 
 impl Counted {
-    /// How many blocks of `kept` had not been counted.
+    /// Adds `kept`; returns how many of its blocks had not been counted.
     pub(crate) fn add(&mut self, kept: &Kept) -> u64 {
         let before: u64 = self.0.iter().map(|blocks| blocks.count).sum();
         self.0 = united(self.0.drain(..).chain(kept.blocks.iter().copied()).collect());
@@ -305,7 +308,7 @@ impl Counted {
 mod tests {
     use super::*;
 
-    /// Revisions of so many blocks; a minus says that the revision is held.
+    /// Revisions of so many blocks; a negative number means a held revision.
     fn revisions(blocks: &[i64]) -> Vec<Stays> {
         blocks.iter().map(|blocks| Stays { blocks: blocks.unsigned_abs(), held: *blocks < 0 }).collect()
     }
@@ -318,7 +321,7 @@ mod tests {
         assert_eq!(lacks(&[], &[], 1, [50, 50]), 0);
         assert_eq!(lacks(&[], &[], 1, [51, 51]), 2);
         assert_eq!(lacks(&[], &[], 3, [25, 25]), 0);
-        // One shard fills the portion, and the smaller one that leaves makes room for its like.
+        // One shard fills the portion, and the smaller one that leaves makes room for the next of its size.
         assert_eq!(lacks(&[30], &[], 1, [70, 30]), 0);
         assert_eq!(lacks(&[30], &[], 1, [71, 30]), 1);
         // With a keep of 2 no revision leaves yet.

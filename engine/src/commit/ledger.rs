@@ -1,4 +1,4 @@
-//! The ledger of one portion: what its slots say, and the only code that writes them.
+//! The ledger of one portion: the contents of its slots, and the only code that writes them.
 
 use super::{
     Kept, RevisionKey,
@@ -17,7 +17,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A root as it stands in a slot.
+/// A root as stored in a slot.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
     pub(super) slot: Slot,
@@ -28,29 +28,29 @@ pub(super) struct Root {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(super) portion: Portion,
-    /// The lineage that this job writes under.
+    /// The lineage under which this job writes.
     pub(super) lineage: Lineage,
     pub(super) slots: [Option<Root>; 2],
     /// The revisions that stay in every root written from now on.
     pub(super) held: Vec<RevisionKey>,
-    /// Those of the held revisions that stay only until the next one is complete in more places.
+    /// The held revisions that stay only until the next one is complete in more places.
     pub(super) passing: Vec<RevisionKey>,
     /// Why nothing may be written to the portion any more.
     pub(super) stopped: Option<Error>,
-    /// Whether the portion is looked after from outside a job: nothing is staged for it then, so each root says that it
-    /// ended in order.
+    /// Whether a command, not a job, writes to the portion. Nothing is staged for it then, so each root is marked as
+    /// ended normally.
     pub(super) is_tended: bool,
 }
 
-/// What was found in a portion.
+/// The contents of a portion, as opened.
 #[derive(Debug)]
 pub(crate) struct OpenedLedger {
     pub(crate) ledger: Ledger,
-    /// What is not readable: both slots, catalogues, manifests.
+    /// Unreadable parts: both slots, catalogues, manifests.
     pub(crate) damage: Vec<String>,
-    /// The one slot that is not readable, while the other is: a crash cut its write short, or it is damaged.
+    /// The one unreadable slot, while the other is readable: a crash interrupted its write, or it is damaged.
     pub(crate) torn: Vec<String>,
-    /// Whether at least one slot leads to a catalogue, so that the portion may be written.
+    /// Whether at least one slot refers to a catalogue, so that the portion may be written.
     pub(crate) usable: bool,
     pub(crate) clean: bool,
     /// The highest lineage in the slots.
@@ -58,14 +58,14 @@ pub(crate) struct OpenedLedger {
 }
 
 impl Ledger {
-    /// Reads what the portion holds. Damage is noted; an I/O error or a newer version is an error.
+    /// Reads the portion. Notes damage; fails on an I/O error or a newer version.
     pub(crate) fn open(portion: Portion) -> Result<OpenedLedger> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
         let (mut torn, mut is_new) = (Vec::new(), false);
         for (index, place) in slots.iter_mut().enumerate() {
             let read = portion.read_slot(index).or_else(|error| {
                 is_new = portion.is_unwritten(index);
-                // A job may have written it just now.
+                // A job may have just written it.
                 if is_new { Err(error) } else { portion.read_slot(index) }
             });
             let slot = match read {
@@ -106,7 +106,7 @@ impl Ledger {
         Ok(OpenedLedger { ledger, damage, torn, usable, clean, lineage })
     }
 
-    /// The ledger of a portion that was just made with `slot` as its first.
+    /// The ledger of a portion that was just made, with `slot` as its first.
     pub(crate) fn fresh(portion: Portion, slot: Slot) -> Ledger {
         let lineage = slot.lineage;
         let root = Root { slot, kept: Vec::new(), catalogue: None };
@@ -139,12 +139,12 @@ impl Ledger {
         &self.portion
     }
 
-    /// The shards that the newest root leads to.
+    /// The shards that the newest root refers to.
     pub(crate) fn kept(&self) -> &[Arc<Kept>] {
         self.newest().map_or(&[], |root| &root.kept)
     }
 
-    /// All shards that either root leads to.
+    /// All shards that either root refers to.
     pub(crate) fn found(&self) -> Vec<Arc<Kept>> {
         let mut found: Vec<Arc<Kept>> = self.kept().to_vec();
         for kept in self.slots.iter().flatten().flat_map(|root| &root.kept) {
@@ -155,12 +155,12 @@ impl Ledger {
         found
     }
 
-    /// An error, with the reason, if the ledger takes no more writes.
+    /// Fails, with the reason, if the ledger accepts no more writes.
     pub(crate) fn check(&self) -> Result<()> {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes no more writes, as `error` left the file of this portion in doubt.
+    /// Stops all writes, because `error` left the file of this portion in doubt.
     pub(crate) fn doubt(&mut self, error: Error) {
         self.stop(error);
     }
@@ -170,29 +170,30 @@ impl Ledger {
         self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
     }
 
-    /// Whether whoever wrote the newest root ended in order.
+    /// Whether the writer of the newest root ended normally.
     pub(crate) fn is_clean(&self) -> bool {
         self.newest().is_some_and(|root| root.slot.clean)
     }
 
-    /// Whether the portion has nothing but its first root.
+    /// Whether the portion has only its first root.
     pub(crate) fn is_unused(&self) -> bool {
         matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)
     }
 
-    /// Goes on under the lineage of a job that has died, as far as it had come.
+    /// Continues the lineage of a job that has died, from its last root.
     pub(crate) fn resume(&mut self, lineage: Lineage) -> Result<()> {
         self.lineage = lineage;
         // As in `begin`, the last root may not be durable.
         self.sync()
     }
 
-    /// Takes the portion over for `lineage`, by a root that keeps what the newest root kept, what is held, and those of
-    /// `complete` to which the slot that it overwrites alone leads: a job that went back may go on from one of them.
+    /// Takes the portion over for `lineage`. The new root keeps the revisions of the newest root and the held ones. It
+    /// also keeps those of `complete` that only the overwritten slot refers to: a job that went back may go on from one
+    /// of them.
     pub(crate) fn begin(&mut self, lineage: Lineage, complete: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
-        // The root that was read may be the last write of a job that was killed before its sync. It must be durable
-        // before the slot beside it, the only one that is sure, is overwritten.
+        // The root that was read may be the last write of a job that was killed before its sync. Make it durable before
+        // the other slot, the only certain one, is overwritten.
         self.sync()?;
         self.lineage = lineage;
         let staying = self.staying_with(complete);
@@ -203,13 +204,13 @@ impl Ledger {
         self.write_catalogue(staying, blocks, false)
     }
 
-    /// Like `begin`, from outside a job.
+    /// Like `begin`, for a command.
     pub(crate) fn begin_tended(&mut self, lineage: Lineage) -> Result<()> {
         self.is_tended = true;
         self.begin(lineage, &[])
     }
 
-    /// Whether this job has put a lineage of its own into the portion.
+    /// Whether this job has written its own lineage to the portion.
     pub(crate) fn is_begun(&self) -> bool {
         self.lineage.number > 0
     }
@@ -223,8 +224,8 @@ impl Ledger {
         }
     }
 
-    /// Ends in order: by a root that says so, with the last times in a catalogue of its own. If the portion or the disk
-    /// has no room for that, the ledger is left as by a job that is killed: what was saved is there.
+    /// Ends normally: writes a root that says so, with the last times in a new catalogue. If the portion or the disk
+    /// has no room for that, the ledger is left as a killed job leaves it; the saved revisions are there.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.check_slots()?;
         let staying = self.staying();
@@ -236,7 +237,7 @@ impl Ledger {
         let root = match written {
             Ok(Some(root)) => root,
             Err(error) if !matches!(error, Error::DiskFull { .. }) => return Err(error),
-            // Held revisions stand only in the slot that the root would overwrite.
+            // Only the slot that the root would overwrite refers to held revisions.
             _ if !is_in_newest => return Ok(()),
             _ => self.newest_root()?,
         };
@@ -260,7 +261,7 @@ impl Ledger {
         room.freeing.is_empty().then_some(room.catalogue)
     }
 
-    /// Finds room for a shard beside the revisions `retained` and the held ones.
+    /// Finds room for a shard, beside the revisions `retained` and the held ones.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
         self.allocate_beside(&mut self.free_maps(), need, &kept, &[], kept.len())
@@ -280,12 +281,12 @@ impl Ledger {
         keep: usize,
     ) -> Result<Allocation> {
         let room = allocate(maps, self.referred(), kept, aside, need);
-        // So many blocks may be there, and not in one stretch.
+        // There may be as many free blocks, but not in one stretch.
         let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
         room.ok_or_else(|| self.too_small(need, kept, less(), keep))
     }
 
-    /// Writes the roots that let go of old revisions; called before the first block of the allocation is written.
+    /// Writes the roots that drop old revisions; called before the first block of the allocation is written.
     pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         for catalogue in &allocation.freeing {
             self.check_slots()?;
@@ -297,7 +298,7 @@ impl Ledger {
         self.check_freed(allocation)
     }
 
-    /// Publishes a shard whose data and manifest have been written, beside `retained`.
+    /// Publishes a shard, beside `retained`, after its data and its manifest have been written.
     pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         self.check_freed(allocation)?;
@@ -315,23 +316,24 @@ impl Ledger {
             .map_err(|error| self.stop(error))
     }
 
-    /// Checks that the newest root keeps all that a shard shares with older ones: until it is published, nothing else does.
+    /// Checks that the newest root keeps all blocks that a shard shares with older ones: until the shard is published,
+    /// nothing else does.
     fn check_shared(&mut self, allocation: &Allocation) -> Result<()> {
         check_shared(self.kept(), self.portion.data_blocks(), &allocation.shared, &allocation.early, &allocation.frames)
             .map_err(|error| self.stop(error))
     }
 
-    /// Whether the newest root keeps these runs, with their rows, but for those in `early`.
+    /// Whether the newest root keeps these runs and their rows, except those in `early`.
     pub(crate) fn keeps(&self, shared: &[Run], early: &[Blocks]) -> bool {
         check_shared(self.kept(), self.portion.data_blocks(), shared, early, &[]).is_ok()
     }
 
-    /// The shard of `key`, if the newest root leads to it.
+    /// The shard of `key`, if the newest root refers to it.
     pub(crate) fn kept_of(&self, key: RevisionKey) -> Option<Arc<Kept>> {
         self.kept().iter().find(|kept| kept.key() == key).cloned()
     }
 
-    /// The frames that hold blocks of these runs, which the newest root keeps.
+    /// The frames with blocks of these runs, which the newest root keeps.
     pub(crate) fn frames_of(&self, shared: &[Run]) -> Vec<Frame> {
         frames_of(self.kept(), shared)
     }
@@ -341,7 +343,7 @@ impl Ledger {
         self.write_root(root, clean)
     }
 
-    /// A root that leads to `kept`, with its catalogue in `blocks`, durable.
+    /// Makes a root that refers to `kept`, with its catalogue in `blocks`, durable.
     fn root_of(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks) -> Result<Root> {
         kept.sort_by_key(|kept| kept.key());
         let bytes = Catalogue { entries: kept.iter().map(|kept| kept.entry.clone()).collect() }.build();
@@ -359,8 +361,8 @@ impl Ledger {
             self.portion.write_padded(blocks.first * BLOCK_BYTES, &bytes)?;
         }
         if !mutant::is(Mutant::SlotBeforeSync) {
-            // All that the slot leads to must be durable before the slot is written: data and manifests, written by
-            // others through the same file, and the catalogue.
+            // Everything that the slot refers to must be durable before the slot is written: data and manifests, which
+            // other threads wrote through the same file, and the catalogue.
             self.sync()?;
         }
         Ok(Root { slot, kept, catalogue })
@@ -374,13 +376,13 @@ impl Ledger {
     /// Writes `root` over the slot with the lower sequence, and syncs.
     fn write_root(&mut self, root: Root, clean: bool) -> Result<()> {
         self.put_root(root, clean).map_err(|error| match error {
-            // Nothing was written, so that nothing is in doubt: as with data that finds no room, only this root is lost.
+            // Nothing was written, so nothing is in doubt: only this root is lost, as with data that finds no room.
             Error::DiskFull { .. } if self.slots_are_known() => error,
             _ => self.stop(error),
         })
     }
 
-    /// Like `write_root`, but leaves it to the caller to stop the ledger: after an error the slot is in doubt.
+    /// Like `write_root`, but the caller must stop the ledger: after an error the slot is in doubt.
     fn put_root(&mut self, mut root: Root, clean: bool) -> Result<()> {
         let sequences = self.slots.each_ref().map(|slot| slot.as_ref().map_or(0, |root| root.slot.sequence));
         root.slot.sequence = sequences[0].max(sequences[1]) + 1;
@@ -398,13 +400,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes what was written to the portion durable.
+    /// Makes all writes to the portion durable.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.portion.sync().map_err(|error| self.stop(error))
     }
 
-    /// Stops the ledger. After a failed sync, or a write of a slot that may or may not have happened, it is unknown
-    /// what the medium holds until the space is opened again.
+    /// Stops the ledger. After a failed sync, or a write of a slot with an unknown result, the state of the medium is
+    /// unknown until the space is opened again.
     fn stop(&mut self, error: Error) -> Error {
         let stopped = Error::SyncFailed { path: self.portion.path().to_owned(), cause: error.to_string() };
         self.stopped = Some(stopped.clone());
@@ -439,7 +441,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether both slots can be read as this ledger knows them.
+    /// Whether both slots can be read and match this ledger.
     fn slots_are_known(&self) -> bool {
         self.slots.iter().enumerate().all(|(index, known)| match (self.portion.read_slot(index), known) {
             (Ok(found), Some(known)) => found == known.slot,
@@ -461,8 +463,7 @@ impl Ledger {
 }
 
 impl Root {
-    /// Whether the root's catalogue lies there. A catalogue that was read may be shorter than the blocks set aside for
-    /// it.
+    /// Whether the root's catalogue is there. A catalogue that was read may be shorter than its reserved blocks.
     pub(super) fn leads_by(&self, catalogue: Blocks) -> bool {
         self.catalogue.is_some_and(|own| own.first == catalogue.first)
     }

@@ -1,10 +1,10 @@
-//! Makes a shard count: published in its portion, found complete by all ranks.
+//! Makes a shard count: published in its portion, and found complete by all ranks.
 //!
-//! Owns what the two slots of a portion say, and the order of syncs. What must hold:
-//! - data, manifests and catalogue are durable before the slot that leads to them is written;
+//! Owns the contents of a portion's two slots, and the order of syncs. Invariants:
+//! - data, manifests and catalogue are durable before the slot that refers to them is written;
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
-//! - a root can always be written: its catalogue has room, whatever the shards take;
+//! - a root can always be written: its catalogue has room, however large the shards are;
 //! - blocks that are saved early for the next revision are free until then, and nothing else takes them;
 //! - revisions that all ranks last agreed to be complete stay in every root, and so do held revisions.
 

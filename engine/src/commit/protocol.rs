@@ -1,5 +1,5 @@
-//! What must hold of every write to a portion, checked as it is made, in release builds too: a fault in this code
-//! costs the revision under way, never one that is complete.
+//! Invariants of every write to a portion, checked as it is made, in release builds too. A fault in this code costs the
+//! revision in progress, never a complete one.
 
 use super::{Allocation, Kept, allocation::Referred};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Refuses `written`, the blocks of a revision or of a root, if a slot refers to one of them, or if one lies outside of
+/// Refuses `written`, the blocks of a revision or of a root, if a slot refers to one of them, or if one is outside
 /// `from..to`.
 pub(super) fn check_unreferred(
     (from, to): (u64, u64),
@@ -25,8 +25,8 @@ pub(super) fn check_unreferred(
     check(taken.is_none(), || format!("blocks {taken:?} were to be written, and are not free"))
 }
 
-/// Refuses runs that none of those `kept` has, and that were not saved `early` for this revision: their blocks may have been
-/// written for something else. What is stored of their `frames` must be kept, too.
+/// Refuses runs that none of the `kept` shards has and that were not saved `early` for this revision, because their
+/// blocks may have been reused. The stored bytes of their `frames` must be kept too.
 pub(super) fn check_shared(
     kept: &[Arc<Kept>],
     range: (u64, u64),
@@ -50,8 +50,8 @@ pub(super) fn check_shared(
     })
 }
 
-/// Refuses to write in `allocation` before the roots are durable that free its blocks. `newest`: the catalogue that the
-/// newest slot leads to; `None` if the slot leads to no revision.
+/// Refuses to write in `allocation` before the roots that free its blocks are durable. `newest`: the catalogue of the
+/// newest slot; `None` if the slot refers to no revision.
 pub(super) fn check_freed(allocation: &Allocation, newest: Option<Blocks>) -> Result<()> {
     let is_freed = |last: &Blocks| newest.is_none_or(|newest| newest.first == last.first);
     check(allocation.freeing.last().is_none_or(is_freed), || {
@@ -69,7 +69,7 @@ pub(super) fn check_overwritten(sequences: [u64; 2], index: usize, sequence: u64
     })
 }
 
-/// An error unless `holds`. Wrong variants of the protocol pass: they must be caught by what comes of them.
+/// Fails unless `holds`. Wrong variants of the protocol pass: the tests must catch them by their consequences.
 fn check(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds || mutant::is_any() { Ok(()) } else { Err(Error::Internal { what: what() }) }
 }
@@ -111,7 +111,7 @@ mod tests {
             frames: Vec::new(),
             packing: None,
         };
-        // A catalogue that was read from the medium may be shorter than what was set aside for it.
+        // A catalogue that was read from the medium may be shorter than its reserved blocks.
         for (freeing, newest) in [
             (&[][..], Some(blocks(11, 1))),
             (&[12], Some(blocks(12, 2))),

@@ -1,4 +1,4 @@
-//! Publishing a shard whose data has been written: by the rank that saved it, or by whoever salvages it.
+//! Publishing a shard after its data has been written, by the rank that saved it or by a salvager.
 
 use super::{Allocation, Kept, Ledger, RevisionKey};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A shard to be published, all of whose data is in the portion.
+/// A shard ready to be published: all its data is in the portion.
 pub(crate) struct Publication<'a> {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
@@ -21,10 +21,10 @@ pub(crate) struct Publication<'a> {
     pub(crate) phases: PhaseRecord,
 }
 
-/// A publication with its metadata: the rows of hashes, and behind them the manifest.
+/// A publication with its metadata: the rows of hashes, followed by the manifest.
 pub(crate) struct Described<'a> {
     publication: Publication<'a>,
-    /// The metadata, in whole blocks; more blocks may be set aside for it.
+    /// The metadata, in whole blocks; more blocks may be reserved for it.
     meta: Aligned,
     manifest_in_meta: u64,
     manifest_bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Described<'a> {
 }
 
 impl<'a> Publication<'a> {
-    /// Adds the metadata, with these `rows` of hashes, whole blocks. An error if memory is short.
+    /// Adds the metadata, with these `rows` of hashes, in whole blocks. Fails if memory is short.
     pub(crate) fn describe(self, rows: &[u8], portion: &Portion) -> Result<Described<'a>> {
         let manifest = pack_manifest(self.manifest.build());
         let bytes = blocks_for((rows.len() + manifest.len()) as u64) * BLOCK_BYTES;
@@ -58,12 +58,12 @@ impl Described<'_> {
         Ok(())
     }
 
-    /// Has the shard keep these times.
+    /// Sets the shard's times.
     pub(crate) fn keep_times(&mut self, phases: PhaseRecord) {
         self.publication.phases = phases;
     }
 
-    /// Reads the manifest from `portion`, where it was written: an error if it is not what was written.
+    /// Reads the manifest back from `portion`; fails if it differs.
     pub(crate) fn read_back(&self, portion: &Portion) -> Result<Manifest> {
         let at = self.publication.allocation.meta.first * BLOCK_BYTES + self.manifest_in_meta;
         let of = format!("manifest of revision {} at {at}, as it was written", self.publication.key.number);

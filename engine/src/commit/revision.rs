@@ -1,4 +1,4 @@
-//! What identifies a revision, and what one rank holds of it.
+//! The identity of a revision, and one rank's part of it.
 
 use crate::{
     mutant::{self, Mutant},
@@ -36,7 +36,7 @@ impl RevisionKey {
     }
 }
 
-/// A revision that all ranks know to be complete, and the layout that it lies in.
+/// A revision that all ranks know to be complete, and its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Complete {
     pub(crate) key: RevisionKey,
@@ -44,35 +44,35 @@ pub(crate) struct Complete {
     pub(crate) layout: [u8; 16],
 }
 
-/// A shard in a portion, and all blocks that it needs to stay.
+/// A shard in a portion, and all blocks that it needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) entry: Entry,
-    /// Ascending, apart from one another.
+    /// Ascending, disjoint.
     pub(crate) blocks: Vec<Blocks>,
-    /// How many of them hold items.
+    /// Number of those blocks that hold items.
     pub(crate) data: u64,
-    /// Those of its frames, ascending.
+    /// Its frames, ascending.
     pub(crate) frames: Vec<Frame>,
-    /// The blocks as a set, once they were asked for as one.
+    /// The blocks as a set, once it has been needed.
     #[serde(skip)]
     set: OnceLock<(Range<u64>, BlockSet)>,
 }
 
 impl Kept {
-    /// The shard that `entry` leads to; `manifest` is its own.
+    /// The shard of `entry`; `manifest` is its own.
     pub(crate) fn of(entry: Entry, manifest: &Manifest) -> Kept {
         let own = entry.meta_at..entry.meta_at + entry.meta_bytes;
         let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
         for run in &manifest.runs {
             blocks.push(run.stretch());
-            // The row of a run of an older revision lies outside this revision's metadata.
+            // The row of a run of an older revision is outside this revision's metadata.
             let row = run.row();
             if row.start < own.start || row.end > own.end {
                 blocks.push(run.row_blocks());
             }
         }
-        // Who needs one block of a frame needs what is stored of it, and keeps its room: no other bytes have its places.
+        // One block of a frame needs the whole stored frame, and keeps its room: no other bytes have its places.
         blocks.extend(manifest.frames.iter().map(Frame::room));
         blocks.push(Blocks { first: own.start / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
         let data = manifest.runs.iter().map(|run| run.blocks).sum();
@@ -83,7 +83,7 @@ impl Kept {
         Kept { entry, blocks, data, frames, set: OnceLock::new() }
     }
 
-    /// An imagined shard whose blocks, which are of those in `range`, are told by the set alone.
+    /// An imagined shard with its blocks, all in `range`, given only as a set.
     pub(super) fn as_set(entry: Entry, blocks: BlockSet, range: Range<u64>) -> Kept {
         let data = blocks.count();
         Kept { entry, blocks: Vec::new(), data, frames: Vec::new(), set: OnceLock::from((range, blocks)) }
@@ -94,12 +94,12 @@ impl Kept {
         !self.blocks.is_empty() || self.set.get().is_none()
     }
 
-    /// Makes the set of its blocks, which are asked for when room is looked for in a portion with the blocks in `range`.
+    /// Makes the set of its blocks, which is needed when room is sought in a portion with the blocks in `range`.
     pub(crate) fn make_set(&self, range: Range<u64>) {
         self.set(range);
     }
 
-    /// Takes the blocks out of `free`, which is of the blocks in `range`.
+    /// Removes the blocks from `free`, a set of blocks in `range`.
     pub(super) fn take_from(&self, free: &mut BlockSet, range: Range<u64>) {
         match self.set(range) {
             Some(set) => free.remove_all(&set),
@@ -107,7 +107,7 @@ impl Kept {
         }
     }
 
-    /// Adds the blocks to `all`, which is of the blocks in `range`.
+    /// Adds the blocks to `all`, a set of blocks in `range`.
     pub(super) fn add_to(&self, all: &mut BlockSet, range: Range<u64>) {
         match self.set(range) {
             Some(set) => all.add_all(&set),
@@ -119,7 +119,7 @@ impl Kept {
         }
     }
 
-    /// The blocks as a set of those in `range`, if they are many.
+    /// The blocks as a set within `range`, if there are many.
     fn set(&self, range: Range<u64>) -> Option<Cow<'_, BlockSet>> {
         if self.is_listed() && !pays(self.blocks.len(), range.clone()) {
             return None;
@@ -139,7 +139,7 @@ impl Kept {
         RevisionKey::of(&self.entry)
     }
 
-    /// Whether nobody has saved the shard: `Allocation::imagined` made it.
+    /// Whether the shard was never saved: `Allocation::imagined` made it.
     pub(super) fn is_imagined(&self) -> bool {
         self.entry.lineage.number == u64::MAX
     }
@@ -150,9 +150,9 @@ impl Kept {
     }
 }
 
-/// The frames of those `kept` that hold blocks of these runs, ascending.
+/// The frames of those `kept` with blocks of these runs, ascending.
 pub(super) fn frames_of(kept: &[Arc<Kept>], shared: &[Run]) -> Vec<Frame> {
-    // Most have none, and then runs may be very many.
+    // Most have none, and then there may be very many runs.
     let packed: Vec<&Arc<Kept>> = kept.iter().filter(|kept| !kept.frames.is_empty()).collect();
     if packed.is_empty() {
         return Vec::new();

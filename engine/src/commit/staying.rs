@@ -1,4 +1,4 @@
-//! What stays in a portion: which shards the roots that are written from now on lead to.
+//! The shards that stay in a portion: future roots refer to them.
 
 use super::{
     Allocation, Kept, Ledger, Need, RevisionKey,
@@ -8,14 +8,14 @@ use crate::{error::Result, space::free::Blocks};
 use std::sync::Arc;
 
 impl Ledger {
-    /// Sets which revisions are held, and stay besides those that a revision retains. Only while no revision is under
-    /// way: its blocks were found beside what was held then.
+    /// Sets the held revisions, which stay in addition to those that a revision retains. Only while no revision is in
+    /// progress: its blocks were found beside the revisions held then.
     pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
         (self.held, self.passing) = (held, Vec::new());
     }
 
-    /// The same, with revisions that stay for as long as something else needs them: room is looked for beside them, and
-    /// need not last beside them.
+    /// The same, with revisions that stay as long as something else needs them: room is sought beside them, but need
+    /// not last beside them.
     pub(crate) fn set_staying(&mut self, held: Vec<RevisionKey>, passing: Vec<RevisionKey>) {
         self.held = held.iter().chain(&passing).copied().collect();
         self.passing = passing.into_iter().filter(|key| !held.contains(key)).collect();
@@ -25,14 +25,14 @@ impl Ledger {
         &self.held
     }
 
-    /// Whether no block of `allocation` is needed by `retained` or by a held revision, and its roots have room for all
-    /// of those.
+    /// Whether neither `retained` nor a held revision needs a block of `allocation`, and its roots have room for all of
+    /// those.
     pub(crate) fn spares(&self, allocation: &Allocation, retained: &[RevisionKey]) -> bool {
         let staying = self.retained(retained);
         let taken = || staying.iter().flat_map(|kept| kept.blocks.iter());
         let is_free = |blocks: Blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first);
         let is_long = |root: &Blocks, revisions: usize| root.count >= catalogue_blocks(revisions);
-        // A root that is written once more must lead to all of those.
+        // A root that repeats the newest one must refer to all of those.
         let in_newest = |kept: &Arc<Kept>| self.kept().iter().any(|other| other.key() == kept.key());
         let is_once_more = |first: &Blocks| self.newest().is_some_and(|root| root.leads_by(*first));
         let is_enough = !allocation.freeing.first().is_some_and(is_once_more) || staying.iter().all(in_newest);
@@ -42,18 +42,18 @@ impl Ledger {
             && allocation.blocks().all(is_free)
     }
 
-    /// Whether any revision of `keys` is here and the newest root does not lead to it.
+    /// Whether any revision of `keys` is here without a reference from the newest root.
     pub(crate) fn lacks(&self, keys: &[RevisionKey]) -> bool {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
         self.found().iter().any(|kept| keys.contains(&kept.key()) && !in_newest(kept.key()))
     }
 
-    /// The shards that the newest root keeps, and the held ones that stand only in the other root.
+    /// The shards that the newest root keeps, and the held ones that only the other root refers to.
     pub(super) fn staying(&self) -> Vec<Arc<Kept>> {
         self.staying_with(&[])
     }
 
-    /// The same, and those of `keys` that stand only in the other root.
+    /// The same, and those of `keys` that only the other root refers to.
     pub(super) fn staying_with(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
         let stays =
@@ -67,7 +67,7 @@ impl Ledger {
         self.found().into_iter().filter(|kept| stays(&kept.key())).collect()
     }
 
-    /// Leaves only `keys` and held revisions in both slots, and ends in order: all other revisions are gone.
+    /// Leaves only `keys` and held revisions in both slots, and ends normally: all other revisions are gone.
     pub(crate) fn keep_only(&mut self, keys: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         let allocation = self.allocate(Need::ROOT, keys)?;
