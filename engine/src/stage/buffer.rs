@@ -1,4 +1,4 @@
-//! Where pieces are gathered: memory of the rank's own, a chunk of the node's pool, or the blocks that they are to lie in.
+//! Buffers for gathering pieces: the rank's own memory, a chunk of the node's pool, or the final blocks of the pieces.
 
 use crate::{device::Mapped, pool::Chunk, space::Aligned};
 
@@ -7,7 +7,7 @@ use crate::{device::Mapped, pool::Chunk, space::Aligned};
 pub(super) enum Buffer {
     Own(Aligned),
     Chunk(Chunk),
-    /// Of the portion, where the log has come to.
+    /// Blocks of the portion, at the current end of the log.
     Blocks(Mapped),
 }
 

@@ -1,4 +1,4 @@
-//! What waits of a shard whose bytes are compared with an older revision as they come.
+//! The waiting bytes of a shard that is compared with an older revision as it comes.
 
 use crate::{
     capture::{HandedOver, Late},
@@ -6,12 +6,12 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What is left of blocks is gathered in so many bytes.
+/// Partial blocks are gathered in so many bytes.
 pub(super) const ASIDE_BYTES: usize = 16 * BLOCK;
-/// The most bytes that wait for the rest of their blocks.
+/// Maximum number of bytes that wait for the rest of their blocks.
 pub(super) const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// What is staged of a shard that is compared as it comes.
+/// The staging state of a shard that is compared as it comes.
 #[derive(Debug)]
 pub(super) struct Comparing {
     pub(super) late: Late,
@@ -19,14 +19,14 @@ pub(super) struct Comparing {
     pub(super) tails: BTreeMap<usize, Tail>,
     pub(super) waiting_bytes: usize,
     pub(super) aside: Vec<u8>,
-    /// What lies in `aside`, one behind the other, with its bytes.
+    /// The contents of `aside`, one after the other, with their lengths.
     pub(super) held: Vec<(HandedOver, usize)>,
 }
 
-/// Bytes of a stream that follow one another, and have no whole block among them.
+/// Adjacent bytes of a stream without a whole block among them.
 #[derive(Debug)]
 pub(super) struct Tail {
-    /// Where they begin, as of the piece that came last.
+    /// Their start, as of the last piece.
     pub(super) handed: HandedOver,
     pub(super) bytes: Vec<u8>,
 }

@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Direct {
-    /// The block that the log ends in.
+    /// The last block of the log, partly filled.
     tail: Aligned,
     /// Length of the log.
     end: u64,
@@ -29,7 +29,7 @@ impl Direct {
         self.end
     }
 
-    /// Where a piece will lie.
+    /// The offset that a piece will have.
     pub(super) fn place(&self, handed: &HandedOver) -> u64 {
         self.end.next_multiple_of(handed.alignment)
     }
@@ -37,7 +37,7 @@ impl Direct {
     /// Writes `bytes` at the offset that `place` gave.
     pub(super) fn write(&mut self, shard: &Shard, at: u64, bytes: &[u8]) -> Result<()> {
         const ZEROS: [u8; BLOCK] = [0; BLOCK];
-        // A log that begins on a block is aligned by less than one.
+        // In a log that begins on a block, the alignment takes less than one block.
         self.append(shard, &ZEROS[..(at - self.end) as usize])?;
         // Whole blocks of aligned memory need no copy on their way.
         let aligned = bytes.as_ptr().addr().is_multiple_of(BLOCK) && self.end.is_multiple_of(BLOCK_BYTES);

@@ -3,7 +3,7 @@
 use super::{buffer::Buffer, later::Later, source::Source};
 use crate::{capture::HandedOver, space::format::BLOCK};
 
-/// A buffer, and what it holds so far. The bytes get their place in the log only when the buffer leaves.
+/// A buffer and its contents so far. The bytes get their place in the log only when the buffer leaves.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     pub(super) buffer: Option<Buffer>,
@@ -15,16 +15,15 @@ pub(super) struct Gather {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gathered {
     pub(super) handed: HandedOver,
-    /// How far behind the beginning of the piece these bytes begin.
+    /// Distance of these bytes from the start of the piece.
     pub(super) from: u64,
     pub(super) bytes: u64,
     pub(super) in_buffer: u64,
 }
 
 impl Gather {
-    /// Copies as much of `source`, from `from` bytes behind the beginning of the piece, as there is room for; returns
-    /// how much. Needs a buffer.
-    /// With `later` a snapshot is to copy them, if it can.
+    /// Copies as much of `source`, starting `from` bytes after the start of the piece, as fits; returns the number of
+    /// bytes. Needs a buffer. With `later`, leaves the copying to a snapshot, if it can do that.
     pub(super) fn add(
         &mut self,
         handed: &HandedOver,
@@ -47,7 +46,7 @@ impl Gather {
             self.held.push(Gathered { handed: *handed, from: from as u64, bytes: taken as u64, in_buffer: at as u64 });
             self.used = at + taken;
         } else {
-            // There is no room behind the alignment: the rest of the buffer stays empty.
+            // There is no room after the alignment: the rest of the buffer stays empty.
             buffer[self.used..].fill(0);
             self.used = buffer.len();
         }
@@ -62,7 +61,7 @@ impl Gather {
         self.used == 0
     }
 
-    /// The buffer, padded to whole blocks, how many bytes that makes, and what it holds.
+    /// The buffer, padded to whole blocks, with its length and its contents.
     pub(super) fn take(&mut self) -> Option<(Buffer, u64, Vec<Gathered>)> {
         let mut buffer = self.buffer.take()?;
         let whole = self.used.next_multiple_of(BLOCK);

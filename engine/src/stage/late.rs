@@ -1,9 +1,9 @@
-//! Staging what is compared with an older revision only as it comes: the pieces of a stream are brought together to whole
-//! blocks of it, and what an older revision has of those is led to. So is what a plan says of regions, which is made at the
-//! end.
+//! Staging data that is compared with an older revision only as it comes. Pieces of a stream are joined to whole blocks
+//! of it, and blocks that an older revision has are referred to instead of staged. The same goes for a plan of regions,
+//! which is made at the end.
 //!
-//! What must hold: whole blocks of a stream lie in whole blocks of the log, so that the next revision finds them there, and
-//! take no more of it than their bytes: what is left of blocks is gathered aside until it makes whole ones.
+//! Invariant: whole blocks of a stream are in whole blocks of the log, so that the next revision finds them there, and
+//! take no more room than their bytes. Partial blocks are gathered aside until they fill whole ones.
 
 use super::{
     comparing::{ASIDE_BYTES, Comparing, Tail, WAITING_BYTES_MAX},
@@ -37,7 +37,7 @@ impl Staging {
             self.put_aside(hands, comparing, tail.handed, &tail.bytes)?;
             tail = Tail { handed, bytes: Vec::new() };
         }
-        // Nothing of this stream was handed over in between, so that all of the tail counts as if it came now.
+        // No other piece of this stream came in between, so the whole tail counts as if it came now.
         tail.handed = handed.at(tail.begins());
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -68,20 +68,20 @@ impl Staging {
         if comparing.waiting_bytes > WAITING_BYTES_MAX { self.put_tails(hands, comparing) } else { Ok(()) }
     }
 
-    /// Stages what waits for the rest of its block, and gathers it aside.
+    /// Stages the bytes that wait for the rest of their block, and gathers them aside.
     fn put_tails(&mut self, hands: &mut Hands<'_>, comparing: &mut Comparing) -> Result<()> {
         comparing.waiting_bytes = 0;
         let tails = std::mem::take(&mut comparing.tails);
         tails.into_values().try_for_each(|tail| self.put_aside(hands, comparing, tail.handed, &tail.bytes))
     }
 
-    /// Stages all that waits: no piece of a stream comes any more.
+    /// Stages all waiting bytes: no more pieces of streams will come.
     pub(super) fn end_streams(&mut self, hands: &mut Hands<'_>, comparing: &mut Comparing) -> Result<()> {
         self.put_tails(hands, comparing)?;
         self.empty_aside(hands, comparing)
     }
 
-    /// Gathers what is left of blocks, until it makes whole ones.
+    /// Gathers partial blocks until they fill whole ones.
     fn put_aside(
         &mut self,
         hands: &mut Hands<'_>,
@@ -112,7 +112,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Stages whole blocks of a stream, but for those that an older revision has, and zeros.
+    /// Stages whole blocks of a stream, except zeros and the blocks that an older revision has.
     fn put_blocks(
         &mut self,
         hands: &mut Hands<'_>,
@@ -144,7 +144,7 @@ impl Staging {
         self.stage_bytes(hands, &handed.part(from as u64, BLOCK_BYTES), Source::Row(&blocks[from..]))
     }
 
-    /// Stages zeros that a stream skipped; whole blocks of them lie nowhere.
+    /// Stages zeros in the gap of a stream; whole blocks of them are not stored.
     pub(super) fn put_gap(&mut self, hands: &mut Hands<'_>, handed: HandedOver, bytes: u64) -> Result<()> {
         let (begins, zeros) = (handed.place().1, [0; BLOCK]);
         let (block, end) = (begins.next_multiple_of(BLOCK_BYTES), (begins + bytes) / BLOCK_BYTES * BLOCK_BYTES);
@@ -163,14 +163,14 @@ impl Staging {
         Ok(())
     }
 
-    /// The place of a part of a region that is unchanged since the older revision, whose blocks begin at `block` of the portion;
-    /// `None` if something else leads to one of them.
+    /// The place of a part of a region that is unchanged since the older revision, which has its blocks from `block` of
+    /// the portion on; `None` if one of them is already referred to.
     pub(super) fn place_late(comparing: &mut Comparing, block: Option<u64>, part: &Part) -> Option<u64> {
         comparing.late.take(block?, part.bytes / BLOCK_BYTES)
     }
 
-    /// What was staged and what is led to, as the allocation has it. Where the shard cannot lead to older revisions, what they have
-    /// is read and staged, too.
+    /// The staged and the shared contents, as the allocation has them. If the shard cannot refer to older revisions,
+    /// their blocks are read and staged too.
     pub(super) fn settle(
         &mut self,
         hands: &mut Hands<'_>,
@@ -180,7 +180,7 @@ impl Staging {
         let lost = || Error::Internal { what: "a shard leads to blocks that its older revision has not".to_owned() };
         let (contents, shared) = comparing.late.settle(contents).ok_or_else(lost)?;
         let led = contents.shared.end - contents.shared.start;
-        // More was handed over than was announced: other levels have no room for it.
+        // The program wrote more than it had announced: other levels have no room for it.
         self.shard.has_room(contents.blocks * BLOCK_BYTES, led * BLOCK_BYTES)?;
         if shared.is_empty() || self.shard.lead_late(&contents, &shared) {
             return Ok(contents);

@@ -1,4 +1,4 @@
-//! What a snapshot is to copy: bytes that have their place in a buffer, and buffers that have theirs in the log, before the
+//! Copies left for a snapshot: bytes with a place in a buffer, and buffers with a place in the log, before the
 //! program's memory is read. Without a snapshot they are copied here.
 
 use super::{buffer::Buffer, source::Source};
@@ -20,40 +20,41 @@ static NOT_TAKEN: Remark = Remark::new();
 static UNSUITED: Remark = Remark::new();
 static UNPROTECTED: Remark = Remark::new();
 
-/// What is known of snapshots in a session.
+/// A session's knowledge of snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     choice: SnapshotChoice,
-    /// Whether memory that Mainstay allocated may be protected: not while its written pages are tracked, as a page has
-    /// one protector.
+    /// Whether memory that Mainstay allocated may be protected: not while its written pages are tracked, because a page
+    /// has only one protector.
     protects: bool,
-    /// Whether the user says that nothing writes to memory past its protection.
+    /// Whether the user declares that nothing writes to memory past its protection.
     trusts_protection: bool,
     rank: usize,
 }
 
-/// What is staged of one shard without being copied.
+/// The staged but uncopied parts of one shard.
 #[derive(Debug, Default)]
 pub(super) struct Later {
     transfers: Vec<Transfer>,
-    /// Of each transfer the region that it is a part of.
+    /// The region of each transfer.
     regions: Vec<usize>,
     /// The region that is being staged.
     pub(super) region: usize,
     /// Bytes of all transfers.
     bytes: u64,
-    /// What they were when the last buffer left.
+    /// Their value when the last buffer left.
     left_bytes: u64,
     awaited: Vec<Awaited>,
 }
 
 impl Later {
-    /// Notes that `into` is to have the bytes of `source` from `from` on; says whether a snapshot can do that.
+    /// Notes that the bytes of `source`, starting at `from`, belong into `into`. Returns whether a snapshot can copy
+    /// them.
     #[allow(unsafe_code)]
     pub(super) fn note(&mut self, source: Source<'_>, from: usize, into: &mut [u8]) -> bool {
         let Some(row) = source.row().filter(|_| into.len() >= BYTES_MIN) else { return false };
-        // SAFETY: a region stays while the program waits for its checkpoint; the buffer is a part of the pool, or of a
-        // portion in memory, kept in `awaited` until the bytes are there.
+        // SAFETY: a region stays while the program waits for its checkpoint. The buffer is a part of the pool, or of a
+        // portion in memory; `awaited` keeps it until the bytes are there.
         let transfer = unsafe { Transfer::new(row[from..].as_ptr(), into.as_mut_ptr(), into.len()) };
         self.bytes += into.len() as u64;
         let is_same = self.regions.last() == Some(&self.region);
@@ -64,7 +65,7 @@ impl Later {
         true
     }
 
-    /// Keeps a buffer whose place in the log is `at`, if bytes of it are still to come; else it is given back.
+    /// Keeps a buffer for place `at` of the log, if some of its bytes are still to come; otherwise returns it.
     pub(super) fn keep(&mut self, buffer: Buffer, bytes: u64, at: u64, pool: Option<&Pool>) -> Option<Buffer> {
         if self.bytes == mem::replace(&mut self.left_bytes, self.bytes) {
             return Some(buffer);
@@ -81,13 +82,13 @@ impl Later {
         self.transfers.is_empty() && self.awaited.is_empty()
     }
 
-    /// What follows a snapshot.
+    /// The buffers that wait for the snapshot.
     pub(super) fn into_awaited(self) -> Vec<Awaited> {
         self.awaited
     }
 
-    /// Copies all that is not copied, and gives `carry` the buffers that have left. The one that is being filled is as if
-    /// nothing had been noted.
+    /// Copies everything that is not copied yet, and passes the buffers that have left to `carry`. The buffer being
+    /// filled ends up as if nothing had been noted.
     pub(super) fn copy_now(
         &mut self,
         shard: &Arc<Shard>,
@@ -99,7 +100,7 @@ impl Later {
         mem::take(&mut self.awaited).into_iter().try_for_each(|part| carry(Arc::new(part.filled(shard.clone())?)))
     }
 
-    /// Takes out what may be protected from writes.
+    /// Removes and returns the transfers that may be write-protected.
     fn take_protectable(&mut self, memory: &Protectable) -> Vec<Transfer> {
         let (kept, taken): (Vec<_>, Vec<_>) = mem::take(&mut self.transfers)
             .into_iter()
@@ -108,13 +109,13 @@ impl Later {
         (self.transfers, self.regions) = kept.into_iter().unzip();
         let taken: Vec<Transfer> = taken.into_iter().map(|(transfer, _)| transfer).collect();
         if !taken.is_empty() {
-            // These are copied in no order.
+            // These are copied in no fixed order.
             self.awaited.iter_mut().for_each(Awaited::await_end);
         }
         taken
     }
 
-    /// Copies what is a part of the regions of the transfers with these numbers, and forgets about it.
+    /// Copies everything that belongs to the regions of the transfers with these numbers, and removes it.
     fn copy_regions_of(&mut self, indices: &[usize]) {
         let regions: HashSet<usize> = indices.iter().map(|index| self.regions[*index]).collect();
         let is_one = |of: Option<&usize>| of.is_some_and(|of| regions.contains(of));
@@ -122,19 +123,19 @@ impl Later {
         self.transfers.iter().filter(|_| is_one(copied.next())).for_each(Transfer::copy_now);
         self.transfers.retain(|_| !is_one(kept.next()));
         self.regions.retain(|of| !regions.contains(of));
-        // Their bytes are not counted as copied, so that nothing is known to be filled before the end.
+        // Their bytes are not counted as copied, so no buffer is known to be full before the end.
         self.awaited.iter_mut().for_each(Awaited::await_end);
     }
 }
 
 impl Snapshots {
-    /// `from`: from how many bytes on snapshots are taken, if the user says so. `is_tracked`: whether pages that the program
-    /// writes are tracked. `trusts_protection`: whether the user says that nothing writes past it.
+    /// `from`: the size from which snapshots are taken, if the user sets it. `is_tracked`: whether pages that the
+    /// program writes are tracked. `trusts_protection`: whether the user declares that nothing writes past it.
     pub(crate) fn new(from: Option<u64>, is_tracked: bool, trusts_protection: bool, rank: usize) -> Snapshots {
         Snapshots { choice: SnapshotChoice::new(from), protects: !is_tracked, trusts_protection, rank }
     }
 
-    /// Takes a snapshot of what is not copied; `None` if there is none, and what is left is to be copied at once. `name_of`:
+    /// Takes a snapshot of the uncopied bytes; `None` if there is none, and the rest must be copied at once. `name_of`:
     /// the names of regions.
     pub(super) fn take(&mut self, later: &mut Later, name_of: impl Fn(usize) -> String) -> Option<Snapshot> {
         let memory = Protectable::now();
@@ -152,7 +153,7 @@ impl Snapshots {
         Some(snapshot)
     }
 
-    /// Whether nothing can write to memory that is protected from writes.
+    /// Whether nothing can write to write-protected memory.
     fn is_protection_kept(&self) -> bool {
         let writer = if self.trusts_protection { None } else { unseen_writer() };
         if let Some(writer) = &writer {

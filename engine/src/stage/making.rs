@@ -1,4 +1,4 @@
-//! Making the pool's memory while the program does something else. That takes a while, and a restart can do without the
+//! Making the pool's memory while the program does other work. That takes a while, and a restart does not need the
 //! memory.
 
 use crate::{
@@ -10,30 +10,30 @@ use std::{thread::JoinHandle, time::Duration};
 
 /// Less memory than this is made when it is needed: making it takes no longer than starting a thread.
 const FEW_BYTES: u64 = 512 << 10;
-/// How often a pool that sizes itself looks between checkpoints whether others need its memory.
+/// How often, between checkpoints, a pool that sizes itself checks whether others need its memory.
 const ADAPT_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct PoolInMaking {
     pool: Pool,
     begun: Option<JoinHandle<Result<()>>>,
-    /// Whether what was begun last gives memory back.
+    /// Whether the last started thread frees memory.
     gives_back: bool,
     adapted: Instant,
 }
 
 impl PoolInMaking {
-    /// A pool whose memory nobody has begun to make.
+    /// A pool without its memory, which no thread makes yet.
     pub(crate) fn new(pool: Pool) -> PoolInMaking {
         PoolInMaking { pool, begun: None, gives_back: false, adapted: Instant::now() }
     }
 
-    /// The pool, whose memory may not be there yet.
+    /// The pool, possibly still without its memory.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Has the memory that is lacking made by a thread of its own.
+    /// Starts a thread that makes the missing memory.
     pub(crate) fn begin(&mut self) {
         if self.pool.lacks() >= FEW_BYTES {
             // If no thread can be started, the memory is made when it is needed. More may be wanted meanwhile.
@@ -41,13 +41,13 @@ impl PoolInMaking {
         }
     }
 
-    /// Foresees `bytes` more for the next shard, and begins to make them.
+    /// Plans `bytes` more for the next shard, and begins to make them.
     pub(crate) fn foresee(&mut self, bytes: u64) {
         self.pool.want_more(bytes);
         self.begin();
     }
 
-    /// Between checkpoints: has a thread give back, now and then, memory that others need.
+    /// Between checkpoints: now and then starts a thread that frees memory that others need.
     pub(crate) fn adapt(&mut self) {
         if self.adapted.elapsed() >= ADAPT_EVERY {
             self.adapted = Instant::now();
@@ -58,12 +58,12 @@ impl PoolInMaking {
         }
     }
 
-    /// The pool, with as much of its memory as lets all members go on, or `all` of it, and without chunks that wrongly say they
-    /// are this member's. What is lacking comes while the program copies. After a failure the next call tries again. No memory is
-    /// given back from here on until the next call of `adapt`: once all members have come here the chunks may get another size, and
-    /// what gives memory back goes by the old one.
+    /// The pool, with as much of its memory as lets all members go on, or `all` of it, and with this member's chunks
+    /// repaired. The missing memory comes while the program copies. After a failure the next call tries again. From
+    /// here until the next call of `adapt` no memory is freed: once all members have come here, the chunk size may
+    /// change, and the freeing thread uses the old size.
     pub(crate) fn get(&mut self, all: bool) -> Result<&Pool> {
-        // What a thread failed at before is tried again, now that it is needed.
+        // Retry, now that the memory is needed, after a thread has failed.
         let over = self.begun.take_if(|thread| self.gives_back || thread.is_finished());
         over.into_iter().for_each(|thread| drop(thread.join()));
         self.make(all)?;
@@ -71,16 +71,17 @@ impl PoolInMaking {
         Ok(&self.pool)
     }
 
-    /// Fits the pool at t1, once all members have said what they save.
+    /// Fits the pool at t1, after all members have announced their needs.
     pub(crate) fn fit(&mut self, all: bool) -> Result<()> {
-        // Less is opened only while no thread opens more, which it does at once where no memory is kept.
+        // Close chunks only while no thread opens more, which happens at once if no memory is kept.
         let opening = self.begun.take_if(|_| !self.pool.keeps_memory());
         opening.into_iter().for_each(|thread| drop(thread.join()));
         self.pool.fit();
         self.make(all)
     }
 
-    /// Has `all` made, or the least that lets all members go on, and the rest by a thread beside the program.
+    /// Makes `all` memory, or only the least that lets all members go on, and lets a thread make the rest while the
+    /// program goes on.
     fn make(&mut self, all: bool) -> Result<()> {
         if self.pool.is_made() {
             return Ok(());
@@ -116,7 +117,8 @@ mod tests {
         atomic::{AtomicBool, Ordering},
     };
 
-    /// It went on past t1, and by the old size of chunks took the memory of one of the new size that another rank had filled.
+    /// The thread went on past t1. With the old chunk size it freed the memory of a chunk of the new size that another
+    /// rank had filled.
     #[test]
     fn nobody_comes_to_t1_while_memory_is_given_back() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -1,11 +1,11 @@
 //! Moves the captured bytes out of the program's way.
 //!
-//! One stage with three parameters (`policy`): who owns the buffer, from which size pieces go straight through, who
-//! flushes. Owns the buffers that are being filled, and the making of the node's pool. Where the portion is memory, its
-//! own blocks are the buffers.
+//! One stage with three parameters (`policy`): the owner of the buffer, the size from which pieces bypass it, the
+//! thread that flushes. Owns the buffers that are being filled, and the making of the node's pool. If the portion is
+//! memory, its own blocks are the buffers.
 //!
-//! What must hold: after t2 nothing here refers to the program's memory, but for what a snapshot has of it, and every byte of the log is written and
-//! hashed once, or the revision fails.
+//! Invariant: after t2 nothing here refers to the program's memory, except a snapshot of it. Every byte of the log is
+//! written and hashed once, or the revision fails.
 
 mod buffer;
 mod comparing;

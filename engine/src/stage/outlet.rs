@@ -1,4 +1,4 @@
-//! Outlets: where the buffers that a stager fills go.
+//! Outlets: the destinations of the buffers that a stager fills.
 
 use super::Publisher;
 use crate::{
@@ -11,23 +11,23 @@ use crate::{
 use std::sync::Arc;
 
 /// Takes the log of a shard while it is staged. A failure is noted in the shard, or in one of its targets: an error
-/// here says that no target is left to save the shard.
+/// here means that no target is left to save the shard.
 pub(crate) trait Outlet {
     /// The ranks are in one call: other ranks listen from here on, until `end` or `give_up`.
     fn open(&mut self, _shard: &Arc<Shard>) {}
-    /// Who takes buffers that a snapshot fills only after t2. `None`: all bytes have to be there before.
+    /// The threads that take buffers that a snapshot fills only after t2. `None`: all bytes must be there before.
     fn later(&self) -> Option<&IoThreads> {
         None
     }
-    /// The unit, in whole blocks, of the bytes that are not gathered. `None`: for now all bytes have to be gathered.
+    /// The unit, in whole blocks, of the bytes that bypass the buffer. `None`: for now all bytes have to be gathered.
     fn straight_bytes(&self) -> Option<u64>;
-    /// Takes whole blocks of the log, from `at` on; the memory is the caller's again when it returns.
+    /// Takes whole blocks of the log, starting at `at`; when it returns, the caller may reuse the memory.
     fn carry(&mut self, shard: &Arc<Shard>, at: u64, blocks: &[u8]) -> Result<()>;
-    /// Takes a full buffer; gives it back if it can be filled anew.
+    /// Takes a full buffer; returns it if it can be filled again.
     fn take(&mut self, shard: &Arc<Shard>, full: Full) -> Result<Option<Aligned>>;
-    /// t2 of a shard whose bytes have all been taken, unless it has failed.
+    /// t2 of a shard: all its bytes have been taken, unless it has failed.
     fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime);
-    /// The shard has failed, and is not going to be whole.
+    /// The shard has failed, and will not be whole.
     fn give_up(&mut self, shard: &Arc<Shard>);
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Full {
 }
 
 impl Full {
-    /// Where the blocks belong in the log, and the blocks.
+    /// Offset of the blocks in the log, and the blocks.
     pub(crate) fn blocks(&self) -> (u64, &[u8]) {
         match self {
             Full::Own { buffer, bytes, at } => (*at, &buffer[..*bytes as usize]),
@@ -49,7 +49,7 @@ impl Full {
     }
 }
 
-/// The way to the targets that this rank writes: chunks by the I/O threads, all else by the program's thread.
+/// The way to the targets that this rank writes: I/O threads write chunks, the program's thread everything else.
 pub(crate) struct Here<'a> {
     pub(crate) threads: &'a IoThreads,
     pub(crate) publisher: Publisher,
@@ -78,7 +78,7 @@ impl Outlet for Here<'_> {
         }
     }
 
-    /// Seals the shard, and has it published.
+    /// Seals the shard and starts its publication.
     fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: StagingTime) {
         let staged_at = Instant::now();
         if !shard.has_failed() {

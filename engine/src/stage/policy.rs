@@ -5,18 +5,19 @@ use crate::{
     error::Result,
 };
 
-/// Whose memory the pieces are gathered in.
+/// The owner of the memory in which pieces are gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The rank's own buffer, which its thread writes when it is full.
     Rank,
     /// The node's pool, which I/O threads write.
     Node,
-    /// The portion, which is memory: what is gathered lies where it belongs.
+    /// The portion, which is memory: pieces are gathered at their final place.
     Portion,
 }
 
-/// Who flushes at the end: syncs and publishes the shard. Who writes until then follows from the owner of the buffer.
+/// The thread that flushes at the end: syncs and publishes the shard. Until then the owner of the buffer decides which
+/// thread writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publisher {
     /// The program's thread, which goes on only then.
@@ -29,10 +30,10 @@ pub(crate) enum Publisher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) owner: Owner,
-    /// Pieces of this size and more go straight through; 0: all pieces do, each as it is.
+    /// Pieces of this size and more bypass the buffer; 0: all pieces do.
     pub(crate) straight_from: u64,
     pub(crate) publisher: Publisher,
-    /// Pieces below this size are gathered by each rank first, whoever owns the buffer.
+    /// Each rank gathers pieces below this size first, for any owner of the buffer.
     pub(crate) small_below: u64,
     /// Size of a rank's own buffer.
     pub(crate) buffer_bytes: u64,
@@ -56,7 +57,7 @@ impl Policy {
         Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
     }
 
-    /// The same policy for a portion that is memory: what would go through the pool is gathered there.
+    /// The same policy for a portion that is memory: data that would go through the pool is gathered there.
     pub(crate) fn in_portion(self) -> Policy {
         Policy { owner: Owner::Portion, ..self }
     }
@@ -66,7 +67,7 @@ impl Policy {
         self.owner == Owner::Portion
     }
 
-    /// The size from which pieces go straight through; `None` if all pieces do, or none.
+    /// The size from which pieces bypass the buffer; `None` if all pieces do, or none.
     pub(crate) fn threshold(&self) -> Option<u64> {
         Some(self.straight_from).filter(|bytes| (1..u64::MAX).contains(bytes))
     }

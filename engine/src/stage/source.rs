@@ -1,17 +1,17 @@
-//! What is staged: bytes in a row, or a region whose rows lie apart.
+//! The data to stage: contiguous bytes, or a region of separate rows.
 
 use crate::{
     capture::{Region, copy},
     error::Result,
 };
 
-/// The size of the parts in which rows that lie apart are brought together, if they are not copied anyway.
+/// The size of the parts in which separate rows are brought together, if they are not copied anyway.
 const PART_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     Row(&'a [u8]),
-    /// A region, from a byte on, so many bytes.
+    /// A region, the offset of the first byte in it, and the number of bytes.
     Rows(&'a Region, usize, usize),
 }
 
@@ -20,7 +20,7 @@ impl<'a> Source<'a> {
         Source::part_of(region, 0, region.description.bytes)
     }
 
-    /// `bytes` bytes of `region`, from `from` on.
+    /// `bytes` bytes of `region`, starting at `from`.
     pub(super) fn part_of(region: &'a Region, from: u64, bytes: u64) -> Source<'a> {
         let (from, bytes) = (from as usize, bytes as usize);
         region.row().map_or(Source::Rows(region, from, bytes), |row| Source::Row(&row[from..from + bytes]))
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The bytes, if they can be had without a copy.
+    /// The bytes, if they are available without a copy.
     pub(super) fn row(self) -> Option<&'a [u8]> {
         match self {
             Source::Row(bytes) => Some(bytes),
@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Copies the bytes from `from` on.
+    /// Copies the bytes, starting at `from`.
     pub(super) fn copy(self, from: usize, into: &mut [u8]) {
         match self {
             Source::Row(bytes) => copy(&bytes[from..][..into.len()], into),
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives `write` all bytes, part by part, each with its offset.
+    /// Calls `write` with all bytes, part by part, each with its offset.
     pub(super) fn each(self, mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Source::Row(bytes) = self {
             return write(0, bytes);

@@ -25,12 +25,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What staging needs of the session.
+/// The session's parts that staging uses.
 pub(crate) struct Hands<'a> {
     pub(crate) pool: Option<&'a Pool>,
-    /// Frees chunks of ranks that have died, if that can be.
+    /// Frees chunks of dead ranks, if possible.
     pub(crate) reclaim: &'a dyn Fn(),
-    /// Where full buffers go.
+    /// Destination of full buffers.
     pub(crate) outlet: &'a mut dyn Outlet,
 }
 
@@ -43,41 +43,41 @@ impl Hands<'_> {
     }
 }
 
-/// The most bytes that are gathered in the portion before they are handed on to be hashed.
+/// Maximum number of bytes that are gathered in the portion before they are passed on for hashing.
 pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
 
-/// To look at the clock takes as long as a part of a few KiB: it is looked at once for so many parts of a region.
+/// Reading the clock takes as long as copying a few KiB, so it is read once for so many parts of a region.
 const PARTS_TIMED: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
     pub(super) shard: Arc<Shard>,
     policy: Policy,
-    /// What is staged of each region; `None`: all of it.
+    /// The parts of each region to stage; `None`: all of it.
     plan: Option<Plan>,
-    /// What is compared as it comes; `None` if all that can be shared is known at t1.
+    /// Data that is compared as it comes; `None` if everything that can be shared is known at t1.
     comparing: Option<Comparing>,
     pub(super) log: Log,
-    /// The stage without a buffer; without this, `main` and `small` are in use.
+    /// The stage without a buffer; otherwise `main` and `small` are in use.
     direct: Option<Direct>,
     main: Gather,
     small: Gather,
-    /// `None` where all is copied before t2.
+    /// `None` if everything is copied before t2.
     snapshots: Option<Arc<Mutex<Snapshots>>>,
-    /// What a snapshot is to copy, while regions are staged.
+    /// Copies left for a snapshot, while regions are staged.
     later: Option<Later>,
-    /// What is staged is the stager's own: it is copied at once.
+    /// The data being staged belongs to the stager: it is copied at once.
     is_own: bool,
-    /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
+    /// Length of the log, in whole blocks. `direct` counts its own writes.
     end: u64,
     staged: StagingTime,
     pieces: Histogram,
-    /// Whether staging was finished, or given up in order.
+    /// Whether staging was finished or abandoned.
     ended: bool,
 }
 
 impl Drop for Staging {
-    /// Fails a shard that was begun and not finished, whose session ends: nobody is going to carry it.
+    /// Fails a shard that was begun and not finished when its session ends: no thread will write it.
     fn drop(&mut self) {
         if !self.ended {
             self.shard.fail(Error::argument("begin", "the checkpoint that it began was not finished"));
@@ -86,8 +86,8 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    /// Of a shard whose regions are staged by `plan`, or whole without one, and copied by a snapshot if one can be taken. `late`:
-    /// what comes is compared with.
+    /// Begins a shard. Its regions are staged by `plan`, or whole without one, and copied by a snapshot if possible.
+    /// `late`: the older revision that pieces are compared with as they come.
     pub(crate) fn new(
         shard: Arc<Shard>,
         policy: Policy,
@@ -123,7 +123,7 @@ impl Staging {
         &self.shard
     }
 
-    /// The regions are staged by `plan`, which is made of what the shard is compared with.
+    /// Stages the regions by `plan`, which is made from the older revision that the shard is compared with.
     pub(crate) fn plan_regions(&mut self, plan: Option<Plan>) {
         self.plan = plan;
     }
@@ -149,18 +149,18 @@ impl Staging {
             }
             None => self.put(hands, &handed, Source::Row(bytes)),
         };
-        // The program may do something else now, for a long time.
+        // The program may do other work now, for a long time.
         self.shard.set_copying(false);
         put
     }
 
-    /// How far the stream `name` was written.
+    /// Bytes of the stream `name` written so far.
     pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
         self.log.stream_bytes(name)
     }
 
-    /// Stages what is left: whole regions, and zeros for what the streams skipped. After that nothing here refers to
-    /// the program's memory any more, but for a snapshot, which has its own.
+    /// Stages the rest: whole regions, and zeros in the gaps of streams. After that nothing here refers to the
+    /// program's memory any more, except a snapshot, which has its own.
     pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
         hands.outlet.open(&self.shard);
         let (contents, snapshot) = self.stage_all(hands, regions, profile);
@@ -175,7 +175,7 @@ impl Staging {
             }
             _ => hands.outlet.end(&self.shard, contents, self.staged),
         }
-        // The ranks are told only now, as that wakes what was held back until this shard was staged too.
+        // Tell the ranks only now: that wakes postponed threads, which must see this shard staged too.
         hands.end_copying();
     }
 
@@ -209,7 +209,7 @@ impl Staging {
         (contents, snapshot)
     }
 
-    /// What was staged, all of which has its place in the log.
+    /// The contents of the staged shard, which all have their place in the log.
     fn contents(&mut self, hands: &mut Hands<'_>) -> Result<Contents> {
         let contents = self.log.contents(self.log_bytes() / BLOCK_BYTES, Annex::default());
         if let Some(comparing) = self.comparing.take() {
@@ -229,7 +229,7 @@ impl Staging {
         self.direct.as_ref().map_or(self.end, Direct::end)
     }
 
-    /// Takes a snapshot of what is not copied yet, or copies it.
+    /// Takes a snapshot of everything that is not copied yet, or copies it.
     fn take_snapshot(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<Option<(Snapshot, Later)>> {
         let Some(mut later) = self.later.take().filter(|later| !later.is_empty()) else { return Ok(None) };
         let Some(snapshots) = self.snapshots.clone() else { return Ok(None) };
@@ -247,14 +247,14 @@ impl Staging {
         Ok(taken)
     }
 
-    /// Copies what a snapshot was to copy; from here on all is copied as it is staged.
+    /// Copies the bytes left for a snapshot; from here on everything is copied as it is staged.
     fn copy_later(&mut self, hands: &mut Hands<'_>) -> Result<()> {
         let (Some(mut later), Some(snapshots)) = (self.later.take(), &self.snapshots) else { return Ok(()) };
         let carry = |load| hands.outlet.take(&self.shard, Full::Load(load)).map(drop);
         lock(snapshots).copy_now(&mut later, &self.shard, carry)
     }
 
-    /// Ends a shard that is not going to be whole.
+    /// Ends a shard that will not be whole.
     pub(crate) fn abandon(mut self, hands: &mut Hands<'_>, error: Error) {
         self.ended = true;
         self.shard.fail(error);
@@ -268,7 +268,7 @@ impl Staging {
         (self.plan, self.comparing) = (plan, comparing);
         staged?;
         self.leave_all(hands)?;
-        // A snapshot would copy them when they are gone.
+        // A snapshot would copy them after they are gone.
         self.is_own = true;
         let filled = self.fill_gaps(hands).and_then(|()| self.leave_all(hands));
         self.is_own = false;
@@ -277,7 +277,7 @@ impl Staging {
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
     }
 
-    /// Stages what waits of the streams, and the regions.
+    /// Stages the waiting bytes of streams, and the regions.
     fn stage_regions(
         &mut self,
         hands: &mut Hands<'_>,
@@ -311,7 +311,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Stages parts of a region that are to be, and lays the others where they lie.
+    /// Stages the changed parts of a region, and refers to the others at their old places.
     fn stage_parts(
         &mut self,
         hands: &mut Hands<'_>,
@@ -340,7 +340,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Stages zeros for what the streams skipped.
+    /// Stages zeros in the gaps of streams.
     fn fill_gaps(&mut self, hands: &mut Hands<'_>) -> Result<()> {
         let gaps = self.log.gaps();
         // Clearing memory takes longer than a small checkpoint.
@@ -364,7 +364,7 @@ impl Staging {
         self.timed(iter::once(source.len() as u64), |own| own.stage_bytes(hands, handed, source))
     }
 
-    /// Does `stage`, which stages pieces of so many bytes, and notes what it took.
+    /// Runs `stage`, which stages pieces of these sizes, and notes its time.
     fn timed(&mut self, pieces: impl Iterator<Item = u64>, stage: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let (begun, waited) = (Instant::now(), self.staged.buffer_wait);
         stage(self)?;
@@ -376,7 +376,7 @@ impl Staging {
 
     pub(super) fn stage_bytes(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
-            // The shard has failed: what is left would not be written.
+            // The shard has failed: the rest would not be written.
             return Err(error.clone());
         }
         if let Some(direct) = &mut self.direct {
@@ -386,14 +386,14 @@ impl Staging {
             self.log.lay(handed, 0, bytes, at);
             return Ok(());
         }
-        // Bytes that have to be brought together are gathered.
+        // Bytes from separate rows are gathered.
         let row = source.row().unwrap_or_default();
         let straight = self.straight_part(hands, row.len());
         self.write_through(hands, handed, &row[..straight])?;
         if straight < source.len() { self.gather(hands, handed, straight, source) } else { Ok(()) }
     }
 
-    /// How many bytes of a piece of `bytes` bytes are not gathered.
+    /// Number of bytes of a piece of `bytes` bytes that are not gathered.
     fn straight_part(&self, hands: &Hands<'_>, bytes: usize) -> usize {
         match hands.outlet.straight_bytes() {
             Some(unit) if bytes as u64 >= self.policy.straight_from => bytes / unit as usize * unit as usize,
@@ -412,7 +412,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Gathers `source` from `from` on.
+    /// Gathers `source`, starting at `from`.
     fn gather(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, from: usize, source: Source<'_>) -> Result<()> {
         if source.len() == 0 {
             self.log.lay(handed, 0, 0, self.end);
@@ -448,7 +448,7 @@ impl Staging {
                 let asked = Instant::now();
                 let mut chunk = pool.take_now();
                 if self.later.is_some() && !matches!(chunk, Some(Ok(_))) {
-                    // Chunks that wait for a snapshot come back only after it.
+                    // Chunks that wait for a snapshot are returned only after it.
                     self.copy_later(hands)?;
                     chunk = pool.take_now();
                 }
@@ -509,7 +509,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Takes the next `bytes` bytes of the log; returns where they begin.
+    /// Takes the next `bytes` bytes of the log; returns their offset.
     fn take_room(&mut self, bytes: u64) -> Result<u64> {
         self.shard.has_room(self.end, bytes)?;
         let at = self.end;

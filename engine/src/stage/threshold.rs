@@ -1,4 +1,4 @@
-//! The threshold between pieces that are gathered and pieces that go straight through. It is found on this machine:
+//! The threshold between pieces that are gathered and pieces that bypass the buffer. It is measured on this machine:
 //! slides 003 ("Memory-copy vs. File write") search for the size at which the cost of a copy crosses that of a write.
 
 use crate::{
@@ -10,15 +10,15 @@ use crate::{
 };
 use std::{hint::black_box, sync::Arc, time::Duration};
 
-/// Sizes between which the threshold is sought.
+/// Range of sizes in which the threshold is sought.
 const THRESHOLD_MIN: u64 = 4 << 10;
 const THRESHOLD_MAX: u64 = 1 << 20;
-/// How often each size is tried; the fastest try counts, as others were disturbed.
+/// Tries for each size; the fastest counts, because others were disturbed.
 const ROUNDS: usize = 5;
-/// Where the probe writes: beside the middle of a block, as pieces lie, so that the write goes through the cache.
+/// Offset of the probe's write: off a block boundary, as pieces are, so that the write goes through the cache.
 const ASIDE: usize = 64;
 
-/// The smallest size from which a piece costs the program less when it is written at once than when it is copied and
+/// The smallest size from which a piece costs the program less if it is written at once than if it is copied and
 /// written later as a part of something large. Writes to a file of its own, `name` on `device`, and removes it.
 pub(crate) fn find_threshold(device: &dyn Device, name: &str) -> Result<u64> {
     let failed = |e| Error::io("finding threshold_bytes with", format!("{}/{name}", device.path()), e);
@@ -33,7 +33,7 @@ fn measure(file: &Arc<dyn File>) -> std::io::Result<u64> {
     let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
     let (mut from, mut into) =
         (Aligned::zeroed(room).ok_or_else(no_memory)?, Aligned::zeroed(room).ok_or_else(no_memory)?);
-    // The memory is touched here, so that no first access is measured.
+    // Touch the memory here, so that no first access is measured.
     from.fill(1);
     into.fill(2);
     let written = |bytes: u64| -> std::io::Result<Duration> {

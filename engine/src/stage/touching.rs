@@ -1,4 +1,4 @@
-//! Having the memory of portions, and its pages, at hand before they are used, while the program does something else: a copy into
+//! Preparing the memory of portions, and its pages, before their use, while the program does other work: a copy into
 //! memory that was never touched takes eight times as long.
 
 use crate::{ground::spawn, space::Portion};
@@ -11,18 +11,18 @@ use std::{
     thread::JoinHandle,
 };
 
-/// So much is touched before the thread looks whether its session has ended.
+/// Bytes touched before the thread checks whether its session has ended.
 const PART_BYTES: usize = 4 << 20;
-/// Which pages are touched first: those that are used next.
+/// The pages that are touched first: those that are used next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TouchOrder {
     /// Nothing has been saved there yet.
     BeginningFirst,
-    /// What lies at the beginning was met by the first revision.
+    /// The first revision has touched the pages at the beginning.
     EndFirst,
 }
 
-/// A thread that maps what it is given, and touches it, from the first time on.
+/// A thread that maps the portions that it gets, and touches them, from the first use on.
 #[derive(Debug, Default)]
 pub(crate) struct Touching {
     running: Option<Running>,
@@ -36,14 +36,14 @@ struct Running {
 }
 
 impl Touching {
-    /// Has `portions` in memory mapped, which gives them their memory if they have none yet, and then touched in this order. If
-    /// no thread can be started, or one cannot be mapped, that is met when they are used.
+    /// Maps `portions` in memory, which allocates their memory if they have none yet, then touches them in this order.
+    /// If no thread can be started, or a portion cannot be mapped, the first use deals with it.
     pub(crate) fn begin(&mut self, portions: &[Portion], order: TouchOrder) {
         if self.running.is_none() {
             self.running = Running::start();
         }
         let Some(running) = &self.running else { return };
-        // Who waits for memory is let go before any page is touched.
+        // Release the threads that wait for memory before any page is touched.
         for portion in portions {
             portion.await_mapping();
             let _ = running.queue.send((portion.clone(), None));
@@ -64,7 +64,7 @@ impl Running {
 }
 
 impl Drop for Touching {
-    /// Ends the thread: what it touches would outlive the session.
+    /// Ends the thread: the memory that it touches would outlive the session.
     fn drop(&mut self) {
         if let Some(Running { queue, thread, over }) = self.running.take() {
             over.store(true, Ordering::Release);
