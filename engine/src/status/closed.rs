@@ -1,17 +1,17 @@
-//! Whether the last job that had a space open has closed it. Portions tell that of themselves; where all that a job saved lies on
-//! nearer levels, the space has none, or none of that job, and what the job told counts; so does its journal, of a job that
-//! ended before it had written to a portion.
+//! Whether the last job that had a space open has closed it. Portions record that themselves. If all that a job saved
+//! is on nearer levels, the space has no portions, or none of that job. Then its status decides, or its journal, if the
+//! job ended before it had written to a portion.
 
 use super::{Status, document::Told, ended::LastOpening};
 use crate::survey::SpaceSurvey;
 use std::path::Path;
 
-/// The number of the newest lineage of `space`, which was surveyed as `survey`; 0: none.
+/// The number of the newest lineage of `space`, with the survey `survey`; 0: none.
 pub fn last_lineage(space: &Path, survey: &SpaceSurvey) -> u64 {
     told_since(space, survey).map_or_else(|| lineage_of_portions(survey), |told| told.lineage)
 }
 
-/// Whether the last job in `space`, which was surveyed as `survey`, has closed it in order, as far as can be told.
+/// Whether the last job in `space`, with the survey `survey`, has closed it normally, as far as known.
 pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
     let is_in_order = |last: LastOpening| last.is_closed || last.lineage <= lineage_of_portions(survey);
     survey.clean
@@ -19,7 +19,7 @@ pub fn was_closed(space: &Path, survey: &SpaceSurvey) -> bool {
         && LastOpening::read(space).is_none_or(is_in_order)
 }
 
-/// What a job has told that is as new as all portions.
+/// The state in a job's status that is as new as all portions.
 fn told_since(space: &Path, survey: &SpaceSurvey) -> Option<Told> {
     let told = Status::read(space).ok().flatten()?.told;
     (told.lineage >= lineage_of_portions(survey)).then_some(told)

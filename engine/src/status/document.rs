@@ -1,4 +1,4 @@
-//! What the file `status` says, as JSON.
+//! The contents of the file `status`, as JSON.
 
 use super::{
     Saved,
@@ -21,52 +21,53 @@ const VERSION: u32 = 1;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const LEVELS_MAX: usize = 16;
 const REVISIONS_MAX: usize = 1 << 16;
-/// Of the recoveries of a job, the newest so many are told.
+/// Number of recoveries of a job in the file, the newest.
 pub(crate) const RECOVERIES_MAX: usize = 100;
 
-/// How a job stood when it told it.
+/// The state of a job, as the job reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Status {
-    /// Who the job is, and where its levels lie.
+    /// The job's identity, and the directories of its levels.
     pub job: Job,
     #[serde(flatten)]
     pub told: Told,
 }
 
-/// What changes while a job runs.
+/// The facts that change while a job runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     pub told_unix_ns: u64,
-    /// The lineage that the job saves under.
+    /// The lineage under which the job saves.
     pub lineage: u64,
     /// The job has closed the session.
     pub ended: bool,
-    /// What the last restore could not have.
+    /// Data that the last restore could not bring back.
     pub lost: Vec<String>,
-    /// How often the job went on after a failure without a new start.
+    /// Number of times that the job went on after a failure without a new start.
     #[serde(default)]
     pub recovered: u64,
-    /// The last of these recoveries, the newest last.
+    /// The last of these recoveries, newest last.
     #[serde(default)]
     pub recoveries: Vec<Recovery>,
-    /// How often `due` has put a checkpoint off, as the one before was still under way, since the job began.
+    /// Number of times that `due` has put off a checkpoint because the previous one was still in progress, since the
+    /// job began.
     #[serde(default)]
     pub put_off: u64,
-    /// The nearest first.
+    /// Nearest first.
     pub levels: Vec<LevelStatus>,
 }
 
 /// A job, as it opened the space.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Of rank 0.
+    /// Host of rank 0.
     pub host: String,
     pub pid: u32,
     pub opened_unix_ns: u64,
     pub ranks: u32,
     /// In the order of their lowest ranks.
     pub nodes: Vec<Node>,
-    /// The nearest level first.
+    /// Nearest level first.
     pub places: Vec<PlaceOfLevel>,
 }
 
@@ -78,34 +79,34 @@ pub struct Node {
     pub ranks: Vec<(u32, u32)>,
 }
 
-/// Where a level lies, and what it is given.
+/// The place of a level, and the revisions that it gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlaceOfLevel {
     pub level: LevelKind,
-    /// On whichever nodes; as messages have them.
+    /// The directories on any node; as messages print them.
     pub directories: Vec<String>,
     pub every: u32,
     pub keep: u32,
-    /// What lies there is there for all nodes, and stays when one of them is lost.
+    /// The data there is visible to all nodes, and survives the loss of one.
     pub outlives_nodes: bool,
-    /// Of each copy on other nodes, the rank that holds it, by the rank whose shard it is.
+    /// For each copy on other nodes, the rank that holds it, by the owner's rank.
     #[serde(default)]
     pub holders: Vec<Vec<u32>>,
 }
 
-/// What lies on a level.
+/// The contents of a level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelStatus {
-    /// The complete revisions, the newest first.
+    /// The complete revisions, newest first.
     pub complete: Vec<Saved>,
-    /// Of each copy on other nodes, the complete revisions, the newest first.
+    /// The copies on other nodes, each with its complete revisions, newest first.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
-    /// The number of the revision that is on its way.
+    /// The number of the revision in progress.
     pub under_way: Option<u64>,
-    /// How often the level was busy at its turn.
+    /// Number of times that the level was busy at its turn.
     pub passed_over: u64,
-    /// The numbers of the revisions that it lacks because of that, the newest last; of many, the newest alone.
+    /// The numbers of the revisions that it lacks for that reason, newest last; of many, only the newest.
     #[serde(default)]
     pub lacks: Vec<u64>,
     pub failures: Failures,
@@ -114,20 +115,20 @@ pub struct LevelStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyStatus {
     pub complete: Vec<Saved>,
-    /// As of the level.
+    /// As for the level.
     #[serde(default)]
     pub lacks: Vec<u64>,
 }
 
-/// Revisions that were not saved, since the last one that was.
+/// Revisions that were not saved, since the last success.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     pub in_a_row: u64,
-    /// Why the last one was not.
+    /// Why the last one failed.
     pub why: String,
 }
 
-/// The file as it is written.
+/// The file as written.
 #[derive(Serialize)]
 struct Written<'a> {
     version: u32,
@@ -136,7 +137,7 @@ struct Written<'a> {
     job: &'a Job,
 }
 
-/// What a newer version would say as well.
+/// The part that a newer version has as well.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -144,12 +145,12 @@ struct Versioned {
 
 impl Status {
     pub(crate) fn bytes(job: &Job, told: &Told) -> Vec<u8> {
-        // Numbers and texts, all of which JSON has.
+        // It contains only numbers and texts, which JSON can represent.
         serde_json::to_vec(&Written { version: VERSION, told, job }).unwrap_or_default()
     }
 
-    /// What was told in `directory`; `None` if nothing was. `NewerVersion` and `Damaged` where it is not to be used, `Io`
-    /// where it cannot be read.
+    /// The status in `directory`; `None` if there is none. `NewerVersion` and `Damaged` if it is unusable, `Io` if it
+    /// cannot be read.
     pub fn read(directory: &Path) -> Result<Option<Status>> {
         let path = directory.join(STATUS_FILE);
         let bytes = match read_within(&path, FILE_BYTES_MAX) {
@@ -169,7 +170,7 @@ impl Status {
         }
     }
 
-    /// What the newest job told last in one of the `directories`; what cannot be read is passed over.
+    /// The last status of the newest job in any of the `directories`; unreadable ones are skipped.
     pub(crate) fn newest_in(directories: &[PathBuf]) -> Option<Status> {
         let told = directories.iter().filter_map(|path| Status::read(path).ok()?);
         told.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns))
@@ -183,7 +184,7 @@ impl Status {
         }
     }
 
-    /// What of it cannot be so, whoever wrote it.
+    /// An impossible value in it, if any: the file may come from anyone.
     fn flaw(&self) -> Option<&'static str> {
         let Status { job, told } = self;
         let levels = job.places.len();
@@ -334,7 +335,7 @@ mod tests {
             *changed.pointer_mut(field).unwrap() = value;
             assert!(Status::parse(changed.to_string().as_bytes()).is_err(), "{field}");
         }
-        // A few bytes of which each takes a gigabyte to look at.
+        // A few bytes that would each cost a gigabyte to process.
         let many = Job { ranks: RANKS_MAX, nodes: Vec::new(), ..job() };
         for (newest, is_good) in [(2, true), (100, false)] {
             let complete: Vec<Saved> = (1..=newest).rev().map(saved).collect();

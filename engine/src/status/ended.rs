@@ -1,5 +1,5 @@
-//! Telling that a job has ended in the place of its rank 0, which failed before it had told so; and what the journal says of
-//! the end of the last job.
+//! Reporting the end of a job in place of its rank 0, which failed before it did; and the end of the last job according
+//! to the journal.
 
 use super::{
     document::Status,
@@ -9,7 +9,7 @@ use super::{
 use crate::{ground::unix_ns, printable::shortened};
 use std::path::{Path, PathBuf};
 
-/// The last opening that a journal tells of, and what became of that job.
+/// The last opening in a journal, and the fate of that job.
 pub(super) struct LastOpening {
     pub(super) unix_ns: u64,
     pub(super) lineage: u64,
@@ -19,7 +19,7 @@ pub(super) struct LastOpening {
 }
 
 impl LastOpening {
-    /// Of the journal in `directory`; `None` if it tells of no opening.
+    /// Reads it from the journal in `directory`; `None` if that has no opening.
     pub(super) fn read(directory: &Path) -> Option<LastOpening> {
         let (mut is_closed, mut has_died) = (false, false);
         for JournalEntry { unix_ns, event } in Journal::read(directory).ok()??.entries.into_iter().rev() {
@@ -40,7 +40,8 @@ impl LastOpening {
     }
 }
 
-/// Notes in the journal of the space in `directory` that its last job has ended `why`, unless the journal tells how it ended.
+/// Notes in the journal of the space in `directory` that its last job has ended `why`, unless the journal already has
+/// its end.
 pub fn tell_death(directory: &Path, why: &str) {
     if LastOpening::read(directory).is_some_and(|last| last.is_open()) {
         let event = Event::Died { why: shortened(why) };
@@ -48,8 +49,8 @@ pub fn tell_death(directory: &Path, why: &str) {
     }
 }
 
-/// Has what is told in `directories`, the farthest level's first, say that the job has ended which saves under `lineage`, if
-/// it does not say so yet. `memory_goes`: what lies on the nearest level goes with it.
+/// Marks the job that saves under `lineage` as ended in `directories`, the farthest level's first, unless that is done.
+/// `memory_goes`: the data on the nearest level disappears with it.
 pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool) {
     for directory in directories {
         if let Ok(Some(Status { job, mut told })) = Status::read(directory)
@@ -61,7 +62,7 @@ pub(crate) fn tell_end(directories: &[PathBuf], lineage: u64, memory_goes: bool)
                 nearest.complete.clear();
                 nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
             }
-            // Nothing depends on it but what people are told.
+            // A failure only makes the displayed status stale.
             let _ = put(directory, &job, &told);
         }
         if LastOpening::read(directory).is_some_and(|last| last.is_open() && last.lineage <= lineage) {

@@ -1,7 +1,7 @@
-//! The journal: what happened in a space, a line of JSON for each event, over all jobs that had it open.
+//! The journal: the events in a space, one line of JSON each, over all jobs that had it open.
 //!
-//! What must hold: a journal that a crash cut short, or that somebody else has written, harms no reader; it stays below a
-//! size, whatever happens.
+//! Invariant: a journal that a crash cut short, or that another program has written, harms no reader. It always stays
+//! below a size limit.
 
 use super::{
     bounds::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
@@ -26,19 +26,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So many events are kept, the newest.
+/// Maximum number of events kept, the newest.
 pub(crate) const EVENTS_MAX: usize = 10_000;
-/// So many more may come before the oldest are removed, which takes a new file.
+/// Number of further events before the oldest are removed, which takes a new file.
 const EVENTS_MORE: usize = 2_000;
-/// Of a longer file, which is not as Mainstay writes it, only the end is read.
+/// A longer file is not as Mainstay writes it; only its end is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const LINE_BYTES_MAX: usize = 256 << 10;
 const TEXTS_MAX: usize = 100;
 
-/// What happened, and when.
+/// An event, and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// When it was written down, nanoseconds since 1970.
+    /// Time of writing, nanoseconds since 1970.
     pub unix_ns: u64,
     #[serde(flatten)]
     pub event: Event,
@@ -50,19 +50,19 @@ pub struct JournalEntry {
 pub enum Event {
     /// A job has opened the space, or goes on with it after a failure.
     Opened(Opening),
-    /// The program has its state back from a revision, which was begun at this step.
+    /// The program has its state back from a revision that was begun at this step.
     Restored { lineage: u64, revision: u64, step: Option<u64>, took_ns: u64, skipped: Vec<String> },
     /// A revision is complete on a level, or on a copy of one.
     Complete(Completion),
-    /// A level did not get a revision: so many in a row.
+    /// A level did not get a revision; `in_a_row`: how many in a row.
     Failed { level: LevelKind, in_a_row: u64, why: String },
-    /// A level was busy at its turn: so often since the job began.
+    /// A level was busy at its turn; `times`: how often since the job began.
     PassedOver { level: LevelKind, times: u64 },
     /// The job went on after a failure.
     Recovered(Recovery),
-    /// The job has ended in order.
+    /// The job has ended normally.
     Closed,
-    /// The job has ended without that, as `mainstay run` saw, which had started it.
+    /// The job has ended without that, as reported by `mainstay run`, which had started it.
     Died { why: String },
 }
 
@@ -70,14 +70,14 @@ pub enum Event {
 pub struct Opening {
     pub lineage: u64,
     pub ranks: u32,
-    /// 0: not known, of a job with one level.
+    /// 0: unknown, for a job with one level.
     pub nodes: u32,
-    /// Of rank 0.
+    /// Host of rank 0.
     pub host: String,
     pub pid: u32,
-    /// The nearest first, each with its number of copies on other nodes.
+    /// Nearest first, each with its number of copies on other nodes.
     pub levels: Vec<(LevelKind, u32)>,
-    /// How long the job lets pass between two checkpoints, at most; 0 if the program alone decides.
+    /// Maximum time between two checkpoints; 0 if the program alone decides.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub every_ns: u64,
 }
@@ -90,15 +90,15 @@ pub struct Completion {
     pub copy: u32,
     pub lineage: u64,
     pub revision: u64,
-    /// The step that the program had told `due` at t1.
+    /// The step that the program had passed to `due` at t1.
     pub step: Option<u64>,
     pub bytes: Option<u64>,
-    /// `None` where the shard is not in sight of rank 0.
+    /// `None` if rank 0 cannot see the shard.
     pub phases: Option<PhaseRecord>,
-    /// What saving early came to before it; `None` without a predictor.
+    /// Result of speculative saving before it; `None` without a predictor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_early: Option<SavedEarly>,
-    /// How often `due` had put it off, as the revision before was still under way.
+    /// Number of times that `due` had put it off, because the previous revision was still in progress.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub put_off: u64,
 }
@@ -110,14 +110,14 @@ fn is_zero(number: &u64) -> bool {
 /// A journal, as far as it could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Journal {
-    /// The oldest first.
+    /// Oldest first.
     pub entries: Vec<JournalEntry>,
-    /// So many lines say nothing that is known here: of a crash, or of a newer version.
+    /// Number of unknown lines: left by a crash, or by a newer version.
     pub passed_over: usize,
 }
 
 impl Journal {
-    /// What was written down in `directory`; `None` if nothing was. `Io` where it cannot be read.
+    /// The journal in `directory`; `None` if there is none. `Io` if it cannot be read.
     pub fn read(directory: &Path) -> Result<Option<Journal>> {
         let path = directory.join(JOURNAL_FILE);
         let failed = |e| Error::io("reading", printable_path(&path), e);
@@ -132,7 +132,7 @@ impl Journal {
         let (mut kept, mut passed_over, mut recovered) = (VecDeque::new(), 0, BTreeSet::new());
         while let Some(line) = next_line(&mut lines)? {
             match JournalEntry::parse(&line) {
-                // Rank 0 has failed after it wrote this down, and the one in its place did not know that it had.
+                // Rank 0 failed after it wrote this, and its replacement did not know that.
                 Some(JournalEntry { event: Event::Recovered(Recovery { lineage, .. }), .. })
                     if lineage > 0 && !recovered.insert(lineage) => {}
                 Some(entry) => {
@@ -148,7 +148,7 @@ impl Journal {
     }
 }
 
-/// The lines of a journal, from a line's beginning on: of a file that is too long, those at its end.
+/// The lines of a journal, from the start of a line; of a file that is too long, those at its end.
 fn end_of(mut file: File) -> io::Result<impl BufRead> {
     let passed_over = file.metadata()?.len().saturating_sub(FILE_BYTES_MAX);
     file.seek(SeekFrom::Start(passed_over))?;
@@ -159,7 +159,7 @@ fn end_of(mut file: File) -> io::Result<impl BufRead> {
     Ok(lines)
 }
 
-/// The next line that is not empty; of a long one as much as shows that it is none of ours.
+/// The next line that is not empty; of a line that is too long, enough to reject it.
 fn next_line(lines: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     loop {
         let mut line = Vec::new();
@@ -181,11 +181,11 @@ impl JournalEntry {
     }
 
     pub(crate) fn line(&self) -> String {
-        // Numbers and texts, all of which JSON has.
+        // It contains only numbers and texts, which JSON can represent.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// Whether it can be so, whoever wrote it.
+    /// Whether the values are possible: the file may come from anyone.
     fn is_sound(&self) -> bool {
         let is_text = |text: &String| text.len() <= TEXT_BYTES_MAX && text.chars().all(is_seen);
         let is_number = |number: u64| number < NUMBER_MAX;
@@ -244,12 +244,12 @@ impl JournalEntry {
     }
 }
 
-/// Writes a journal down: in the first of its directories that takes it.
+/// Writes a journal into the first of its directories that accepts it.
 #[derive(Debug)]
 pub(super) struct Pen {
     directories: Vec<PathBuf>,
     file: Option<(PathBuf, File)>,
-    /// Events in the file.
+    /// Number of events in the file.
     events: usize,
 }
 
@@ -258,8 +258,8 @@ impl Pen {
         Pen { directories, file: None, events: 0 }
     }
 
-    /// Appends `entries`; not synced, as is the status. Where no directory takes them they are lost, and nobody is told but
-    /// the program, which did not ask.
+    /// Appends `entries`, without a sync, like the status. If no directory accepts them, they are lost without an
+    /// error: the program did not ask for them.
     pub(super) fn write(&mut self, entries: &[JournalEntry]) {
         let lines: String = entries.iter().map(JournalEntry::line).collect();
         let written = match &mut self.file {
@@ -273,7 +273,7 @@ impl Pen {
         }
         self.events += entries.len();
         if self.events > EVENTS_MAX + EVENTS_MORE {
-            // Where that fails, it grows until it succeeds.
+            // If that fails, the file grows until it succeeds.
             let _ = self.shorten();
         }
     }
@@ -292,7 +292,7 @@ impl Pen {
         false
     }
 
-    /// Puts the newest events in the place of all.
+    /// Replaces the file by one with only the newest events.
     fn shorten(&mut self) -> io::Result<()> {
         let Some((directory, _)) = &self.file else { return Ok(()) };
         let (unfinished, path) = (directory.join(JOURNAL_UNFINISHED), directory.join(JOURNAL_FILE));
@@ -301,7 +301,7 @@ impl Pen {
         let (mut kept, mut lines) = (VecDeque::new(), end_of(old)?);
         while let Some(line) = next_line(&mut lines)? {
             if line.len() > LINE_BYTES_MAX {
-                // None of ours, and not whole.
+                // Not written by Mainstay, or cut short.
                 continue;
             }
             if kept.len() == EVENTS_MAX {
@@ -309,7 +309,7 @@ impl Pen {
             }
             kept.push_back(line);
         }
-        // One that a crash has left.
+        // A leftover of a crash.
         let _ = fs::remove_file(&unfinished);
         let write = || {
             let mut file = Open::to_append().new_file().file(&unfinished)?;
@@ -325,11 +325,11 @@ impl Pen {
     }
 }
 
-/// The journal in `directory` to be appended to, on a line of its own, and how many lines it has.
+/// The journal in `directory`, opened to append on a new line, and its number of lines.
 fn open(directory: &Path) -> io::Result<(File, usize)> {
     let mut file = Open::to_append().or_make().file(&directory.join(JOURNAL_FILE))?;
     hand_over(&file, directory);
-    // One that is too long is made shorter at once.
+    // A file that is too long is shortened at once.
     let is_long = file.metadata()?.len() > FILE_BYTES_MAX;
     let (mut events, mut last) = if is_long { (EVENTS_MAX + EVENTS_MORE, 0) } else { (0, b'\n') };
     if !is_long {
@@ -344,7 +344,7 @@ fn open(directory: &Path) -> io::Result<(File, usize)> {
         }
     }
     if last != b'\n' {
-        // A crash has cut the last one short.
+        // A crash has cut the last line short.
         file.write_all(b"\n")?;
         events += 1;
     }

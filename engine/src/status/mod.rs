@@ -1,8 +1,8 @@
-//! How a job stands that saves to several levels, and what has happened in a space, for those who look from outside
-//! (`mainstay status`, `mainstay report`). Rank 0 tells it in files of the space.
+//! The state of a job that saves to several levels, and the events in a space, for outside readers (`mainstay status`,
+//! `mainstay report`). Rank 0 writes both to files in the space.
 //!
-//! What must hold: telling never holds the program up, and a file that cannot be written harms nothing. Nothing that was
-//! read is believed before it was checked.
+//! Invariant: reporting never delays the program, and a file that cannot be written does no harm. No data that was read
+//! is trusted before it was checked.
 
 mod bounds;
 mod closed;

@@ -1,4 +1,4 @@
-//! Which losses a job would survive now, and with which revision.
+//! The losses that a job would survive now, and the revision that it would have after each.
 
 use super::{
     Saved,
@@ -7,36 +7,36 @@ use super::{
 use crate::space::LevelKind;
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// What may be lost.
+/// A possible loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The processes of the job, all together.
+    /// All processes of the job.
     Processes,
-    /// The node of this index in `Job::nodes`, with its memory and its disks.
+    /// The node with this index in `Job::nodes`, with its memory and its disks.
     Node(usize),
     AllNodes,
 }
 
-/// What the job would come back with.
+/// The state that the job would come back with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Survivor {
     pub saved: Saved,
-    /// From the nearest level that would have it.
+    /// The nearest level that would have it.
     pub level: LevelKind,
 }
 
-/// The revisions of a level and of each of its copies, as far as they are there.
+/// The available revisions of a level and of each of its copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct HeldRevisions {
-    /// Of the level itself, then of each copy.
+    /// The level itself, then each copy.
     pub(super) stores: Vec<Store>,
 }
 
-/// What is there of a level, or of one of its copies.
+/// The available revisions of a level, or of one of its copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Store {
     pub(super) complete: Vec<Saved>,
-    /// Revisions of which these shards are left.
+    /// Revisions of which only these shards are left.
     pub(super) in_part: Vec<(Saved, BTreeSet<u32>)>,
 }
 
@@ -51,24 +51,25 @@ impl Store {
     }
 }
 
-/// Where each revision lies, and so which nodes it would go with. A restore takes each shard from wherever it is left.
+/// The locations of each revision, and so the nodes that it depends on. A restore takes each shard from any place that
+/// is left.
 pub(super) struct Outlook {
-    /// The newest first.
+    /// Newest first.
     revisions: Vec<(Saved, Vec<OnLevel>)>,
 }
 
-/// What a level has of one revision: of each shard where it lies. The nearest level comes first.
+/// One revision on a level: the locations of each shard. The nearest level comes first.
 struct OnLevel {
     level: LevelKind,
     shards: Vec<Vec<Lies>>,
 }
 
-/// Where a shard lies.
+/// The location of a shard.
 #[derive(Clone, Copy)]
 enum Lies {
-    /// On this node, if it is known. One that is not known shares no fate with others.
+    /// On this node, if known. An unknown node is independent of all others.
     On(Option<usize>),
-    /// Where it outlives all nodes.
+    /// In a place that survives the loss of all nodes.
     BeyondNodes,
 }
 
@@ -104,7 +105,7 @@ impl Outlook {
     }
 }
 
-/// The level down to which one has to look to find all shards of a revision, if they are left.
+/// The farthest level that is needed to find all shards of a revision, if they are left.
 fn left(levels: &[OnLevel], loss: Loss) -> Option<LevelKind> {
     let mut found = vec![false; levels.first()?.shards.len()];
     let reached = levels.iter().find(|on| {
@@ -130,7 +131,7 @@ fn on_level(nodes: &[Option<usize>], place: &PlaceOfLevel, held: &HeldRevisions,
     OnLevel { level: place.level, shards: (0..nodes.len() as u32).map(lies).collect() }
 }
 
-/// The node of each rank, if it is known.
+/// The node of each rank, if known.
 fn node_of_ranks(job: &Job) -> Vec<Option<usize>> {
     let mut nodes = vec![None; job.ranks as usize];
     for (index, node) in job.nodes.iter().enumerate() {
@@ -159,7 +160,7 @@ mod tests {
         HeldRevisions { stores: stores.map(|complete| Store { complete: all(complete), ..Store::default() }).collect() }
     }
 
-    /// Four ranks on two nodes, with memory and the space; of memory the first copy lies with these holders.
+    /// Four ranks on two nodes, with memory and the space; these are the holders of the first copy in memory.
     fn job(holders: &[[u32; 4]]) -> Job {
         let place = |level, holders: &[[u32; 4]]| PlaceOfLevel {
             level,
@@ -206,24 +207,24 @@ mod tests {
         let beside = job(&[[1, 0, 3, 2]]);
         let now = left(&beside, &[held(&[12], &[&[12]]), held(&[6], &[])]);
         assert_eq!(now, [Some((12, MEMORY)), Some((6, PFS)), Some((6, PFS)), Some((6, PFS))]);
-        // What was lost on the own nodes is on the others', and on these alone.
+        // Shards lost on their owners' nodes are on the other nodes, and only there.
         let now = left(&across, &[held(&[], &[&[12]]), held(&[6], &[])]);
         assert_eq!(now, [Some((12, MEMORY)), Some((6, PFS)), Some((6, PFS)), Some((6, PFS))]);
     }
-    /// It was told that nothing was left, while every start came back with all of it.
+    /// The status reported that nothing was left, while every start came back with everything.
     #[test]
     fn what_is_left_in_several_places_counts_together() {
         let across = job(&[[2, 3, 0, 1]]);
         let part = |shards: &[u32]| (saved(12), shards.iter().copied().collect());
         let store = |shards: &[u32]| Store { in_part: vec![part(shards)], ..Store::default() };
-        // The first node has lost its memory, the copies that it held as well.
+        // The first node has lost its memory, with the copies that it held.
         let memory = HeldRevisions { stores: vec![store(&[2, 3]), store(&[0, 1])] };
         let now = left(&across, &[memory, held(&[6], &[])]);
         assert_eq!(now, [Some((12, MEMORY)), Some((12, MEMORY)), Some((6, PFS)), Some((6, PFS))]);
-        // A shard that is nowhere.
+        // A shard that does not exist anywhere.
         let memory = HeldRevisions { stores: vec![store(&[2, 3]), store(&[0])] };
         assert_eq!(left(&across, &[memory.clone(), held(&[], &[])])[0], None);
-        // It is on another level, with which it is whole.
+        // Another level has it, and completes the revision.
         let farther = HeldRevisions { stores: vec![store(&[1])] };
         assert_eq!(left(&across, &[memory, farther])[0], Some((12, PFS)));
     }

@@ -1,4 +1,4 @@
-//! A recovery of the job while it ran: what was lost, what took its place, and how long that took.
+//! A recovery of the job while it ran: the failed ranks, their replacements, and the times.
 
 use super::{
     Saved,
@@ -7,56 +7,56 @@ use super::{
 use crate::printable::is_seen;
 use serde::{Deserialize, Serialize};
 
-/// Of a long list of ranks or texts, so many are told.
+/// Maximum number of reported ranks or texts of a long list.
 pub(crate) const LISTED_MAX: usize = 1000;
-/// Of the ranks that a sentence is about, so many are named.
+/// Maximum number of ranks named in a sentence.
 const NAMED_MAX: usize = 8;
 
 /// A failure, and how the job went on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// When the failure was noticed, nanoseconds since 1970.
+    /// Time when the failure was noticed, nanoseconds since 1970.
     pub noticed_unix_ns: u64,
-    /// The ranks that failed, by their numbers before, ascending.
+    /// The ranks that failed, by their old numbers, ascending.
     pub failed: Vec<u32>,
     pub way: Way,
     pub ranks_before: u32,
     /// The number of ranks from then on.
     pub ranks: u32,
     pub parts: Parts,
-    /// From noticing it to the program's going on with its state back.
+    /// From noticing the failure until the program goes on with its state back.
     pub total_ns: u64,
-    /// The revision that the job went back to; `None` if it began anew.
+    /// The revision that the job went back to; `None` if it started afresh.
     pub back_to: Option<Saved>,
-    /// The lineage that the job saves under from then on.
+    /// The lineage under which the job saves from then on.
     pub lineage: u64,
-    /// The step that the program had last told `due` before; `None` if it never did.
+    /// The last step that the program had passed to `due`; `None` if it never did.
     pub step: Option<u64>,
-    /// What could not be had back.
+    /// Data that could not be brought back.
     pub lost: Vec<String>,
 }
 
-/// What became of the places of ranks that failed.
+/// How the places of failed ranks were filled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// Spares took them.
     #[default]
     Spare,
-    /// Processes that were started for it took them, or some of them.
+    /// Newly started processes took them, or some of them.
     Spawned,
     /// Fewer ranks go on.
     Shrunk,
 }
 
-/// What a recovery took, in nanoseconds of rank 0.
+/// Durations of a recovery, in nanoseconds on rank 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    /// From noticing the failure to the group that goes on.
+    /// From noticing the failure to the new group.
     pub regroup_ns: u64,
-    /// Opening the session anew on that group.
+    /// Opening the session on that group.
     pub open_ns: u64,
-    /// Making lost copies again, as far as the program waited for it.
+    /// Remaking lost copies, as far as the program waited for it.
     pub copies_ns: u64,
     /// Bringing the program's state back.
     pub state_ns: u64,
@@ -73,7 +73,7 @@ impl Way {
 }
 
 impl Parts {
-    /// Each with its name, in the order in which they happen.
+    /// Each part with its name, in the order of time.
     pub fn named(&self) -> [(&'static str, u64); 4] {
         let Parts { regroup_ns, open_ns, copies_ns, state_ns } = *self;
         [("group", regroup_ns), ("opening", open_ns), ("state", state_ns), ("copies", copies_ns)]
@@ -81,7 +81,7 @@ impl Parts {
 }
 
 impl Recovery {
-    /// In one sentence.
+    /// The recovery in one sentence.
     pub fn told(&self) -> String {
         let failed = match &self.failed[..] {
             [] => "the group failed".to_owned(),
@@ -103,16 +103,16 @@ impl Recovery {
 
     /// The JSON, without a slash or a space: `of_word` reads it.
     pub(crate) fn word(&self) -> String {
-        // Texts alone have them, which may have any character like this.
+        // Only texts can contain them, and a text may have any character escaped like this.
         serde_json::to_string(self).unwrap_or_default().replace('/', "\\u002f").replace(' ', "\\u0020")
     }
 
-    /// What `word` has made; `None` of anything else.
+    /// Reads the result of `word`; `None` for anything else.
     pub fn of_word(word: &str) -> Option<Recovery> {
         serde_json::from_str(word).ok().filter(Recovery::is_sound)
     }
 
-    /// The same with lists and texts of a length that can be told.
+    /// The same, with lists and texts cut to a length for display.
     pub(crate) fn shortened(mut self, shortened: impl Fn(&str) -> String) -> Recovery {
         self.failed.truncate(LISTED_MAX);
         self.lost.truncate(LISTED_MAX);
@@ -120,7 +120,7 @@ impl Recovery {
         self
     }
 
-    /// Whether it can be so, whoever wrote it.
+    /// Whether the values are possible: the file may come from anyone.
     pub(super) fn is_sound(&self) -> bool {
         let ranks = [self.ranks_before, self.ranks];
         let is_text = |text: &String| text.len() <= TEXT_BYTES_MAX && text.chars().all(is_seen);
@@ -149,7 +149,7 @@ fn listed(ranks: &[u32]) -> String {
     format!("{} and {last}", names.join(", "))
 }
 
-/// Of the order of a recovery, with two digits that count.
+/// Seconds, in the range of a recovery, with two significant digits.
 fn seconds(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     if seconds < 0.1 { format!("{seconds:.3} s") } else { format!("{seconds:.2} s") }

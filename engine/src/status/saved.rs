@@ -1,4 +1,4 @@
-//! A revision, as it is told of.
+//! A revision in a report.
 
 use super::bounds::NUMBER_MAX;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What can be seen from here of a space and its levels: what jobs told there, and what lies there.
+//! The visible state of a space and its levels: the reports of jobs, and the data there.
 
 use super::{Saved, document::Status};
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is seen of a level from here.
+/// The visible state of a level.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) directories: Vec<String>,
-    /// The shards of each revision, how many make it complete, and when it was saved.
+    /// For each revision its shards, the number of a complete set, and the time when it was saved.
     pub(super) revisions: BTreeMap<(u64, u64), Found>,
-    /// Something could not be looked at.
+    /// Some place could not be examined.
     pub(super) is_unsure: bool,
 }
 
@@ -36,13 +36,13 @@ impl Seen {
         self.revisions.get(&revision).is_some_and(|(shards, ..)| shards.contains(&shard))
     }
 
-    /// The revisions that are whole here, the newest first.
+    /// The revisions that are whole here, newest first.
     pub(super) fn whole(&self) -> Vec<Saved> {
         let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
         whole.map(|(key, found)| saved(*key, found)).collect()
     }
 
-    /// The other ones that `ranks` ranks have saved, with the shards that are here.
+    /// The other revisions that were saved by `ranks` ranks, with the shards that are here.
     pub(super) fn in_part(&self, ranks: u32) -> impl Iterator<Item = (Saved, BTreeSet<u32>)> {
         let in_part = self.revisions.iter().filter(move |(_, found)| !is_whole(found) && found.1 == ranks);
         in_part.map(|(key, found)| (saved(*key, found), found.0.clone()))
@@ -59,7 +59,7 @@ fn saved((lineage, revision): (u64, u64), (.., unix_ns): &Found) -> Saved {
     Saved { lineage, revision, saved_unix_ns: Some(*unix_ns) }
 }
 
-/// What the newest job told last, wherever it did; what cannot be read is added to `unseen`.
+/// The last report of the newest job, in any place; unreadable places are added to `unseen`.
 pub(super) fn newest_told(places: &[Place], unseen: &mut Vec<String>) -> Option<Status> {
     let age_key = |status: &Status| (status.told.lineage, status.told.told_unix_ns);
     let mut newest: Option<Status> = None;
@@ -75,8 +75,8 @@ pub(super) fn newest_told(places: &[Place], unseen: &mut Vec<String>) -> Option<
     newest
 }
 
-/// What lies in the `places` of a space, of which `survey` is the own, by level and copy; what cannot be read is added to
-/// `unseen`.
+/// The contents of the `places` of a space, by level and copy; `survey` is that of the space itself. Unreadable places
+/// are added to `unseen`.
 pub(super) fn seen_of(
     survey: &SpaceSurvey,
     places: &[Place],
@@ -105,7 +105,7 @@ pub(super) fn seen_of(
     seen
 }
 
-/// What cannot be read is told, and no order to anybody.
+/// The text for an unreadable place, without advice.
 fn text_of(error: Error) -> String {
     match error {
         Error::Damaged { what } | Error::Unreadable { what } => what.join("; "),

@@ -1,6 +1,6 @@
-//! How a space stands: what its job told, and what can be seen from here, in one.
+//! The state of a space: the job's report and the data visible from here, combined.
 //!
-//! What must hold: a revision counts as lost only where no job is at work, and what should lie on this node does not.
+//! Invariant: a revision counts as lost only if no job is running and data that should be on this node is missing.
 
 use super::{
     Saved,
@@ -24,67 +24,67 @@ use std::{
     time::Duration,
 };
 
-/// Failures in a row from which on they are shouted.
+/// Number of failures in a row from which on there is an alarm.
 const SHOUTED_FROM: u64 = 2;
-/// A job may be at work for an hour, or for two of its intervals, before the missing first checkpoint is an alarm.
+/// A job may run for an hour, or for two of its intervals, before a missing first checkpoint is an alarm.
 const FIRST_MAX: Duration = Duration::from_secs(3600);
 
-/// How a space stands now.
+/// The state of a space now.
 #[derive(Debug)]
 pub struct Standing {
-    /// What the space itself holds.
+    /// The contents of the space itself.
     pub survey: SpaceSurvey,
-    /// What the newest job told, if it has several levels.
+    /// The report of the newest job, if it has several levels.
     pub told: Option<Status>,
-    /// The nearest level first.
+    /// Nearest level first.
     pub levels: Vec<LevelStanding>,
-    /// What would be left after each loss; empty where no job told which nodes it runs on.
+    /// The revision left after each loss; empty if no job reported the nodes that it runs on.
     pub losses: Vec<(Loss, Option<Survivor>)>,
-    /// Nodes, by their index in `Job::nodes`, of which the losses go by the last word of a job that has ended: what lies
-    /// there cannot be seen from here, and may be gone.
+    /// Nodes, by their index in `Job::nodes`, for which the losses rely on the last report of a job that has ended:
+    /// their data is not visible from here, and may be gone.
     pub unlooked: Vec<usize>,
-    /// What the last restore could not have, and what is gone since.
+    /// Data that the last restore could not bring back, and data that is gone since.
     pub lost: Vec<String>,
-    /// What must not go on like this.
+    /// Alarms: conditions that need action.
     pub alarms: Vec<String>,
-    /// What could not be looked at.
+    /// Places that could not be examined.
     pub unseen: Vec<String>,
 }
 
-/// How a level stands.
+/// The state of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelStanding {
     pub level: LevelKind,
-    /// As the job told them; else those that are in sight.
+    /// As the job reported them; otherwise the visible ones.
     pub directories: Vec<String>,
     pub every: Option<u32>,
     pub keep: Option<u32>,
-    /// The complete revisions, the newest first.
+    /// The complete revisions, newest first.
     pub complete: Vec<Saved>,
-    /// Of each copy on other nodes, its complete revisions, the newest first.
+    /// For each copy on other nodes, its complete revisions, newest first.
     pub copies: Vec<Vec<Saved>>,
     pub under_way: Option<u64>,
     pub passed_over: u64,
-    /// The numbers of the revisions that it lacks because of that, the newest last.
+    /// The numbers of the revisions that it lacks for that reason, newest last.
     pub lacks: Vec<u64>,
-    /// The same of each copy on other nodes.
+    /// The same for each copy on other nodes.
     pub copies_lack: Vec<Vec<u64>>,
     pub failures: Failures,
-    /// Of the level itself and of each copy, the revisions of which only these shards are left.
+    /// For the level itself and each copy, the revisions of which only these shards are left.
     in_part: Vec<InPart>,
 }
 
 type InPart = Vec<(Saved, BTreeSet<u32>)>;
 
 impl Standing {
-    /// Of the space in the directory `space`. Errors are those of a survey of it; what is wrong with other levels is told in
+    /// The state of the space in the directory `space`. Fails as a survey of it does; problems of other levels are in
     /// `unseen`.
     pub fn of(space: &Path) -> Result<Standing> {
         let mut survey = SpaceSurvey::open(space)?;
         survey.clean = was_closed(space, &survey);
         let Places { all, mut unseen } = Places::of(space);
         let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
-        // A job with one level came after the one that told it.
+        // A job with one level came after the one that reported.
         let told = newest_told(&all, &mut unseen).filter(|status| status.told.lineage >= lineage);
         let seen = seen_of(&survey, &all, &mut unseen);
         let mut lost = told.as_ref().map(|status| status.told.lost.clone()).unwrap_or_default();
@@ -99,20 +99,20 @@ impl Standing {
         Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
     }
 
-    /// The nodes that are not looked at.
+    /// The nodes that are not examined.
     pub fn unlooked_nodes(&self) -> impl Iterator<Item = &Node> {
         let nodes = self.told.as_ref().map_or(&[][..], |status| &status.job.nodes);
         self.unlooked.iter().filter_map(|index| nodes.get(*index))
     }
 
-    /// The node of a loss, if it is that of one.
+    /// The node of a loss, if the loss is that of one node.
     pub fn node(&self, loss: Loss) -> Option<&Node> {
         let Loss::Node(index) = loss else { return None };
         self.told.as_ref()?.job.nodes.get(index)
     }
 }
 
-/// Whether the first checkpoint of the last job in `space` need not be due yet.
+/// Whether the first checkpoint of the last job in `space` may not be due yet.
 fn may_wait(space: &Path, told: Option<&Status>) -> bool {
     let last = LastOpening::read(space);
     let first_max = last.as_ref().map_or(0, |last| last.every_ns.saturating_mul(2)).max(FIRST_MAX.as_nanos() as u64);
@@ -120,7 +120,7 @@ fn may_wait(space: &Path, told: Option<&Status>) -> bool {
     opened.is_none_or(|opened| unix_ns().saturating_sub(opened) < first_max)
 }
 
-/// The levels of a job that told of itself.
+/// The levels of a job that reported its state.
 fn told_levels(
     status: &Status,
     seen: &BTreeMap<(LevelKind, u32), Seen>,
@@ -150,7 +150,7 @@ fn told_levels(
             let lacking = seen.revisions.get(&saved.key()).map_or(!expected.is_empty(), |(shards, ..)| lacks(shards));
             may_judge(seen) && lacking && !newer
         };
-        // Older ones than those that the job keeps go any moment.
+        // Revisions older than those that the job keeps may disappear at any moment.
         let oldest = level.complete.last().filter(|_| at_work).map(Saved::key);
         let is_kept = |saved: &Saved| oldest.is_none_or(|oldest| saved.key() >= oldest);
         let whole = |seen: &Seen| seen.whole().into_iter().filter(is_kept).collect();
@@ -159,7 +159,8 @@ fn told_levels(
         lost.extend(gone.iter().map(|saved| {
             format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
         }));
-        // What other nodes have of a revision lies where it was told to. Of one that was not told what is seen counts.
+        // Shards of a revision on other nodes count as present if the job reported them. For a revision without a
+        // report, only visible shards count.
         let rest = |seen: &Seen, expected: &[u32], gone: &[Saved]| -> InPart {
             let is_left =
                 |rank: &u32, saved: &Saved| expected.binary_search(rank).is_err() || seen.has(saved.key(), *rank);
@@ -189,7 +190,7 @@ fn told_levels(
             keep: Some(place.keep),
             complete: united(&there, whole(own)),
             copies,
-            // Nothing is on its way any more.
+            // No revision is in progress any more.
             under_way: level.under_way.filter(|_| at_work),
             passed_over: level.passed_over,
             lacks: level.lacks.clone(),
@@ -205,7 +206,7 @@ fn is_here(node: &Node, here: &str) -> bool {
     !here.is_empty() && node.host == here
 }
 
-/// The nodes of `job` that are not this one, if anything on them goes with them.
+/// The nodes of `job` other than this one, if losing them would lose any data.
 fn elsewhere(job: &Job) -> Vec<usize> {
     let here = host_name();
     let goes = job.places.iter().any(|place| !place.outlives_nodes);
@@ -213,7 +214,7 @@ fn elsewhere(job: &Job) -> Vec<usize> {
     nodes.filter(|(_, node)| goes && !is_here(node, &here)).map(|(index, _)| index).collect()
 }
 
-/// Without the word of a job: what is seen.
+/// Without a job's report: the visible data.
 fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
     let kinds: BTreeSet<LevelKind> = seen.keys().map(|(level, _)| *level).collect();
     let of_level = |level: LevelKind| {
@@ -237,12 +238,12 @@ fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
     kinds.into_iter().map(of_level).collect()
 }
 
-/// What either says is complete, the newest first.
+/// The revisions that either source calls complete, newest first.
 fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
     let mut all: BTreeMap<(u64, u64), Saved> = seen.into_iter().map(|saved| (saved.key(), saved)).collect();
     for told in told {
         let one = all.entry(told.key()).or_insert(*told);
-        // Who tells of a revision need not know when it was saved, as of one that it has no shard of.
+        // A source may not know the time of a revision, such as one that it has no shard of.
         one.saved_unix_ns = told.saved_unix_ns.or(one.saved_unix_ns);
     }
     all.into_values().rev().collect()
@@ -259,7 +260,7 @@ fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> 
     [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()
 }
 
-/// `waits`: a job is at work whose first checkpoint may not be due yet.
+/// `waits`: a job is running, and its first checkpoint may not be due yet.
 fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: bool) -> Vec<String> {
     let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
     let mut alarms: Vec<String> = failing
@@ -267,7 +268,7 @@ fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: 
         .collect();
     let is_whole =
         |level: &LevelStanding| !level.complete.is_empty() || level.copies.iter().any(|copy| !copy.is_empty());
-    // The levels may have together what none has alone.
+    // The levels together may have a revision that none has alone.
     let is_left = losses.iter().any(|(loss, survivor)| *loss == Loss::Processes && survivor.is_some());
     if !waits && !is_left && !levels.iter().any(is_whole) {
         alarms.push("nothing is saved: no level has a complete revision".to_owned());
@@ -276,7 +277,7 @@ fn alarms(levels: &[LevelStanding], losses: &[(Loss, Option<Survivor>)], waits: 
 }
 
 impl Failures {
-    /// In words, with the `newest` revision that the level has.
+    /// The failures as a sentence, with the `newest` revision that the level has.
     pub(crate) fn told(&self, level: LevelKind, newest: Option<u64>) -> String {
         let newest = newest.map_or("none is there".to_owned(), |number| format!("the newest there is {number}"));
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
@@ -292,7 +293,7 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// What was told without a time took that of what is seen away.
+    /// A report without a time replaced the time of the visible revision.
     #[test]
     fn when_a_revision_was_saved_is_known_if_either_says_it() {
         let saved = |revision, saved_unix_ns| Saved { lineage: 1, revision, saved_unix_ns };

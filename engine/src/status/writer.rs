@@ -1,4 +1,4 @@
-//! The thread that writes the files `status` and `journal`: never the program's own.
+//! The thread that writes the files `status` and `journal`; the program's own thread never does.
 
 use super::{
     document::{Job, Status, Told},
@@ -23,17 +23,17 @@ use std::{
     time::Duration,
 };
 
-/// How long one file stays at least, before the next takes its place.
+/// Minimum time between two replacements of the file.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Dropping it waits until what was told last is written.
+/// Dropping it waits until the last report is written.
 #[derive(Debug)]
 pub(crate) struct StatusWriter {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where what is told waits to be written.
+/// Reports that wait to be written.
 #[derive(Debug, Default)]
 struct Desk {
     waiting: Mutex<Waiting>,
@@ -42,9 +42,9 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The newest alone counts.
+    /// Only the newest counts.
     told: Option<Told>,
-    /// Who holds the copies from now on, of each level of the job.
+    /// New holders of the copies, for each level of the job.
     holders: Option<Vec<Vec<Vec<u32>>>>,
     /// For the journal.
     entries: Vec<JournalEntry>,
@@ -60,7 +60,8 @@ impl Waiting {
 }
 
 impl StatusWriter {
-    /// What is told of `job` goes to the first of `directories` that takes it. An error if the system has no thread.
+    /// Starts writing the reports of `job` to the first of `directories` that accepts them. Fails if the system has no
+    /// thread.
     pub(crate) fn start(directories: Vec<PathBuf>, job: Job) -> Result<StatusWriter> {
         let desk = Arc::new(Desk::default());
         let of_thread = desk.clone();
@@ -68,26 +69,26 @@ impl StatusWriter {
         Ok(StatusWriter { desk, thread: Some(thread) })
     }
 
-    /// Has `told` written soon, in place of what was told before.
+    /// Queues `told` for writing; replaces an earlier report.
     pub(crate) fn tell(&self, told: Told) {
         lock(&self.desk.waiting).told = Some(told);
         self.desk.changed.notify_all();
     }
 
-    /// Has what is told from now on say that these hold the copies: of each level of the job, as `PlaceOfLevel` has it.
+    /// Sets the holders of the copies in future reports: for each level of the job, as in `PlaceOfLevel`.
     pub(crate) fn holders(&self, holders: Vec<Vec<Vec<u32>>>) {
         lock(&self.desk.waiting).holders = Some(holders);
     }
 
-    /// Writes nothing more, but for what is being written now: somebody else does from now on. Returns what was noted and is not
-    /// written.
+    /// Finishes the current write and writes nothing more, because another rank takes over. Returns the noted entries
+    /// that are not written.
     pub(crate) fn end(self) -> Vec<JournalEntry> {
         let mut waiting = lock(&self.desk.waiting);
         waiting.told = None;
         std::mem::take(&mut waiting.entries)
     }
 
-    /// Has `entries` written into the journal soon; more than it keeps are none that can wait.
+    /// Queues `entries` for the journal. More entries than the journal keeps are dropped.
     pub(crate) fn note(&self, mut entries: Vec<JournalEntry>) {
         let mut waiting = lock(&self.desk.waiting);
         waiting.entries.append(&mut entries);
@@ -97,7 +98,7 @@ impl StatusWriter {
         self.desk.changed.notify_all();
     }
 
-    /// Waits until the journal has all entries that were noted.
+    /// Waits until the journal has all noted entries.
     pub(crate) fn await_noted(&self) {
         let waiting = lock(&self.desk.waiting);
         let is_noted = |waiting: &mut Waiting| waiting.is_writing || !waiting.entries.is_empty();
@@ -128,7 +129,7 @@ impl Desk {
             if let Some(told) = told {
                 let holders = lock(&self.waiting).holders.take();
                 job.places.iter_mut().zip(holders.into_iter().flatten()).for_each(|(place, now)| place.holders = now);
-                // Where no directory takes it, there is nobody to tell but the program, which did not ask.
+                // If no directory accepts it, there is no error: the program did not ask for it.
                 let _ = directories.iter().any(|directory| put(directory, &job, &told).is_ok());
             }
             if !has_told {
@@ -139,7 +140,7 @@ impl Desk {
         }
     }
 
-    /// What is to be written next; `None` at the end.
+    /// The next data to write; `None` at the end.
     fn next(&self) -> Option<(Option<Told>, Vec<JournalEntry>)> {
         let mut waiting = lock(&self.waiting);
         while waiting.is_empty() && !waiting.over {
@@ -150,17 +151,17 @@ impl Desk {
     }
 }
 
-/// Puts what is `told` of `job` in the place of the file. Synced where disks have revisions: a job does not start without the
-/// disks that the file tells of.
+/// Replaces the file by `told` of `job`. Synced if disks have revisions: a job does not start without the disks that
+/// the file names.
 pub(super) fn put(directory: &Path, job: &Job, told: &Told) -> io::Result<()> {
     let is_synced = job.places.iter().any(|place| place.level == LevelKind::Disk);
     replace(directory, &Status::bytes(job, told), is_synced)
 }
 
-/// Puts `bytes` in the place of the file, whole. Unless `is_synced`, a crash of the machine may leave it empty.
+/// Replaces the file by `bytes` as a whole. Unless `is_synced`, a crash of the machine may leave it empty.
 fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
     let (unfinished, path) = (directory.join(STATUS_UNFINISHED), directory.join(STATUS_FILE));
-    // Whoever was given the right to read it keeps that.
+    // Keep the file's mode, so that permitted readers stay permitted.
     let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
     let write = || {
         let mut file = Open::to_write().new_file().file(&unfinished)?;
@@ -172,7 +173,7 @@ fn replace(directory: &Path, bytes: &[u8], is_synced: bool) -> io::Result<()> {
         mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
         put_in_place(&path, |path| fs::rename(&unfinished, path))
     };
-    // One that a crash has left.
+    // A leftover of a crash.
     let _ = fs::remove_file(&unfinished);
     write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
 }
@@ -199,7 +200,7 @@ mod tests {
             assert_eq!(read(folder.path())["told_unix_ns"], rounds);
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         }
-        // Nothing told, nothing written.
+        // Without a report, nothing is written.
         let other = tempfile::tempdir().unwrap();
         drop(StatusWriter::start(vec![other.path().to_owned()], Job::default()).unwrap());
         assert_eq!(fs::read_dir(other.path()).unwrap().count(), 0);
