@@ -15,11 +15,11 @@ use crate::{
 };
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// How a recorded shard and its space stand to one another.
+/// The relation of a recorded shard to a space.
 pub(super) enum Standing {
-    /// The layout that the shard belongs to is not in this space.
+    /// The shard's layout is not in this space.
     Elsewhere,
-    /// Files of its layout are in this space, but not the one with its portion: that one may come back.
+    /// Some files of its layout are in this space, but not the one with its portion: that one may come back.
     OutOfSight,
     /// The shard was published before.
     Published,
@@ -28,7 +28,7 @@ pub(super) enum Standing {
     Open(Box<Claim>),
 }
 
-/// A shard that can be completed by whoever holds the lock of its portion.
+/// A shard that can be completed by the process that holds the lock of its portion.
 pub(super) struct Claim {
     pub(super) ledger: Ledger,
     pub(super) portion: Portion,
@@ -41,7 +41,7 @@ const WENT_ON: &str = "the job went on without it, or another did";
 const SHARED_IS_GONE: &str = "what it shares with older revisions is gone";
 const CONTRADICTS: &str = "its record contradicts itself";
 
-/// Finds out how what is `owed` and the space on `device` stand to one another. Only looks.
+/// Determines the relation of `owed` to the space on `device`. Changes nothing.
 pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Result<Standing> {
     let (plan, target) = (&owed.shard.plan, owed.target);
     let over = |why: &str| Ok(Standing::Over(why.to_owned()));
@@ -59,14 +59,14 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     if ledger.found().iter().any(|kept| kept.key() == plan.key) {
         return Ok(Standing::Published);
     }
-    // Under a lineage only the job that drew it writes, and nothing after this revision. So a root of any other lineage
-    // is a newer job's, and a root of this lineage was written for this revision.
+    // Only the job that drew a lineage writes under it, and nothing after this revision. So a root of any other lineage
+    // belongs to a newer job, and a root of this lineage was written for this revision.
     let (sequence, lineage) = ledger.position();
     let freed = if lineage == plan.key.lineage { sequence.checked_sub(target.sequence) } else { None };
     let Some(left) = freed.and_then(|freed| target.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
         return over(WENT_ON);
     };
-    // Revisions that were held since t1 are spared, too.
+    // Revisions that were held since t1 are spared too.
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
     ledger.set_held(target.held.iter().copied().chain(since).collect());
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
@@ -97,8 +97,8 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
 }
 
-/// What an outline leaves to the newest revision that was retained, and the allocation that leads to that; `None` if it is gone,
-/// or lacks any of it.
+/// Fills an outline from the newest retained revision; also returns the allocation with the references to it. `None` if
+/// that revision is gone, or lacks some of the blocks.
 fn filled(
     ledger: &Ledger,
     portion: &Portion,
@@ -118,7 +118,7 @@ fn filled(
     Ok(allocation.map(|allocation| (allocation, contents)))
 }
 
-/// Whether a job that is newer than the one that saved `key` has begun in any of the portions.
+/// Whether a job newer than the one that saved `key` has begun in any of the portions.
 fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     for portion in layouts.iter().flat_map(LayoutFile::portions) {
         if Ledger::open(portion)?.lineage.is_some_and(|lineage| lineage.number > key.lineage.number) {
@@ -128,10 +128,10 @@ fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether the numbers of the record fit one another: the log fits its runs, the rows the metadata, the segments the log.
+/// Whether the record is consistent: the log fits its runs, the rows fit the metadata, the segments fit the log.
 fn is_sound(owed: Owed<'_>, allocation: &Allocation, contents: &Contents, portion: &Portion) -> bool {
     let (sealed, blocks) = (owed.shard, contents.blocks);
-    // The numbers of blocks in `allocation` are those of blocks in the portion.
+    // Block numbers in `allocation` are relative to the portion.
     let room = first_blocks(&allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
     let in_log = |segment: &crate::pool::SealedSegment| {
         let end = segment.offset.checked_add(segment.bytes);
@@ -147,7 +147,7 @@ fn is_sound(owed: Owed<'_>, allocation: &Allocation, contents: &Contents, portio
         && meta_bytes.is_some_and(|bytes| sealed.rows_bytes <= bytes)
         && sealed.segments.iter().all(in_log)
         && sealed.plan.outputs.len() == contents.annex.outputs.len();
-    // The manifest to be published must be one that has its room and can be read.
+    // The manifest to be published must fit in its room and be readable.
     let is_readable = || {
         let laid = allocation.manifest(contents, |_| [0; HASH_BYTES]).build();
         let meta_bytes = meta_bytes.and_then(|bytes| bytes.checked_sub(sealed.rows_bytes));
@@ -157,7 +157,7 @@ fn is_sound(owed: Owed<'_>, allocation: &Allocation, contents: &Contents, portio
     fits && is_readable()
 }
 
-/// Makes the output files durable, up to the length that the revision knows.
+/// Makes the output files durable, up to the lengths in the revision.
 pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents, space: &Path) -> Result<()> {
     for (path, output) in plan.outputs.iter().zip(&contents.annex.outputs) {
         sync_output(Path::new(OsStr::from_bytes(path)), output, space)?;
@@ -165,7 +165,7 @@ pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents, space: &Path)
     Ok(())
 }
 
-/// Whether the error says that there is no such space any more.
+/// Whether the error means that the space does not exist any more.
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotASpace { .. })
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// What became of a sealed shard that was owed to a target.
+/// Result for one target of a sealed shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SalvageOutcome {
     Completed,
@@ -27,17 +27,18 @@ pub(crate) enum SalvageOutcome {
     Elsewhere,
     /// The shard can never be completed: why.
     Lost(String),
-    /// The same, as an output file was cut. A restore that fails for that file, too, does not tell of the shard.
+    /// The same, because an output file was cut. A restore that fails for that file too does not report the shard
+    /// again.
     Cut(String),
 }
 
-/// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as the shard's own
-/// process would have done, and notes that in the shard's record. The caller holds the lock of the portion. After an
-/// error nothing is published, and the shard can be tried again.
+/// Completes the shard of `owed` in the space on `device`, with the chunks in `chunks`, as the shard's own process
+/// would have done, and notes that in the shard's record. The caller holds the lock of the portion. After an error
+/// nothing is published, and the shard can be tried again.
 pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<SalvageOutcome> {
     let outcome = publish(device, owed, chunks)?;
     if matches!(outcome, SalvageOutcome::Completed | SalvageOutcome::WasComplete) {
-        // The pool may stay for another target until the job has let go of the revision here.
+        // The pool may stay for another target until the job has removed the revision here.
         owed.end();
     }
     Ok(outcome)
@@ -51,7 +52,7 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
         Standing::Over(why) => return Ok(SalvageOutcome::Lost(why)),
         Standing::Open(claim) => *claim,
     };
-    // Looked for before a root lets go of anything: a shard that cannot be completed leaves the space as it is.
+    // Check before a root drops anything: a shard that cannot be completed leaves the space unchanged.
     if let Some(lost) = lacks(device, owed, &contents, chunks)? {
         return Ok(lost);
     }
@@ -116,7 +117,7 @@ fn done(owed: Owed<'_>, blocks: u64) -> Vec<Range<u64>> {
     done
 }
 
-/// What `complete` would return now, `Completed` included. Changes nothing.
+/// The result that `complete` would have now, `Completed` included. Changes nothing.
 pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<SalvageOutcome> {
     Ok(match examine(device, owed, Access::Read)? {
         Standing::Elsewhere => SalvageOutcome::Elsewhere,
@@ -132,8 +133,8 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
     Error::PortionOutOfSight { path, rank, files: files_of_layout(owed.target.layout_id) }
 }
 
-/// Why the shard can never be completed, if something is missing: a chunk, or bytes of an output file. Makes the output
-/// files durable.
+/// Why the shard can never be completed, if a chunk is missing, or bytes of an output file. Makes the output files
+/// durable.
 fn lacks(
     device: &dyn Device,
     owed: Owed<'_>,

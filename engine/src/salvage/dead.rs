@@ -1,4 +1,4 @@
-//! What ranks that have died leave behind, while other ranks of their job live on.
+//! Completing the data of dead ranks while other ranks of their job are alive.
 
 use super::complete;
 use crate::{
@@ -9,20 +9,20 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The kernel releases the locks of a dead process one by one: its membership lock, which tells of the death, perhaps before
-/// the lock of its portion. Giving up loses a staged shard, so the bound is far beyond that gap. It counts tries and no
-/// time: on a machine that stalls, the kernel's release stalls too.
+/// The kernel releases the locks of a dead process one by one, its membership lock perhaps before the lock of its
+/// portion. Giving up loses a staged shard, so the limit is far beyond that gap. It counts tries, not time: on a
+/// machine that stalls, the kernel's release stalls too.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Completes on `devices` the sealed shards of members that have died, and frees their chunks: no other rank waits for
-/// them. Chunks of a shard that cannot be completed are freed all the same, and the pool keeps a note of the loss; so are chunks that an aggregator had of a
-/// rank that lives, whose portion nobody else may write to.
+/// Completes the sealed shards of dead members on `devices`, and frees their chunks, because no other rank waits for
+/// them. If a shard cannot be completed, its chunks are freed all the same, and the pool notes the loss. The same goes
+/// for chunks that an aggregator held for a living rank, because no other process may write to that rank's portion.
 pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
     // Another survivor may be doing this already.
     pool.look_after_dead(|| {
         for member in pool.dead() {
-            // Without files or memory nothing is known of the member: it is tried another time.
+            // Without files or memory the member's state is unknown: retry later.
             let sealed = match pool.read_sealed(member) {
                 Err(error) if error.is_of_process() => continue,
                 read => read.unwrap_or_default(),
@@ -42,7 +42,8 @@ pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
     });
 }
 
-/// Locks the byte of a portion whose writer has died; false if a living process has it, or no lock can be had.
+/// Locks the byte of a portion after the death of its writer. Returns false if a living process has it, or no lock is
+/// available.
 fn is_locked(locks: &Locks, portion: u64) -> bool {
     for _ in 0..TRIES {
         match locks.try_lock(portion) {

@@ -1,6 +1,7 @@
-//! Which blocks of a shard its own process had compressed: only that process knew, and what it wrote tells.
+//! Finding the blocks of a shard that its own process had compressed. Only that process knew them, so this looks at the
+//! written data.
 //!
-//! What must hold: a frame is one only if it unpacks to what the hashes say that was saved.
+//! Invariant: bytes count as a frame only if they unpack to data with the hashes of the saved blocks.
 
 use crate::{
     commit::Allocation,
@@ -38,7 +39,7 @@ pub(super) fn frames_of(
                         frames.push(Frame { first_block: first, blocks, stored_blocks });
                         blocks
                     }
-                    // The next one may begin behind any block that is stored as it is.
+                    // The next frame may begin after any block that is stored plain.
                     None => {
                         let mut behind = window.chunks(BLOCK).skip(1);
                         1 + behind.position(|block| FrameHead::parse(block).is_ok()).unwrap_or(count as usize - 1)
@@ -52,7 +53,7 @@ pub(super) fn frames_of(
     Ok(frames)
 }
 
-/// The frame that the `window` begins with, if the blocks in it have these hashes.
+/// The frame at the start of `window`, if its blocks have these hashes.
 fn frame_in(window: &[u8], hashes: &[u8], unpacked: &mut Aligned) -> Option<FrameHead> {
     let (head, packed) = head_of(window).ok()?;
     let blocks = unpacked.get_mut(..(head.blocks * BLOCK_BYTES) as usize)?;

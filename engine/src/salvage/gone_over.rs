@@ -1,8 +1,8 @@
-//! Ranks of killed jobs in whose memory nothing waits any more, as a salvage has found, or the start of another job. The
-//! space keeps them in its file `salvaged`: the memory is gone by then, and a later command could not tell it from another
-//! node's.
+//! Ranks of killed jobs that have no data waiting in memory any more, as found by a salvage or by the start of another
+//! job. The space keeps them in its file `salvaged`: the memory is freed by then, and a later command could not tell it
+//! from another node's.
 //!
-//! What must hold: a rank is noted before its pool is removed, and never for a lineage under which it may stage again.
+//! Invariant: a rank is noted before its pool is removed, and never for a lineage under which it may stage again.
 
 use crate::{
     device::hand_over,
@@ -19,10 +19,10 @@ use std::{
     path::Path,
 };
 
-/// How much of the file is read, in bytes.
+/// Maximum number of bytes read from the file.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The ranks of killed jobs whose records were gone over: nothing of theirs waits any more.
+/// The ranks of killed jobs with records that were checked: no data of theirs waits any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoneOver(Vec<(Lineage, RangeInclusive<u32>)>);
 
@@ -47,7 +47,7 @@ impl GoneOver {
         }
     }
 
-    /// The same with those of `other`.
+    /// Adds those of `other`.
     pub fn and(mut self, other: GoneOver) -> GoneOver {
         other.0.into_iter().for_each(|(lineage, ranks)| self.add_range(lineage, ranks));
         self
@@ -57,14 +57,14 @@ impl GoneOver {
         self.0.iter().any(|(other, ranks)| *other == lineage && ranks.contains(&rank))
     }
 
-    /// What the space in `directory` has noted. A file that says something else is none.
+    /// Reads the note of the space in `directory`. A file with other contents counts as empty.
     pub(crate) fn of_space(directory: &Path) -> GoneOver {
         let read =
             read_within(&directory.join(SALVAGED_FILE), BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         read.map_or_else(GoneOver::default, |text| GoneOver(text.lines().map_while(parse).collect()))
     }
 
-    /// Has the space in `directory` note these, of the newest lineage.
+    /// Writes those of the newest lineage to the space in `directory`.
     pub(crate) fn note(&self, directory: &Path) -> Result<()> {
         let Some(newest) = self.0.iter().map(|(lineage, _)| lineage.number).max() else { return Ok(()) };
         let mut text = String::new();
@@ -87,7 +87,7 @@ fn parse(line: &str) -> Option<(Lineage, RangeInclusive<u32>)> {
 
 fn replace(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
-    // One that a crash has left.
+    // A leftover of a crash.
     let _ = fs::remove_file(&unfinished);
     let mut file = Open::to_write().new_file().file(&unfinished)?;
     hand_over(&file, directory);

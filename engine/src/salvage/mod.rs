@@ -1,9 +1,9 @@
-//! Completes the shards that ranks had staged which were killed between t2 and t3: the data is still in the node's
-//! pool, and the record beside the pool says where the data belongs.
+//! Completes the shards that were staged by ranks killed between t2 and t3. The data is still in the node's pool, and
+//! the record beside the pool has its place in the space.
 //!
-//! What must hold: only a process that holds the portion's lock completes anything in the portion, and only if the
-//! portion's newest slot is the one that the record knows, or one that this revision wrote; a shard without a valid
-//! seal, or with a byte missing, is never published; a pool that nobody can claim any more is removed.
+//! Invariants: only a process that holds the portion's lock completes anything in the portion. It does so only if the
+//! portion's newest slot is the one in the record, or one that this revision wrote. A shard without a valid seal, or
+//! with a missing byte, is never published. A pool that no job can claim any more is removed.
 
 mod claim;
 mod complete;

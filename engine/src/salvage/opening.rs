@@ -1,4 +1,4 @@
-//! What the opening of a space does with the pools of jobs that were killed.
+//! The treatment of killed jobs' pools when a space is opened.
 
 use super::{
     SalvageOutcome,
@@ -17,33 +17,33 @@ use crate::{
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// What an opening did not complete.
+/// Data that an opening did not complete.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// The shards that can never be completed, and why.
+    /// The shards that can never be completed, with the reasons.
     lost: Vec<String>,
-    /// Those of them whose output file was cut, and the revision that goes with it.
+    /// Those of them with an output file that was cut, and the revision of each.
     cut: Vec<String>,
-    /// The pools of lost shards, which hold nothing else that anybody could claim.
+    /// The pools of lost shards that hold nothing else that any job could claim.
     over: Vec<[u8; 16]>,
-    /// Pools that somebody else was in: another rank of this job, if all is well.
+    /// Pools that another process was in: normally another rank of this job.
     taken: Vec<[u8; 16]>,
 }
 
-/// What is to become of a pool.
+/// The fate of a pool.
 enum RecordFate {
-    /// All shards in the pool are complete, or nobody's.
+    /// All shards in the pool are complete, or belong to no job.
     Done,
-    /// Some shards in the pool are lost, and the rest is nobody's.
+    /// Some shards in the pool are lost, and the rest belongs to no job.
     Over,
-    /// The pool waits for another space, or for another day.
+    /// The pool waits for another space, or for a later attempt.
     Stays,
 }
 
-/// Completes in the space on `device`, whose locks the job holds, the shards that dead pools in `directory` hold for
-/// it. Removes pools that hold no more and that nobody will claim. If the space has no locks, `locked` is false and
-/// nothing is completed. An error: a shard could be completed another time, and a job that goes on would end the claim.
-/// Several ranks may call this at a time.
+/// Completes the shards that dead pools in `directory` hold for the space on `device`, which the job has locked.
+/// Removes pools that hold no more and that no job will claim. If the space has no locks, `locked` is false and nothing
+/// is completed. Fails if a shard could be completed later, because a job that goes on would end the claim. Several
+/// ranks may call this at the same time.
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Result<Left> {
     let (mut left, mut done) = (Left::default(), Ok(()));
     let unlisted = |error: Error| if error.is_of_process() { Err(error) } else { Ok(Vec::new()) };
@@ -63,7 +63,7 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
                 }
                 Ok(RecordFate::Stays)
             }
-            // Records without their pool, and a pool that is damaged, can be completed by nobody.
+            // Records without their pool, and the records of a damaged pool, can never be completed.
             Ok(None) => Ok(unusable(device, directory, found.id, "its pool is gone", &mut left.lost)),
             Err(error @ Error::PoolRefused { .. }) if may_be_mended(directory, found.id) => match locked {
                 true => left_to_mend(device, directory, found.id, error, &mut left.lost),
@@ -85,18 +85,18 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
 }
 
 impl Left {
-    /// The pools that this rank is through with, and in which shards are lost.
+    /// The pools that this rank has finished with, and that contain lost shards.
     pub(crate) fn over(&self) -> &[[u8; 16]] {
         &self.over
     }
 
-    /// Forgets the pools that another rank has `settled`: nobody is in them.
+    /// Forgets the pools that another rank has `settled`: no process is in them.
     pub(crate) fn forget_taken(&mut self, settled: &[[u8; 16]]) {
         self.taken.retain(|id| !settled.contains(id));
     }
 
-    /// Checks, once every rank has come so far, that the shards in pools that another rank was in are complete by now.
-    /// An error as of `at_opening`.
+    /// Checks, after all ranks have reached this point, that the shards in pools that another rank was in are complete
+    /// by now. Fails as `at_opening` does.
     pub(crate) fn check_taken(&self, device: &dyn Device, directory: &Path) -> Result<()> {
         for id in &self.taken {
             let sealed = pool::sealed_of(directory, *id)?;
@@ -116,18 +116,18 @@ impl Left {
         &self.lost
     }
 
-    /// Removes the pools of lost shards, once nothing that was left refuses the start that tells of the loss.
+    /// Removes the pools of lost shards, once nothing left over refuses the start that reports the loss.
     pub(crate) fn give_up(self, directory: &Path) {
         self.over.into_iter().for_each(|id| drop(pool::remove(directory, id)));
     }
 }
 
-/// Whether a pool that is refused could be used another time: once its mode is mended, or by the build that made it.
+/// Whether a refused pool may become usable: after its mode is corrected, or with the build that made it.
 fn may_be_mended(directory: &Path, id: [u8; 16]) -> bool {
     pool::is_refused(&pool::path(directory, id)) || pool::is_of_another_version(directory, id)
 }
 
-/// Leaves a pool that may be mended. An error if something of this space waits in the pool, or may.
+/// Leaves a pool that may become usable. Fails if data of this space waits in the pool, or may.
 fn left_to_mend(
     device: &dyn Device,
     directory: &Path,
@@ -143,7 +143,7 @@ fn left_to_mend(
         let why = to_mend(&pool::path(directory, id), why).unwrap_or_else(|| why.clone());
         return Err(not_completed(device, ours, error.kind(), format!("its pool: {why}")));
     }
-    // If this build cannot read a record, only the pool tells whose it is.
+    // If this build cannot read a record, only the pool's note names its space.
     if pool::has_unreadable(directory, id) {
         let is_noted =
             pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(&device.directory(), space)));
@@ -152,14 +152,14 @@ fn left_to_mend(
     Ok(unusable(device, directory, id, &error.to_string(), lost))
 }
 
-/// What is to be done about a pool or a record at `path` that is refused for `why`, and can be used once that is
-/// mended; `None` if it is damaged.
+/// The remedy for a pool or a record at `path` that is refused for `why` and becomes usable after correction; `None` if
+/// it is damaged.
 pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
     let mend = "so that another user may have changed it; mend that (a mode by chmod 600) if nobody has";
     pool::is_refused(path).then(|| format!("{why}, {mend}"))
 }
 
-/// What becomes of a pool that cannot be used, for `why`. The pool is removed if nobody need be told.
+/// The fate of a pool that cannot be used, for `why`. Removes the pool if there is no loss to report.
 fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> RecordFate {
     let sealed = pool::sealed_of(directory, id).unwrap_or_default();
     if any_is_ours(device, &sealed) {
@@ -207,7 +207,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
         }
     }
     if !staged.lost.is_empty() {
-        // Another shard in the pool, or the pool's note of its space, tells whose the lost records were.
+        // Another shard in the pool, or the pool's note of its space, shows the space of the lost records.
         let is_its = |note: &SpaceNote| note.is_of(|space| is_same(&device.directory(), space));
         if dead.spaces().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
             if let Some(waits) =
@@ -226,14 +226,14 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
         None if left.lost.len() > told => Ok(RecordFate::Over),
         None => Ok(RecordFate::Done),
         Some((owed, error)) => {
-            // Whoever frees some space frees enough for all shards.
+            // Name the bytes for all shards, so that the user frees enough at once.
             let error = error.for_want_of(bytes, || device.available_bytes());
             Err(not_completed(device, owed, error.kind(), error))
         }
     }
 }
 
-/// The error that the start waits for, if the lost record can be read once its mode is mended.
+/// The error that stops the start, if the lost record becomes readable once its mode is corrected.
 fn record_to_mend(device: &dyn Device, dead: &Dead, lost: &LostRecord) -> Option<Error> {
     let cause = format!("its record {}: {}", printable_path(&lost.path), to_mend(&lost.path, &lost.why)?);
     Some(Error::NotCompleted {
@@ -255,9 +255,9 @@ fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: im
     }
 }
 
-/// Notes in the spaces of a dead pool, which goes, that nothing of `ranks` waits there any more: a later command could not
-/// tell. A space that does not take the note asks for a salvage, as before. The space on `device` needs none, as its job
-/// begins a lineage.
+/// Notes in the spaces of a dead pool, before its removal, that no data of `ranks` waits there any more: a later
+/// command could not find that out. A space that cannot be noted keeps asking for a salvage. The space on `device`
+/// needs no note, because its job begins a lineage.
 fn note_removal(device: &dyn Device, dead: &Dead, ranks: &[u32]) {
     let Some(note) = dead.spaces().filter(|note| !note.is_of(|space| is_same(&device.directory(), space))) else {
         return;
@@ -269,7 +269,7 @@ fn note_removal(device: &dyn Device, dead: &Dead, ranks: &[u32]) {
     }
 }
 
-/// Whether any of the shards is owed to the space on `device`. One shard speaks for all of its layout in one space: its
+/// Whether any of the shards belongs to the space on `device`. One shard of each layout in one space is checked: its
 /// job may be alive, and looking costs requests.
 fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
     let mut looked_at = BTreeSet::new();
@@ -277,18 +277,18 @@ fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
     owed.any(|owed| looked_at.insert((owed.target.space(), owed.target.layout_id)) && is_ours(device, owed))
 }
 
-/// Whether a shard is owed to the space on `device`: by the directory, or, if the space was moved, by what is in it.
+/// Whether a shard belongs to the space on `device`: by the directory, or, if the space was moved, by its contents.
 pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
     is_same(&device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
 }
 
-/// Whether both are paths of one directory, which may be mounted twice.
+/// Whether both paths lead to one directory, which may be mounted twice.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Whether the layout that `owed` belongs to is in the space on `device`. In doubt it is.
+/// Whether the layout of `owed` is in the space on `device`. If in doubt, it is.
 pub(crate) fn has_layout_of(device: &dyn Device, owed: Owed<'_>) -> bool {
     let looked = names_layout(device, owed.target.layout_id).and_then(|is_named| {
         let has = || examine(device, owed, Access::Read).map(|standing| !matches!(standing, Standing::Elsewhere));
@@ -297,12 +297,12 @@ pub(crate) fn has_layout_of(device: &dyn Device, owed: Owed<'_>) -> bool {
     looked.unwrap_or_else(|error| !is_gone(&error))
 }
 
-/// Whether what is `owed` can be completed in the space on `device` as things are.
+/// Whether the shard of `owed` can be completed in the space on `device` now.
 pub(crate) fn is_open(device: &dyn Device, owed: Owed<'_>) -> bool {
     matches!(examine(device, owed, Access::Read), Ok(Standing::Open(_)))
 }
 
-/// Whether a shard may wait to be completed in the space on `device`. In doubt it does.
+/// Whether a shard may wait to be completed in the space on `device`. If in doubt, it does.
 fn may_be_open(device: &dyn Device, owed: Owed<'_>) -> bool {
     !matches!(examine(device, owed, Access::Read), Ok(Standing::Published | Standing::Over(_) | Standing::Elsewhere))
 }
@@ -311,8 +311,8 @@ fn its_own_space_has(owed: Owed<'_>) -> bool {
     has_layout_of(&Disk::existing(owed.target.space()), owed)
 }
 
-/// Whether the space that a record names can take the shard, now or when its file system is mounted again. In doubt it
-/// can.
+/// Whether the space named in a record can take the shard, now or after its file system is mounted again. If in doubt,
+/// it can.
 pub(super) fn is_wanted(owed: Owed<'_>) -> bool {
     let space = owed.target.space();
     match examine(&Disk::existing(space), owed, Access::Read) {
@@ -323,7 +323,7 @@ pub(super) fn is_wanted(owed: Owed<'_>) -> bool {
     }
 }
 
-/// Whether the file system that a space was on is there, as seen at the nearest folder on the way to the space.
+/// Whether the file system of a space is mounted, judged by the nearest existing folder above the space.
 fn is_mounted(space: &Path, file_system: u64) -> bool {
     let nearest = space.ancestors().find_map(|folder| fs::metadata(folder).ok());
     nearest.is_some_and(|found| found.dev() == file_system)

@@ -1,5 +1,5 @@
-//! Waiting for processes that are still in a dead pool for a moment: those of a job that was killed go one by one, and
-//! starts of other jobs look whether the pool is theirs.
+//! Waiting for processes that are still in a dead pool for a moment. The processes of a killed job end one by one, and
+//! starts of other jobs check whether the pool is theirs.
 
 use crate::{
     error::Result,
@@ -10,7 +10,7 @@ use std::{path::Path, time::Duration};
 
 const POOL_GRACE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
-/// Why a shard was not completed although nobody has its space open.
+/// Why a shard was not completed although no job has its space open.
 pub(crate) const IN_POOL: &str = "a process is in its pool still";
 
 /// Like `Pool::open_dead`, but waits for other processes in the pool while `is_wanted`.
