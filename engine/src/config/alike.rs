@@ -1,4 +1,4 @@
-//! Each rank resolves its own settings. Settings by which the ranks decide together must be the same on all of them.
+//! Each rank resolves its own settings. Settings that decide collective actions must be the same on all ranks.
 
 use super::{Config, KEYS};
 use crate::{

@@ -1,4 +1,4 @@
-//! What surrounds the program: its environment and its working directory.
+//! The program's environment variables and its working directory.
 
 use super::{
     Choice, KEYS, Key, Value, file,
@@ -15,26 +15,26 @@ use std::{
 pub(super) const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
 const FILE_NAME: &str = "mainstay.toml";
 const PREFIX: &str = "MAINSTAY_";
-/// Variables that are no settings, and are read all the same.
+/// Variables that are not settings, but are read too.
 const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_DOMAIN_FILE"];
-/// Prefixes of the variables with which `mainstay run`, and our tests, speak to their own processes.
+/// Prefixes of the variables that `mainstay run`, and our tests, pass to their own processes.
 const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_TEST_"];
 
 /// A variable that is named like a setting, and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownVariable<'a> {
     pub name: &'a str,
-    /// The variable that is most like this one, if any is.
+    /// The most similar variable, if any.
     pub nearest: Option<String>,
-    /// The two are so much alike that nothing else can have been meant.
+    /// The two are so similar that nothing else can be meant.
     pub is_misspelt: bool,
 }
 
-/// Where settings are looked for that the program does not give.
+/// The sources of settings that the program does not give.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub directory: PathBuf,
-    /// The variables whose name begins with MAINSTAY_.
+    /// The variables with names that begin with MAINSTAY_.
     pub variables: BTreeMap<String, OsString>,
 }
 
@@ -43,7 +43,7 @@ impl Surroundings {
     pub fn here() -> Surroundings {
         let ours = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
         Surroundings {
-            // A process whose directory was removed has no file there either.
+            // A process in a removed directory has no file there either.
             directory: env::current_dir().unwrap_or_default(),
             variables: env::vars_os().filter_map(ours).filter(|(name, _)| name.starts_with(PREFIX)).collect(),
         }
@@ -70,19 +70,18 @@ impl Surroundings {
         names.filter(|name| !is_known(name) && self.variable(name).is_some()).map(unknown).collect()
     }
 
-    /// Refuses what every program with these surroundings would refuse, whatever it sets itself.
+    /// Refuses settings that are wrong for every program in these surroundings.
     pub fn check(&self) -> Result<()> {
         self.choice()?;
         let (path, must_exist) = self.file();
         file::read(&path, must_exist).map(drop)
     }
 
-    /// Refuses a variable that must have been meant to be a setting: without it the program would run on with another
-    /// value.
+    /// Refuses a variable that must have been meant as a setting: otherwise the program would run with another value.
     fn check_names(&self) -> Result<()> {
         let misspelt = self.unknown().into_iter().find(|unknown| unknown.is_misspelt);
         misspelt.map_or(Ok(()), |UnknownVariable { name, nearest, .. }| {
-            // Of Mainstay's other variables none is short for several.
+            // None of Mainstay's other variables is short for several.
             let nearest = nearest.unwrap_or_default();
             let all = Key::meant(name_of(name), |key| format!("{PREFIX}{}", key.to_uppercase()));
             let meant = all.filter(|all| all.contains(&nearest)).unwrap_or(nearest);
@@ -115,12 +114,12 @@ impl Surroundings {
     }
 }
 
-/// The variable's name without the prefix: the key's name in the file, but for the case of its letters.
+/// The variable's name without the prefix: the key's name in the file, apart from case.
 fn name_of(variable: &str) -> &str {
     variable.strip_prefix(PREFIX).unwrap_or(variable)
 }
 
-/// What to say of variables that are passed over; `None` if there are none.
+/// The message about ignored variables; `None` if there are none.
 pub(crate) fn passed_over(surroundings: &Surroundings) -> Option<String> {
     let unknown = surroundings.unknown();
     let names: Vec<&str> = unknown.iter().map(|unknown| unknown.name).collect();

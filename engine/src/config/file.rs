@@ -1,4 +1,4 @@
-//! The file `mainstay.toml`. Whatever lies there is hostile until it has been read to its end.
+//! The file `mainstay.toml`. Its contents are untrusted until it has been read to the end.
 
 use super::{Choice, Key, Value, value::shortened};
 use crate::{
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What a file sets, and the line of each key.
+/// The settings in a file, and the line of each key.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub choice: Choice,
@@ -22,7 +22,7 @@ pub(super) struct Settings {
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<Settings>> {
     match text_of(path) {
         Ok(bytes) => parse(path, &bytes?).map(Some),
-        // A link that leads nowhere is no missing file.
+        // A dangling link is not a missing file.
         Err(e) if e.kind() == io::ErrorKind::NotFound && !must_exist && fs::symlink_metadata(path).is_err() => Ok(None),
         Err(e) => Err(wrong(path, format!("the settings cannot be read: {e}"))),
     }
@@ -60,7 +60,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     for (name, value) in entries {
         let line = line_at(name.span().start);
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
-        // What is meant to be a table may have the name of a setting.
+        // The name of an intended table may equal the name of a setting.
         let is_table = match Key::named(name.get_ref()) {
             Some(_) => "a table, in which no setting stands",
             None => "no such setting, but a table, in which none stands",
@@ -84,7 +84,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Settings stand in no table. The first line of one, or of one within, that is a setting with the names of the tables in front, or without.
+/// Settings belong to no table. Returns the first line of this table, or of one within it, that is a setting with or
+/// without the names of the tables in front.
 fn meant_in(outer: &[&str], table: &DeTable) -> Option<&'static str> {
     let mut lines: Vec<_> = table.iter().collect();
     lines.sort_by_key(|(name, _)| name.span().start);

@@ -1,19 +1,19 @@
-//! The hints of MPI-IO, as an MPI_Info has them, read as settings.
+//! The hints of MPI-IO, from an MPI_Info, read as settings.
 
 use super::{Choice, Key, Value};
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 
-/// Hints that MPI reserves (chapter "I/O", "File Info"): for the layout of a new file, and how many ranks write for
-/// all.
+/// Hints that MPI reserves (chapter "I/O", "File Info"): the layout of a new file, and the number of ranks that write
+/// for all.
 const OF_MPI: [(&str, &str); 3] =
     [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes"), ("cb_nodes", "aggregators")];
-/// The prefix of the hints that are settings of ours: `mainstay_keep`.
+/// The prefix of the hints that are Mainstay's settings: `mainstay_keep`.
 const OWN: &str = "mainstay_";
 
 impl Choice {
-    /// Takes a hint. Hints of others are ignored, as MPI has it. A hint that begins like ours and is no setting, or
-    /// whose value the setting does not take, is an error that names the hint.
+    /// Sets a hint. Ignores other hints, as MPI requires. Fails, naming the hint, if it has Mainstay's prefix and is no
+    /// setting, or if its value is invalid.
     pub fn hint(&mut self, name: &str, value: &str) -> Result<()> {
         let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
         let Some(setting) = of_mpi.or(name.strip_prefix(OWN)) else { return Ok(()) };

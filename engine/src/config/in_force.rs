@@ -1,12 +1,12 @@
-//! The settings in force: whether they go together, and what follows from several of them.
+//! The settings in force: their consistency, and values derived from several of them.
 
 use super::{Config, KEYS, Shown};
 use crate::error::{Error, Result};
 use std::thread;
 
 impl Config {
-    /// How many threads write, and how many hash, on a rank whose processors `ranks` ranks share. Two keep a device
-    /// busy; if the ranks use all processors, a second thread only pushes them aside.
+    /// Number of writing threads, and of hashing threads, on a rank that shares its processors with `ranks` ranks. Two
+    /// keep a device busy; if the ranks use all processors, a second thread only displaces them.
     pub(crate) fn io_threads_for(&self, ranks: usize) -> usize {
         match self.io_threads {
             0 => 1 + usize::from(thread::available_parallelism().is_ok_and(|cores| ranks < cores.get())),
@@ -14,8 +14,8 @@ impl Config {
         }
     }
 
-    /// How many writes of a node are under way at once, whichever ranks they are of. Two leave a fast disk waiting
-    /// between them: four were 13 % faster here, eight no better.
+    /// Number of simultaneous writes of a node, for all ranks together. With two, a fast disk idles between them: four
+    /// were 13 % faster here, eight no better.
     pub(crate) fn writes_at_once(&self) -> u32 {
         match self.io_threads {
             0 => 4,
@@ -30,7 +30,7 @@ impl Config {
         self.check_pool().map_err(|why| Error::argument("pool_bytes", why))
     }
 
-    /// Checks that the pool has one chunk to fill while another is written. The sizes themselves are in range.
+    /// Checks that the pool can fill one chunk while another is written. The sizes themselves are in range.
     pub(super) fn check_pool(&self) -> std::result::Result<(), String> {
         match (self.chunk_bytes, self.pool_bytes) {
             (Some(chunk), Some(pool)) if pool < 2 * chunk => {

@@ -1,4 +1,4 @@
-//! One setting, as files, the environment and messages know it.
+//! One setting: its name and value in files, in the environment and in messages.
 
 use super::{Config, KEYS, Key, Shown, value};
 
@@ -12,18 +12,18 @@ impl Key {
         format!("MAINSTAY_{}", self.name.to_uppercase())
     }
 
-    /// The value that is in force if none is given.
+    /// The value in force if none is given.
     pub fn default(&self) -> Shown {
         (self.show)(&Config::default())
     }
 
-    /// The name of the key that `name` was most likely meant to be.
+    /// The key that `name` was most likely meant to be.
     pub fn nearest(name: &str) -> Option<&'static str> {
         const LIKENESS_MIN: f64 = 0.75;
         if let Some(key) = KEYS.iter().find(|key| key.name == plain(name)) {
             return Some(key.name);
         }
-        // `pool` is no slip of the pen for `poll`: what is left out is the unit; of `signal`, what the signal is for.
+        // `pool` is no misspelling of `poll`: it lacks a unit. `signal` lacks its purpose.
         let plain = plain(name);
         let given = |key: &&Key| {
             GIVEN_BY_WORD.contains(&key.name) && key.takes.split([' ', ',']).any(|word| plain == self::plain(word))
@@ -42,7 +42,8 @@ impl Key {
         (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)
     }
 
-    /// What `name` may have been meant to be, each key as `shown`: the nearest, or all whose unit or owner it leaves out.
+    /// The likely meaning of `name`, with each key as `shown`: the nearest key, or all keys that match it except for
+    /// unit or owner.
     pub(super) fn meant(name: &str, shown: impl Fn(&'static str) -> String) -> Option<String> {
         let short = short_of(name);
         let meant = if short.len() > 1 { short } else { Self::nearest(name).into_iter().collect() };
@@ -55,7 +56,7 @@ impl Key {
         Some(format!("{} or {last}", first.join(", ")))
     }
 
-    /// What to say if no key has this name.
+    /// The message for an unknown key.
     pub(super) fn unknown(name: &str) -> String {
         match Self::meant(name, str::to_owned) {
             Some(meant) => format!("there is no such setting; did you mean {meant}?"),
@@ -75,8 +76,8 @@ impl Key {
     }
 }
 
-/// Of which settings `name` leaves the unit out, or what they are of: `every` is a number of steps, a time, or a level's. None
-/// where it is a setting, but for case and dashes.
+/// The settings that `name` could be short for, because it lacks the unit or the owner: `every` is a number of steps, a
+/// time, or a setting of a level. Empty if it is a setting, apart from case and dashes.
 fn short_of(name: &str) -> Vec<&'static str> {
     const UNITS: [&str; 4] = ["_steps", "_seconds", "_bytes", "_count"];
     let plain = plain(name);
@@ -89,27 +90,26 @@ fn short_of(name: &str) -> Vec<&'static str> {
     all.clone().filter(lacks_unit).chain(all.filter(lacks_owner)).collect()
 }
 
-/// Settings of which a value is often taken for the name: `incremental = true`.
+/// Settings with a value that is often mistaken for the name: `incremental = true`.
 const GIVEN_BY_WORD: [&str; 2] = ["capture", "compress"];
 
-/// How much two names are alike, 0 to 1; 1 if they are the same but for case and dashes.
+/// Similarity of two names, 0 to 1; 1 if they differ only in case and dashes.
 pub(super) fn likeness(name: &str, other: &str) -> f64 {
     strsim::jaro_winkler(&plain(name), &other.to_lowercase())
 }
 
-/// A name without what is not told apart in it.
+/// A name in normal form, without differences that do not count.
 fn plain(name: &str) -> String {
     value::shortened(name).to_lowercase().replace('-', "_")
 }
 
-/// Whether `name` is so much like `other` that nothing else can be meant. The limit lies above what a module system or
-/// another program calls its own (root, prefix, install, share, port), and below what slips of the pen make of
-/// settings.
+/// Whether `name` is so similar to `other` that nothing else can be meant. The limit is above names used by module
+/// systems and other programs (root, prefix, install, share, port), and below typical misspellings of settings.
 pub(super) fn is_meant(name: &str, other: &str) -> bool {
     !name.eq_ignore_ascii_case(OTHERS_OWN) && likeness(name, other) >= 0.865
 }
 
-/// What module systems call the compiler that something was built with is as much like `compress` as a slip would be.
+/// Module systems use this name for the compiler that built a package. It is as similar to `compress` as a misspelling.
 const OTHERS_OWN: &str = "compiler";
 
 #[cfg(test)]

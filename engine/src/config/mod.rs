@@ -1,11 +1,10 @@
-//! The settings of a session: what they are, and what values they take.
+//! The settings of a session and their valid values.
 //!
-//! `table` is the one table of the settings, a row each, and `key` what a row answers; `choice` is how one place sets some of
-//! them, `file` and `environment` are such places, and `resolve` puts them together and remembers where each value came
-//! from. `words` are the values that have names, `in_force` is what follows from the settings, and `alike` has the ranks
-//! of a job compare theirs.
+//! `table` is the one table of the settings, a row each, and `key` describes one row. `choice` holds the settings from
+//! one place, such as `file` and `environment`. `resolve` combines them and remembers the source of each value. `words`
+//! has the named values, `in_force` the derived values, and `alike` compares the settings of the ranks of a job.
 //!
-//! What must hold: every setting has a default that works, and no value is used that its key does not take.
+//! Invariant: every setting has a default that works, and no value is used unless its key accepts it.
 
 mod alike;
 mod choice;

@@ -1,4 +1,4 @@
-//! Which values a key takes.
+//! The valid values of a key.
 
 use super::LevelPlace;
 use std::{
@@ -20,17 +20,17 @@ pub(super) fn multiples(unit: u64, max: u64) -> impl Fn(&u64) -> bool {
     move |value| (unit..=max).contains(value) && value.is_multiple_of(unit)
 }
 
-/// Zero, which stands for none, or a value that `in_range` takes.
+/// Zero, which means none, or a value accepted by `in_range`.
 pub(super) fn or_zero<T: Default + PartialEq>(in_range: impl Fn(&T) -> bool) -> impl Fn(&T) -> bool {
     move |value| *value == T::default() || in_range(value)
 }
 
-/// `None`, which stands for a value found at run time, or a value that `in_range` takes.
+/// `None`, which means a value found at run time, or a value accepted by `in_range`.
 pub(super) fn or_auto<T>(in_range: impl Fn(&T) -> bool) -> impl Fn(&Option<T>) -> bool {
     move |value| value.as_ref().is_none_or(&in_range)
 }
 
-/// No path, or an absolute one, as the ranks of a job have working directories of their own.
+/// No path, or an absolute one, because the ranks of a job have separate working directories.
 pub(super) fn is_place(place: &LevelPlace) -> bool {
     match place {
         LevelPlace::Off | LevelPlace::Auto => true,

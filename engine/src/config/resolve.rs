@@ -1,5 +1,5 @@
-//! Which settings are in force, and where each value came from: the program's own settings go before the environment,
-//! the environment before the file, and the file before the default.
+//! The settings in force, and the source of each value: the program's own settings take precedence over the
+//! environment, the environment over the file, and the file over the default.
 
 use super::{Choice, Config, KEYS, Key, Shown, Surroundings, file};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{fmt, path::PathBuf};
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Default,
@@ -47,8 +47,8 @@ pub struct Resolved {
 }
 
 impl Config {
-    /// The settings of a session of this program, which itself sets `choice`. An error names the key, what the key
-    /// takes, and the line of the file or the variable that is wrong.
+    /// The settings of a session of this program, which itself sets `choice`. An error names the key, its valid values,
+    /// and the wrong line of the file or the wrong variable.
     pub fn resolve(choice: &Choice) -> Result<Resolved> {
         Self::resolve_in(choice, &Surroundings::here())
     }
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// How a message names the key, at the place where it was set.
+/// The name of the key in a message, with the place where it was set.
 fn place(key: &Key, source: &Source) -> String {
     match source {
         Source::Default | Source::Program => key.name.to_owned(),

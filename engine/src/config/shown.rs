@@ -1,4 +1,4 @@
-//! Values that are in force, for people and programs to read.
+//! Values in force, for people and programs to read.
 
 use super::{
     LevelPlace, Signal,

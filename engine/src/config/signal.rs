@@ -2,12 +2,12 @@
 
 use nix::sys::signal::Signal as Known;
 
-/// A signal that a program can do without: it can be caught, and tells of no fault.
+/// A signal that a program can spare: it can be caught, and indicates no fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(Known);
 
 impl Signal {
-    /// The signal of a name such as "USR1" or "SIGUSR1"; an error says why it cannot be used.
+    /// The signal with a name such as "USR1" or "SIGUSR1"; an error says why it cannot be used.
     pub fn named(name: &str) -> Result<Signal, String> {
         use Known::*;
         let bare = name.strip_prefix("SIG").unwrap_or(name);

@@ -1,19 +1,18 @@
 //! The published ways to stage, by name.
 
-/// Which way bytes leave the program.
+/// The way of bytes out of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// Everything into chunks of a pool that the ranks of a node share; I/O threads write (WAG-DBI, paper
-    /// 000 §IV.B).
+    /// Everything goes into chunks of a pool that the ranks of a node share; I/O threads write (WAG-DBI, paper 000
+    /// §IV.B).
     #[default]
     Pool,
-    /// Small pieces gathered by each rank, medium ones in chunks of a buffer that the ranks of a node share,
-    /// flushed periodically; large ones straight through (slides 003).
+    /// Each rank gathers small pieces. Medium ones go into chunks of a buffer that the ranks of a node share, flushed
+    /// periodically; large ones bypass it (slides 003).
     Node,
-    /// Everything below a threshold gathered in the rank's own buffer; larger ones straight through (WAG,
-    /// paper 000 §IV.A).
+    /// Pieces below a threshold are gathered in the rank's own buffer; larger ones bypass it (WAG, paper 000 §IV.A).
     Rank,
-    /// Each piece written as it comes, by the program's thread: the baseline.
+    /// The program's thread writes each piece as it comes: the baseline.
     Direct,
 }
 

@@ -1,8 +1,8 @@
 //! The one table of all settings, a row each: `Config`, its default, `Choice` and `KEYS` are made from it.
 //!
-//! Files, the environment, `mainstay config` and messages go by this table. The tests compare with it what is written
-//! by hand: the guide's table (`docs/guide/src/settings.md`), the fields of C's `mainstay_options` and those of
-//! Fortran, and the keywords of Python's `open`.
+//! Files, the environment, `mainstay config` and messages use this table. The tests compare it with the hand-written
+//! lists: the guide's table (`docs/guide/src/settings.md`), the fields of C's `mainstay_options` and those of Fortran,
+//! and the keywords of Python's `open`.
 
 use super::{
     Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Shown,
@@ -16,39 +16,39 @@ use crate::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// The size of the smallest portion that holds the slots and anything at all.
+/// The smallest portion that holds the slots and any data.
 const PORTION_BYTES_MIN: u64 = 1 << 20;
-/// CephFS and Lustre take multiples of this as the size of a stripe.
+/// On CephFS and Lustre, stripe sizes are multiples of this.
 const STRIPE_UNIT: u64 = 64 << 10;
-/// Whoever needs more has a parallel file system.
+/// A user that needs more has a parallel file system.
 const COPIES_MAX: u32 = 4;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-/// The shortest time that is taken: shorter ones are mistakes of unit.
+/// The shortest valid time: shorter ones are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
 
 /// One setting.
 pub struct Key {
-    /// The key's name in the file; the variable of the environment is MAINSTAY_ and this name in capitals.
+    /// The key's name in the file; the environment variable is MAINSTAY_ and this name in capitals.
     pub name: &'static str,
     pub meaning: &'static str,
-    /// Which values the key takes, in words that complete "it takes": "1 to 1000".
+    /// The valid values, in words that complete "it takes": "1 to 1000".
     pub takes: &'static str,
     /// Whether all ranks of a job must have the same value.
     pub alike: bool,
     /// Sets the key in a choice.
     pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,
-    /// Puts the value that was chosen into force; returns whether there is one.
+    /// Puts the chosen value into force; returns whether there is one.
     pub(super) take: fn(&Choice, &mut Config) -> bool,
     pub(super) show: fn(&Config) -> Shown,
     pub(super) in_range: fn(&Config) -> bool,
 }
 
 /// A row is a field with its type, and:
-/// - what it means: the comment above it, which `mainstay config` and the guide have too;
-/// - `key`: its name outside of Rust, if that is another one; a number's name ends with its unit;
-/// - `default`: what is in force where nothing is given;
-/// - `given_as`: how it is read and shown (`value`, `shown`), which says the unit of a number;
+/// - its meaning: the comment above it, which `mainstay config` and the guide show too;
+/// - `key`: its name outside of Rust, if different; a number's name ends with its unit;
+/// - `default`: the value in force if none is given;
+/// - `given_as`: how it is parsed and shown (`value`, `shown`), including the unit of a number;
 /// - `takes`: completes "it takes", in words, and `in_range`, in code;
 /// - `alike`: all ranks of a job must have the same value.
 macro_rules! settings {
@@ -79,7 +79,7 @@ macro_rules! settings {
             }
         }
 
-        /// What one place sets: a file, the environment, or a program; the fields are those of `Config`.
+        /// The settings from one place: a file, the environment, or a program; the fields are those of `Config`.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Choice {
             $(

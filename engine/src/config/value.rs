@@ -1,4 +1,4 @@
-//! Values as places give them, read for what a key takes.
+//! Values as given in files, in the environment and by programs, parsed for a key.
 
 use super::{
     Capture, Compress, DiskLost, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Predictor, Recovery, Signal,
@@ -11,7 +11,7 @@ use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
 /// The word for a size that is found at run time.
 pub(super) const AUTO: &str = "auto";
 
-/// The word for a level that is not there.
+/// The word for a level that does not exist.
 pub(super) const OFF: &str = "off";
 
 /// A value as it was given for some key.
@@ -20,9 +20,9 @@ pub enum Value<'a> {
     Integer(i128),
     Float(f64),
     Text(&'a str),
-    /// A text from a place where numbers are text too, such as the environment.
+    /// A text from a place where numbers are texts too, such as the environment.
     Word(&'a OsStr),
-    /// A value that no key takes, by name: "a table".
+    /// A value that no key accepts, by name: "a table".
     Other(&'a str),
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The beginning of a text that may be of any length.
+/// The beginning of a text of any length.
 pub(super) fn shortened(text: &str) -> String {
     const LENGTH_MAX: usize = 80;
     match text.char_indices().nth(LENGTH_MAX) {
@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A value as it was read, or in which way the text is none.
+/// A parsed value, or a description of the flaw.
 pub(super) type Read<T> = Result<T, String>;
 
 pub(super) fn count<T: TryFrom<i128>>(value: &Value) -> Read<T> {
@@ -143,7 +143,7 @@ fn out_of_range(value: impl fmt::Display) -> String {
     format!("{value} is out of range")
 }
 
-/// A setting with few values, each with a name.
+/// A setting with a few named values.
 pub(super) trait Word: Copy + PartialEq + 'static {
     const ALL: &'static [(&'static str, Self)];
 

@@ -1,32 +1,32 @@
-//! What a setting can be that is given by a word.
+//! The values of settings that are given by a word.
 
 use std::path::PathBuf;
 
-/// What a job makes of the revisions that earlier jobs have left.
+/// How a job treats the revisions of earlier jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// The job restores a revision, or gets something of one, before it saves anything.
+    /// The job restores a revision, or reads a part of one, before it saves anything.
     #[default]
     Restored,
     /// The job may push earlier revisions out unread.
     Fresh,
 }
 
-/// What of the protected regions a revision writes.
+/// The parts of the protected regions that a revision writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Capture {
     #[default]
     Whole,
-    /// What changed since the revision before.
+    /// The parts that changed since the previous revision.
     Incremental,
-    /// All, copied while the program goes on.
+    /// Everything, copied while the program goes on.
     Snapshot,
-    /// What changed since the revision before, copied while the program goes on.
+    /// The parts that changed since the previous revision, copied while the program goes on.
     IncrementalSnapshot,
 }
 
 impl Capture {
-    /// Whether a revision writes what changed, and shares the rest.
+    /// Whether a revision writes only changed parts, and shares the rest.
     pub fn is_incremental(self) -> bool {
         matches!(self, Capture::Incremental | Capture::IncrementalSnapshot)
     }
@@ -37,36 +37,36 @@ impl Capture {
     }
 }
 
-/// How what goes to a disk or a parallel file system is compressed.
+/// How data for a disk or a parallel file system is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compress {
     #[default]
     Off,
-    /// By LZ4: fast, and good for much that is alike.
+    /// With LZ4: fast, and good for repetitive data.
     Lz4,
-    /// By Zstandard: shorter, and slower.
+    /// With Zstandard: smaller, and slower.
     Zstd,
 }
 
-/// How it is found out what changed.
+/// How changes are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Track {
-    /// By pages where the system can tell which were written, else by hashes.
+    /// By pages if the system can report written pages, otherwise by hashes.
     #[default]
     Auto,
     /// By the pages that were written.
     Pages,
-    /// By hashes of all that is protected.
+    /// By hashes of all protected memory.
     Hashes,
 }
 
-/// What tells which pages are saved before the checkpoint that they are for.
+/// The predictor of the pages that are saved before their checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Predictor {
-    /// Nothing: all is saved at the checkpoint.
+    /// None: everything is saved at the checkpoint.
     #[default]
     Off,
-    /// What would have served best until now, or nothing.
+    /// The predictor that would have served best until now, or none.
     Auto,
     Infrequent,
     Idle,
@@ -78,7 +78,7 @@ pub enum Predictor {
     Oracle,
 }
 
-/// Whether the ranks take turns at something.
+/// Whether the ranks take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stagger {
     #[default]
@@ -86,17 +86,17 @@ pub enum Stagger {
     Off,
 }
 
-/// What becomes of a checkpoint that is due while the one before is still under way.
+/// The treatment of a checkpoint that is due while the previous one is still in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenBusy {
-    /// It is due once that one is durable.
+    /// It is due once the previous one is durable.
     #[default]
     Later,
-    /// It is due, and waits for that one.
+    /// It is due, and waits for the previous one.
     Now,
 }
 
-/// Where a level lies.
+/// The place of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LevelPlace {
     /// There is no such level.
@@ -106,7 +106,7 @@ pub enum LevelPlace {
     At(PathBuf),
 }
 
-/// What becomes of the memory of the nodes when a job ends in order.
+/// The treatment of the nodes' memory when a job ends normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryAfter {
     #[default]
@@ -114,17 +114,17 @@ pub enum MemoryAfter {
     Kept,
 }
 
-/// What a start does where a disk level is out of reach that had something newer than all that is left.
+/// The behaviour of a start if a disk level is out of reach that had a newer revision than every level left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DiskLost {
-    /// It is refused: the disk may come back.
+    /// The start is refused: the disk may come back.
     #[default]
     Refused,
-    /// It goes on from what is left.
+    /// The job goes on from the revisions that are left.
     Accepted,
 }
 
-/// When the copies that lie on other nodes are made.
+/// When the copies on other nodes are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exchange {
     /// While the program goes on.
@@ -134,19 +134,19 @@ pub enum Exchange {
     Blocking,
 }
 
-/// What a job does, while it runs, about ranks that fail.
+/// How a running job reacts to failed ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recovery {
-    /// Nothing: it is started again.
+    /// It does not: it is started again.
     #[default]
     Off,
-    /// Others take their places and numbers: spares, or processes that are started for it.
+    /// Others take their places and numbers: spares, or newly started processes.
     Replace,
     /// It goes on with fewer ranks.
     Shrink,
 }
 
-/// How long the memory of the pool is held.
+/// How long the pool holds its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolHeld {
     #[default]
@@ -155,7 +155,7 @@ pub enum PoolHeld {
     Checkpoint,
 }
 
-/// Whose formula gives the time between checkpoints.
+/// The author of the formula for the time between checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interval {
     #[default]
