@@ -1,6 +1,5 @@
-//! Every way in which the engine can refuse or fail. Each error says what happened, to what, and what to do. An error
-//! never means that the program's state or an earlier revision was harmed, except where `restore` says that the regions
-//! are undefined.
+//! All errors of the engine. Each message names the problem, the object, and the remedy. After an error the program's
+//! state and earlier revisions are intact, except where `restore` says that the regions are undefined.
 
 mod failure;
 mod kind;
@@ -54,12 +53,12 @@ pub enum Error {
         path: String,
         rank: u32,
         needed: u64,
-        /// What the largest shard needs of those that find no room, of all ranks.
+        /// Need of the largest shard, over all ranks, among those that do not fit.
         largest: u64,
         available: u64,
         kept: usize,
         held: usize,
-        /// How many shards like this one find room, beside the held revisions, in a portion of `room` bytes.
+        /// Number of shards like this one that fit beside the held revisions in a portion of `room` bytes.
         revisions: usize,
         room: u64,
     },
@@ -254,7 +253,7 @@ impl Error {
         }
     }
 
-    /// `Io`, or `DiskFull`: what the system said to `doing` something to `path`.
+    /// `Io`, or `DiskFull`: the system's error while `doing` something to `path`.
     pub fn io(doing: &str, path: impl std::fmt::Display, source: io::Error) -> Self {
         let (doing, path, full) = (doing.to_owned(), path.to_string(), is_full(&source));
         let source = Arc::new(source);
@@ -265,22 +264,23 @@ impl Error {
         }
     }
 
-    /// Adds to the error of a full disk how many bytes were to go there, and how many it has room for.
+    /// Adds the number of bytes to be written, and the free bytes, to the error of a full disk.
     pub(crate) fn for_want_of(mut self, bytes: u64, room: impl FnOnce() -> Option<u64>) -> Self {
         if let Self::DiskFull { source, needed, available, .. } = &mut self {
             *needed = Some(bytes);
-            // The file system's free bytes say nothing of quotas, and of limits on the size of files.
+            // The file system's free bytes ignore quotas, and limits on the size of files.
             *available = room().filter(|_| source.raw_os_error() == Some(libc::ENOSPC));
         }
         self
     }
 
-    /// `InvalidArgument`: `what` as the caller knows it, and `why` it cannot be used, or what to give instead.
+    /// `InvalidArgument`: `what` is the argument in the caller's terms; `why` says why it is invalid, or gives an
+    /// alternative.
     pub fn argument(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::InvalidArgument { what: what.into(), why: why.into() }
     }
 
-    /// Whether the error is of this process, which can have no more files or memory, and says nothing of a medium.
+    /// Whether the error concerns this process, which cannot get more files or memory, and not a medium.
     pub(crate) fn is_of_process(&self) -> bool {
         let lacks = [libc::EMFILE, libc::ENFILE, libc::ENOMEM].map(Some);
         let lacks =
@@ -293,7 +293,7 @@ impl Error {
     }
 }
 
-/// Names, joined for a message: no more of them than anybody reads.
+/// Names, joined for a message: only as many as a reader will read.
 pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const NAMES_MAX: usize = 10;
     let more = (names.len() > NAMES_MAX).then_some("and more");
@@ -301,7 +301,7 @@ pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String
     if there.is_empty() { "none".to_owned() } else { printable(&there.join(", ")).into_owned() }
 }
 
-/// Numbers of shards or ranks, joined for a message; `what` says which they are.
+/// Numbers of shards or ranks, joined for a message; `what` is their noun.
 pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
     let text = |part: &Range<u32>| match part.len() {
         1 => part.start.to_string(),
@@ -312,7 +312,7 @@ pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
     format!("{what}{several} {}", named(texts.iter().map(String::as_str)))
 }
 
-/// The directory of the space that a layout's file lies in.
+/// The directory of the space with this layout file.
 fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(directory, _)| directory)
 }
@@ -324,7 +324,7 @@ fn and_held(held: usize) -> String {
     }
 }
 
-/// How to go on without a revision of which a part is out of sight.
+/// How to go on without a revision that is partly out of sight.
 fn go_on(is_disk_level: bool) -> &'static str {
     match is_disk_level {
         true => "set disk_lost = \"accepted\" (MAINSTAY_DISK_LOST=accepted) for one start",
@@ -347,7 +347,7 @@ fn lack(needed: Option<u64>, available: Option<u64>) -> String {
 
 fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'static str {
     match source.raw_os_error() {
-        // What the file system counts as free is not what was lacking.
+        // The file system did not lack the resource that it counts as free.
         Some(libc::ENOSPC) if needed.is_some_and(|needed| needed == 0 || available >= Some(needed)) => {
             "as that is enough, it has no more inodes (df -i), or the device below it is full, as where that is thinly \
              provisioned (the system's log may say more): free some space there or choose another place"
@@ -358,7 +358,7 @@ fn room(source: &io::Error, needed: Option<u64>, available: Option<u64>) -> &'st
     }
 }
 
-/// Where there is no room.
+/// The place that is full.
 fn where_full(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EFBIG) => "in a file",
@@ -366,7 +366,7 @@ fn where_full(source: &io::Error) -> &'static str {
     }
 }
 
-/// What to do where a file would be larger than it may be; `limit`: of this process, in bytes.
+/// The remedy for a file that would be too large; `limit`: of this process, in bytes.
 fn too_large(limit: u64) -> &'static str {
     match limit {
         RLIM_INFINITY => {
@@ -377,7 +377,7 @@ fn too_large(limit: u64) -> &'static str {
     }
 }
 
-/// What was being done where the copy of a snapshot failed, to be told of with its own advice.
+/// The action in the error for a failed copy of a snapshot, which has its own advice.
 pub(crate) const SNAPSHOT: &str = "copying the snapshot of";
 
 fn advice(doing: &str, source: &io::Error) -> &'static str {
@@ -407,7 +407,7 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
         io::ErrorKind::IsADirectory => "a directory has this name; move it away",
         io::ErrorKind::NotADirectory => "a part of this path is no directory; choose another place",
         io::ErrorKind::AlreadyExists if doing == "making the directory" => "a file has this name; choose another place",
-        // A file is made in a directory that was there.
+        // The directory existed before, so only a removed directory explains a missing one here.
         io::ErrorKind::NotFound if doing == "making" => {
             "its directory was removed or renamed meanwhile, or takes no files, as in /proc; bring it back and open the space \
              again, or choose a place on a file system that keeps files"
@@ -415,7 +415,7 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
         io::ErrorKind::NotFound if doing == "syncing" => {
             "leave the files of a space where they are as long as a job has it open"
         }
-        // What is made with all that leads to it is lacking only where its file system takes no files of others.
+        // Parent directories are made too, so the cause is a file system that accepts no new entries.
         io::ErrorKind::NotFound if doing.starts_with("making") => {
             "nothing can be made there, as in /proc; choose a place on a file system that keeps files"
         }
@@ -438,7 +438,8 @@ mod tests {
         assert!(told("reading").ends_with("try again"));
     }
 
-    /// Where the device below the file system was full, or its inodes used up, there was no more to say than to free some space.
+    /// If the device below the file system was full, or its inodes were used up, the only advice was to free some
+    /// space.
     #[test]
     fn a_file_system_that_is_not_full_itself_is_called_so() {
         let told = |free| {
@@ -454,8 +455,8 @@ mod tests {
         assert!(told(4096).contains("thinly provisioned"), "{}", told(4096));
     }
 
-    /// A level whose directory was renamed while the job ran was called a place like /proc, and a file that was removed a failure
-    /// of the device.
+    /// If a level's directory was renamed while the job ran, the error called it a place like /proc. If a file was
+    /// removed, the error blamed the device.
     #[test]
     fn what_has_gone_meanwhile_is_called_so() {
         let told = |doing: &str| Error::io(doing, "layout-1", io::ErrorKind::NotFound.into()).to_string();
@@ -463,7 +464,7 @@ mod tests {
         assert!(told("syncing").ends_with("as long as a job has it open"));
     }
 
-    /// The limit of the file system was called one of the process, which had none.
+    /// The error named a limit of the process, which had none, instead of the file system's limit.
     #[test]
     fn whose_limit_a_file_has_reached_is_told() {
         assert!(too_large(RLIM_INFINITY).contains("the file system has no files as large"));
@@ -474,7 +475,7 @@ mod tests {
         assert!(error.to_string().starts_with("no room in a file: "), "{error}");
     }
 
-    /// All of these were called failures of a device.
+    /// The error blamed the device for all of these.
     #[test]
     fn what_no_device_has_done_is_called_so() {
         let told = |doing: &str, kind: io::ErrorKind| Error::io(doing, "layout-1", kind.into()).to_string();

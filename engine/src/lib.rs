@@ -1,13 +1,12 @@
 //! The engine of Mainstay: saves the state of a parallel program and brings it back.
 //!
-//! The folders are the stages of the data's path: `capture` (which bytes) → `stage` (out of the
-//! program's way) → `place` (I/O threads) → `commit` (published, found complete), and back by
-//! `restore`. They work on a `space` (the container) on a `device`, for the ranks of a `group`;
-//! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
-//! after spaces from outside a job; a `reader` reads one revision from there.
+//! The folders are the stages of the data's path: `capture` (selects the bytes) → `stage` (out of the program's way) →
+//! `place` (I/O threads) → `commit` (published, found complete), and back by `restore`. They work on a `space` (the
+//! container) on a `device`, for the ranks of a `group`. A `session` ties them together. `config` has its settings and
+//! `model` the theory behind them. `tend` maintains spaces from outside a job, and a `reader` reads one revision.
 
-// The device that loses and the schedules by seed, for the tests of `mutant`. Other tests have them from outside, and so
-// they call the engine by its name.
+// The lossy device and the seeded schedules, for the tests of `mutant`. Other tests include them from outside, so they
+// call the engine by its name.
 #[cfg(test)]
 #[macro_use]
 #[path = "../tests/support/mod.rs"]

@@ -1,4 +1,4 @@
-//! Wrong variants of the commit protocol, each of which the crash tests must catch. Only the engine's own tests have
+//! Wrong variants of the commit protocol; the crash tests must catch each of them. Only the engine's own tests have
 //! them; otherwise every question is answered with a constant `false`.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -6,7 +6,7 @@
 pub(crate) enum Mutant {
     #[cfg(test)]
     None = 0,
-    /// The root is published before the data that it leads to is durable.
+    /// The root is published before its data is durable.
     SlotBeforeSync = 1,
     /// A new root goes to "the other slot" by parity instead of the one with the lower sequence.
     SlotByParity,
@@ -14,15 +14,15 @@ pub(crate) enum Mutant {
     NoId,
     /// Each rank restores its newest shard not newer than the lowest of all ranks' newest.
     MinimumInsteadOfIntersection,
-    /// Blocks count as free as soon as the revision is not kept, whatever the slots refer to.
+    /// Blocks count as free as soon as the revision is not kept, even if a slot still refers to them.
     FreeTooEarly,
-    /// A copy counts as there once it has come, and is never published.
+    /// A copy counts as present once it has arrived, and is never published.
     CopyNotPublished,
-    /// The older revision is given up on its own node once the newer one is there, before that has its copies.
+    /// The older revision is dropped on its own node once the newer one is there, before that has its copies.
     GivenUpWithOneCopy,
-    /// Copies lie with the next rank, on whichever node.
+    /// Copies are on the next rank, on any node.
     HolderBeside,
-    /// Copies lie on other nodes, in whichever failure domain.
+    /// Copies are on other nodes, in any failure domain.
     HolderInDomain,
 }
 
@@ -41,12 +41,12 @@ mod switch {
         static TOLD: RefCell<Option<(&'static str, OsString)>> = const { RefCell::new(None) };
     }
 
-    /// Gives the rank on this thread a variable, as ranks that are threads have one environment.
+    /// Sets a variable for the rank on this thread, because ranks that are threads share one environment.
     pub(super) fn tell(name: &'static str, value: String) {
         TOLD.set(Some((name, value.into())));
     }
 
-    /// What the rank on this thread was told by the test.
+    /// The value that the test set for the rank on this thread.
     pub(crate) fn told(name: &str) -> Option<OsString> {
         TOLD.with_borrow(|told| told.clone().filter(|(of, _)| *of == name).map(|(_, value)| value))
     }
@@ -59,7 +59,7 @@ mod switch {
         ACTIVE.load(Ordering::SeqCst) == mutant as u8
     }
 
-    /// Whether any is active.
+    /// Whether any variant is active.
     pub(crate) fn is_any() -> bool {
         !is(Mutant::None)
     }

@@ -1,4 +1,4 @@
-//! Numbers of things, as people read them.
+//! Counts of things, in words.
 
 /// `1 rank`, `3 ranks`, `2 recoveries`, `2 copies`.
 pub fn count(number: u64, noun: &str) -> String {

@@ -1,13 +1,13 @@
-//! Text from outside, such as the name of a file, as it is printed: what a terminal would obey, or not show, is
-//! escaped. Every path and every name in a message comes through here.
+//! Printing text from outside, such as the name of a file: characters that a terminal would obey, or not show, are
+//! escaped. Every path and every name in a message goes through here.
 
 use std::{borrow::Cow, os::unix::ffi::OsStrExt, path::Path};
 
-/// Of a text that is `shortened`.
+/// Maximum length of a text that is `shortened`.
 const CHARACTERS_MAX: usize = 2000;
 
-/// `text` in one line in which every character can be seen: control characters, line breaks, characters without width
-/// and those that turn the direction of writing are escaped, as in `\u{1b}` and `\n`. Nothing else changes.
+/// Returns `text` as one line with only visible characters: control characters, line breaks, characters without width
+/// and those that change the direction of writing are escaped, as in `\u{1b}` and `\n`. Nothing else changes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_seen) {
         return Cow::Borrowed(text);
@@ -19,12 +19,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(seen)
 }
 
-/// The beginning of a text that may be long, as it is printed.
+/// The beginning of a text that may be long, printable.
 pub fn shortened(text: &str) -> String {
     printable(&text.chars().take(CHARACTERS_MAX).collect::<String>()).into_owned()
 }
 
-/// A path as `printable` has it. A byte that is no UTF-8 is told as `\xff`.
+/// A path as printed by `printable`. A byte that is not UTF-8 is shown as `\xff`.
 pub fn printable_path(path: &Path) -> String {
     let mut seen = String::new();
     for part in path.as_os_str().as_bytes().utf8_chunks() {
@@ -34,12 +34,13 @@ pub fn printable_path(path: &Path) -> String {
     seen
 }
 
-/// What Rust itself would escape in the middle of a text, but for quotes and backslashes, which harm nobody.
+/// Characters that Rust itself would not escape in the middle of a text, and quotes and backslashes, which are
+/// harmless.
 pub fn is_seen(c: char) -> bool {
     match c {
         ' '..='~' => true,
         _ if c.is_ascii() => false,
-        // An accent counts as seen only behind a letter, where `escape_debug` leaves it.
+        // An accent counts as visible only after a letter, where `escape_debug` leaves it.
         _ => ['a', c].iter().collect::<String>().escape_debug().count() == 2,
     }
 }

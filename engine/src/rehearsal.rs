@@ -1,6 +1,6 @@
-//! A job that `mainstay rehearse` runs. It is told by an environment variable, which names the directory of the rehearsal.
+//! A job that `mainstay rehearse` runs. An environment variable tells the job and names the directory of the rehearsal.
 //!
-//! What must hold: nothing that the job saves goes to a space outside of that directory.
+//! Invariant: the job saves nothing to a space outside of that directory.
 
 use std::{
     env,
@@ -8,10 +8,10 @@ use std::{
 };
 
 const VARIABLE: &str = "MAINSTAY_RUN_REHEARSAL";
-/// Within that directory: the spaces that the job names elsewhere.
+/// Within that directory: the spaces that the job has elsewhere.
 const ELSEWHERE: &str = "elsewhere";
 
-/// Whether `mainstay rehearse` runs this process: a session that is closed there saves its state once more.
+/// Whether `mainstay rehearse` runs this process: then a closing session saves its state once more.
 pub fn is_one() -> bool {
     directory().is_some()
 }

@@ -1,4 +1,4 @@
-//! What a user should know and no call can refuse: a line on standard error, by rank 0, once in a process.
+//! Information for the user that is no error: a line on standard error, by rank 0, once in a process.
 
 use crate::printable::printable;
 use std::{
@@ -6,7 +6,7 @@ use std::{
     sync::Once,
 };
 
-/// One that may be made, in a `static`.
+/// A possible remark, in a `static`.
 pub(crate) struct Remark(Once);
 
 impl Remark {
@@ -14,7 +14,7 @@ impl Remark {
         Remark(Once::new())
     }
 
-    /// Makes it, on rank 0, if this is the first time and there is something to say.
+    /// Prints it, on rank 0, the first time that there is a text.
     pub(crate) fn make(&self, rank: usize, text: impl FnOnce() -> Option<String>) {
         if rank > 0 || self.0.is_completed() {
             return;
@@ -27,14 +27,14 @@ impl Remark {
     }
 }
 
-/// Says it on rank 0, each time.
+/// Prints it on rank 0, each time.
 pub(crate) fn remark(rank: usize, text: &str) {
     if rank == 0 {
         line(text);
     }
 }
 
-/// Says it on this rank, in one write, so that the lines of others stay whole. Nobody to read it is no reason to fail.
+/// Prints it on this rank, in one write, so that the lines of other ranks stay whole. A failure to print is ignored.
 pub(crate) fn line(text: &str) {
     let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(text)).as_bytes());
 }

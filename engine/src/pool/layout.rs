@@ -92,7 +92,7 @@ pub(super) struct MemberEntry {
     /// Number of the member's sealed records; never more than there are, even if the member dies at any point.
     pub(super) sealed: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// Number of the last checkpoint whose copy the program of this member no longer waits for. A dead member stays behind.
+    /// Number of the last checkpoint that this member's program has copied. A dead member stays behind.
     pub(super) copied: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,

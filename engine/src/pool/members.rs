@@ -81,7 +81,7 @@ impl Pool {
         members.filter(|&member| leaves[member as usize] && !shared.is_alive(member)).collect()
     }
 
-    /// Frees everything that a dead member holds, in any state, and removes its records: for a member whose records
+    /// Frees everything that a dead member holds, in any state, and removes its records: for a member with records that
     /// were completed, or found unsealed. Sealed records that cannot be read stay noted, and so do `lost` others that
     /// could not be completed, so that the next restore reports them. Returns `false` and does nothing if the member is
     /// alive.

@@ -9,7 +9,7 @@ use crate::{error::Result, ground::Instant};
 use std::{sync::atomic::Ordering, time::Duration};
 
 /// Longest wait of a chunk for its turn. The order only helps the device: a member that is stopped, or has a device
-/// hangs, must not block the others.
+/// that hangs, must not block the others.
 const TURN_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Chunk {
@@ -19,7 +19,7 @@ impl Chunk {
         let (since, mut dead) = (Instant::now(), Vec::new());
         while since.elapsed() < TURN_AT_MOST && !self.is_next(&dead) {
             let look = || {
-                // This chunk may be waiting for a chunk whose write is postponed until the programs have copied.
+                // This chunk may be waiting for a chunk that is postponed until the programs have copied.
                 self.pool().tell_copied();
                 self.is_next(&dead).then_some(())
             };

@@ -248,7 +248,7 @@ pub(crate) fn create_layout(
         // The name must never lead to a file without header or slots.
         layout.file.sync().map_err(|e| Error::io("syncing", &path, e))?;
         device.rename(&unfinished, &name).map_err(|e| Error::io("naming", &path, e))?;
-        // No revision may be acknowledged in a file whose name a crash could still remove.
+        // No revision may be acknowledged in a file that a crash could still unname.
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
         Ok(layout)
     };

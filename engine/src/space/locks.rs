@@ -31,7 +31,7 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// Opens the lock file, and makes it if it is missing; locks nothing yet. From then on only its user may open it,
-    /// because anyone who can read it can lock it.
+    /// because every reader can lock it.
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
         let file =

@@ -1,9 +1,8 @@
-//! The container: a directory whose preallocated files hold the shards of many ranks and revisions.
+//! The container: a directory with preallocated files that hold the shards of many ranks and revisions.
 //!
 //! A layout is one arrangement of portions and never changes in place. A space has one, and for a while a second while
 //! a newer one takes over. A portion has two slots, each the root of a catalogue of all revisions that the portion
-//! keeps. This module decides the place of all data. Invariant: no bytes are trusted before their checksum
-//! matched.
+//! keeps. This module decides the place of all data. Invariant: no bytes are trusted before their checksum matched.
 
 mod aligned;
 mod anonymous;
