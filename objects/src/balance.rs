@@ -1,6 +1,6 @@
-//! Which rank each object is to run on, so that none has much more to do than the others.
+//! The choice of a rank for each object, so that none has much more work than the others.
 //!
-//! What must hold: the result follows from the arguments alone; an object is only ever given to a rank that may have any.
+//! Invariant: the result depends only on the arguments; an object is only ever given to a rank that may have objects.
 
 use mainstay_engine::Error;
 use std::{cmp::Reverse, collections::BinaryHeap, fmt, str::FromStr};
@@ -10,14 +10,14 @@ use std::{cmp::Reverse, collections::BinaryHeap, fmt, str::FromStr};
 pub enum Strategy {
     /// Not at all.
     None,
-    /// The heaviest first, each to the rank that has least: the most even, and moves most objects.
+    /// The heaviest first, each to the rank with the least load: the most even result, and the most moves.
     Greedy,
-    /// From ranks that have too much to those that have too little, as few as it takes.
+    /// From overloaded ranks to underloaded ones, with as few moves as possible.
     #[default]
     Refine,
-    /// Only those whose rank a failure has taken.
+    /// Only objects that lost their rank in a failure.
     Orphans,
-    /// Those that send each other much to one rank, with loads as even: by METIS.
+    /// Objects that exchange many bytes go to one rank, with loads as even as possible: by METIS.
     Graph,
 }
 
@@ -53,26 +53,26 @@ impl FromStr for Strategy {
     }
 }
 
-/// An object as a strategy sees it.
+/// An object as input of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weighed {
     pub load: u64,
-    /// Where it is.
+    /// Its current rank.
     pub rank: usize,
     pub is_orphan: bool,
 }
 
-/// How far above the average `Refine` leaves a rank: a fiftieth.
+/// The tolerance of `Refine`: a rank may be a fiftieth above the average.
 const SLACK: u64 = 50;
 
-/// The rank of each of the objects from now on. `open`: the ranks that may have any; if there is none, nothing moves. `Graph`,
-/// which takes more than loads to go by, is `Greedy` here.
+/// The new rank of each of the objects. `open`: the ranks that may have objects; if there is none, nothing moves.
+/// `Graph`, which needs more than loads, works like `Greedy` here.
 pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usize> {
     let mut ranks: Vec<usize> = objects.iter().map(|object| object.rank).collect();
     if !open.contains(&true) {
         return ranks;
     }
-    // Whatever the strategy, what is on a rank that may have none moves.
+    // With every strategy, objects leave a rank that may not have any.
     let is_loose = |object: &Weighed| {
         !open[object.rank]
             || match strategy {
@@ -100,13 +100,13 @@ pub fn place(strategy: Strategy, objects: &[Weighed], open: &[bool]) -> Vec<usiz
     ranks
 }
 
-/// An object that has never worked counts as well, so that many of them are spread, too.
+/// An object that has never worked counts too, so that many of them are also spread.
 pub(crate) fn weight(object: &Weighed) -> u64 {
     object.load.saturating_add(1)
 }
 
-/// Moves objects from the rank that has most to the one that has least, for as long as that makes the busiest less busy, and
-/// that has more than the average and a `slack`th of it.
+/// Moves objects from the most to the least loaded rank, as long as that lowers the maximum, and the maximum exceeds
+/// the average by more than a `slack`th.
 pub(crate) fn refine(objects: &[Weighed], ranks: &mut [usize], open: &[bool], slack: u64) {
     let mut lists: Vec<Vec<(u64, usize)>> = vec![Vec::new(); open.len()];
     let mut loads = vec![0_u64; open.len()];
@@ -126,12 +126,13 @@ pub(crate) fn refine(objects: &[Weighed], ranks: &mut [usize], open: &[bool], sl
         if loads[most] <= enough {
             return;
         }
-        // The heaviest that brings the busiest down to the average or leaves the other below it: never past each other.
+        // The heaviest object that brings the busiest rank down to the average, or leaves the other below it: they
+        // never swap roles.
         let gap = (loads[most] - loads[least]) / 2;
         let room = gap.min((loads[most] - average).max(average.saturating_sub(loads[least])));
         let fits = lists[most].partition_point(|(weight, _)| *weight <= room.max(1));
         let Some(index) = fits.checked_sub(1) else {
-            // None is so light: the lightest, if that still helps.
+            // None is light enough: take the lightest, if that still helps.
             match lists[most].first() {
                 Some((weight, _)) if loads[least] + weight < loads[most] => {
                     give(&mut lists, &mut loads, ranks, (most, 0), least);

@@ -1,6 +1,6 @@
-//! Saving objects: an index of them, and what each has packed, one after another, as two streams of this rank's shard.
+//! Saving objects: an index of them, and their packed bytes, one after another, as two streams of this rank's shard.
 //!
-//! What must hold: no message is in flight; where an object cannot be packed, no rank has saved anything.
+//! Invariant: no message is in flight; if an object cannot be packed, no rank has saved anything.
 
 use crate::{
     index::Key,
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 
 pub(crate) const INDEX: &str = "objects/index";
 pub(crate) const DATA: &str = "objects/data";
-/// So many nodes are named where none is the one that was asked for.
+/// Number of nodes that are named if none is the requested one.
 const NAMED_MAX: usize = 20;
-/// Packed at once, so that memory for a few objects is enough.
+/// Bytes packed at once, so that memory for a few objects is enough.
 const AT_ONCE: usize = 4 << 20;
 
-/// What a rank has saved.
+/// The list of a rank's saved objects.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Index {
     /// The names of kinds, by number.
@@ -38,10 +38,10 @@ pub(crate) struct Row {
 }
 
 impl Objects {
-    /// Delivers what is in flight, and saves all objects, with what is protected in `session`, as the next revision; returns
-    /// its number at t2, as `Session::checkpoint`. Where an object cannot be packed, nothing is saved, and all ranks are told
-    /// which it was. If somebody waits for a node to be left (`mainstay evacuate`), all objects leave it before, and so do the
-    /// copies that it holds. Collective.
+    /// Delivers the messages in flight, and saves all objects, with the protected regions of `session`, as the next
+    /// revision; returns its number at t2, as `Session::checkpoint`. If an object cannot be packed, nothing is saved,
+    /// and the error on all ranks names the object. If there is a request to empty a node (`mainstay evacuate`), all
+    /// objects leave it first, and so do the copies that it holds. Collective.
     pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
         self.check_whole("checkpoint")?;
         let node = session.node_to_leave()?;
@@ -59,12 +59,12 @@ impl Objects {
         self.save(session)
     }
 
-    /// All objects leave the node that rank 0 knows. Returns how many, or why they stay. Collective.
+    /// All objects leave the node named on rank 0. Returns their number, or why they stay. Collective.
     fn leave_node(&mut self, session: &mut Session, node: Option<String>) -> Result<std::result::Result<u64, String>> {
         let told = gather(&*self.wire, &(node, session.node()?, self.is_given_up))?;
         let node = told.first().and_then(|(node, ..)| node.clone()).unwrap_or_default();
         let is_on = |name: &str, host: &str, lowest: usize| {
-            // Of nodes of one name, `mainstay status` tells the lowest rank, too.
+            // For nodes with the same name, `mainstay status` prints the lowest rank too.
             [name, host].contains(&node.as_str()) || format!("{name}/{lowest}") == node
         };
         let (mut on_node, mut ranks, mut leaving) = (0, Vec::new(), 0);
@@ -74,7 +74,7 @@ impl Objects {
             if leaves {
                 leaving += self.map.values().filter(|on| **on as usize == rank).count() as u64;
             }
-            // Those of nodes that were left before have none either.
+            // Ranks of nodes that were emptied before have none either.
             ranks.extend((leaves || *is_given_up).then_some(rank));
         }
         Ok(match on_node {
@@ -132,7 +132,7 @@ impl Objects {
         Ok(number)
     }
 
-    /// What is to be saved, sized.
+    /// The list of objects to save, with their sizes.
     fn index(&self) -> Result<Index> {
         let (mut rows, mut offset) = (Vec::with_capacity(self.here.len()), 0);
         for (key, held) in &self.here {

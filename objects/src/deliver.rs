@@ -1,7 +1,7 @@
 //! A step: messages are delivered in rounds, until no rank has any.
 //!
-//! What must hold: a rank leaves a step only when all do, which the words that the ranks swap in each round tell alike; an
-//! error on one of them ends the step on all.
+//! Invariant: a rank leaves a step only when all do, which every rank decides from the words that the ranks swap in
+//! each round; an error on one of them ends the step on all.
 
 use crate::{
     index::Key,
@@ -15,39 +15,41 @@ use crate::{
 use mainstay_engine::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// Words that each rank tells each other: bytes that it sends there, and whether it has anything to do, or has failed.
+/// Number of words that each rank sends to each other: bytes that it sends there, and whether it has work left, or has
+/// failed.
 const WORDS: usize = 2;
 const BUSY: u64 = 1;
 const FAILED: u64 = 2;
-/// It has made objects of which the others do not know.
+/// It has made objects that the others do not know.
 const FRESH: u64 = 4;
 /// It has parts of results.
 const PARTS: u64 = 8;
-/// Somebody outside asks to have a node left: rank 0 alone knows.
+/// An outside request asks to empty a node: only rank 0 knows.
 const LEAVE: u64 = 16;
-/// Which ranks are to hold copies has changed since the last checkpoint: a rank that has taken a lost one's place does not know.
+/// The ranks that may hold copies have changed since the last checkpoint; a rank that has replaced a lost one does not
+/// know.
 const HOLDERS: u64 = 32;
 
-/// Bytes in front of those of a message: kind, method, index, length, root of a tree or `ONE`.
+/// Bytes of a message's head: kind, method, index, length, root of a tree or `ONE`.
 const HEAD: usize = 28;
 const ONE: u32 = u32::MAX;
 
-/// What all ranks know once no message is left.
+/// The common knowledge of all ranks once no message is left.
 #[derive(Default)]
 pub(crate) struct Drained {
     /// Any rank has parts of results.
     pub(crate) has_parts: bool,
-    /// A node is to be left.
+    /// A node must be emptied.
     pub(crate) is_to_leave: bool,
-    /// Other ranks are to hold copies.
+    /// Other ranks will hold copies.
     pub(crate) holders_change: bool,
 }
 
 impl Objects {
-    /// Ends a step: delivers all messages that were handed over, and those that their handlers hand over, until there are
-    /// none on any rank; brings the results together; and balances the load, if it is time. An error of an object is told on
-    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends; anything else is refused. After an error in balancing the step is over,
-    /// and the program may go on. Collective.
+    /// Ends a step: delivers all queued messages, and those that their handlers send, until no rank has any; combines
+    /// the results; and balances the load, if it is time. An object's error is returned on all ranks: the step is not
+    /// over, and the program goes back to a checkpoint, or ends; all other calls are refused. After an error in
+    /// balancing the step is over, and the program may go on. Collective.
     pub fn step(&mut self) -> Result<()> {
         self.check_whole("step")?;
         if self.drain(false)?.has_parts {
@@ -68,7 +70,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Delivers until no message is left on any rank. `leave`: rank 0 is asked to have a node left. Collective.
+    /// Delivers until no message is left on any rank. `leave`: rank 0 has a request to empty a node. Collective.
     pub(crate) fn drain(&mut self, leave: bool) -> Result<Drained> {
         let drained = self.deliver_all(leave);
         self.is_torn |= drained.is_err();
@@ -100,7 +102,7 @@ impl Objects {
         }
     }
 
-    /// What this rank tells all others.
+    /// This rank's word for all others.
     fn state(&self, failed: &Result<()>) -> u64 {
         let busy =
             !self.queue.is_empty() || !self.parked.is_empty() || self.leaving.iter().any(|bytes| !bytes.is_empty());
@@ -114,7 +116,8 @@ impl Objects {
         states.into_iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, state)| all | state)
     }
 
-    /// Sends what is leaving, delivers here meanwhile, and then what has come. The inner error is of an object here.
+    /// Sends the outgoing messages, delivers local ones meanwhile, and then the incoming ones. The inner error comes
+    /// from an object here.
     fn round(&mut self, told: &[u64]) -> Result<Result<()>> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let mut leaving = std::mem::replace(&mut self.leaving, vec![Vec::new(); ranks]);
@@ -148,11 +151,11 @@ impl Objects {
         Ok(failed)
     }
 
-    /// Delivers what has come from a rank.
+    /// Delivers the messages from a rank.
     fn take_in(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
         let Some((epoch, mut rest)) = bytes.split_first_chunk() else { return Err(garbled()) };
         if u64::from_le_bytes(*epoch) != self.epoch {
-            // Of a time before a failure: those to whom it went have gone back.
+            // From before a failure: the receivers have gone back since.
             return Ok(());
         }
         while !rest.is_empty() {
@@ -178,8 +181,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Takes what was handed over to where it goes. An error if it goes to an object that this rank does not know, as it
-    /// turns out unless another rank tells that it has just made it.
+    /// Sorts the queued messages by destination. Fails if this rank does not know the destination object, unless
+    /// another rank announces that it has just made it.
     fn route(&mut self) -> Result<()> {
         let rank = self.rank();
         for message in std::mem::take(&mut self.parked).into_iter().chain(self.post.take()) {
@@ -226,7 +229,7 @@ impl Objects {
         write(message, bytes);
     }
 
-    /// Ends a step in which an object has failed on this rank or another: the same error on all. Collective.
+    /// Ends a step after an object has failed on this rank or another: the same error on all. Collective.
     fn tell_failure(&mut self, failed: Result<()>) -> Result<()> {
         self.queue.clear();
         self.leaving.iter_mut().for_each(Vec::clear);
@@ -236,7 +239,7 @@ impl Objects {
         crate::tree::agree(&*self.wire, failed)
     }
 
-    /// Has all ranks know of the objects that were made since the last time. Collective.
+    /// Announces the objects that were made since the last time to all ranks. Collective.
     fn tell_fresh(&mut self) -> Result<()> {
         let names = self.kind_names();
         let told = gather(&*self.wire, &(names, std::mem::take(&mut self.fresh)))?;
@@ -256,7 +259,7 @@ impl Objects {
         self.kinds.iter().map(|kind| kind.name.clone()).collect()
     }
 
-    /// Brings what was contributed to results together. Collective.
+    /// Combines the contributions to results. Collective.
     fn bring_results(&mut self) -> Result<()> {
         type Contributed = std::result::Result<Parts, u32>;
         let mine: Contributed = Ok(self.post.take_parts());
@@ -274,7 +277,7 @@ impl Objects {
     }
 }
 
-/// Refuses ranks for which the same number means different kinds.
+/// Fails if the same number means different kinds on different ranks.
 pub(crate) fn same_kinds(told: &[&Vec<String>]) -> Result<()> {
     let Some(other) = told.iter().position(|names| *names != told[0]) else { return Ok(()) };
     let why = format!(
@@ -285,7 +288,7 @@ pub(crate) fn same_kinds(told: &[&Vec<String>]) -> Result<()> {
     Err(Error::argument("kinds of objects", why))
 }
 
-/// One of both; the number of a result whose parts do not go together.
+/// Merges both; fails with the number of a result that has mismatched parts.
 fn unite(mut all: Parts, more: Parts) -> std::result::Result<Parts, u32> {
     for (number, part) in more {
         let is_one = match all.get_mut(&number) {
@@ -299,7 +302,7 @@ fn unite(mut all: Parts, more: Parts) -> std::result::Result<Parts, u32> {
     Ok(all)
 }
 
-/// What it takes to call a handler.
+/// The data needed to call a handler.
 struct Work<'a> {
     rank: usize,
     here: &'a mut BTreeMap<Key, Held>,
@@ -308,7 +311,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Calls the handlers of the objects here to which the message goes.
+    /// Calls the handlers of the objects here that the message is for.
     fn deliver(&mut self, message: Carried<'_>) -> Result<()> {
         let Work { rank, here, kinds, post } = self;
         let call = |key: Key, held: &mut Held| {
@@ -339,7 +342,7 @@ impl Work<'_> {
     }
 }
 
-/// Memory that is kept for what follows, if it is not very much.
+/// Keeps memory for reuse, unless it is very large.
 fn emptied(bytes: &mut Vec<u8>) {
     const KEPT_BYTES_MAX: usize = 16 << 20;
     bytes.clear();
@@ -359,7 +362,7 @@ fn write(message: Carried<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(message.bytes);
 }
 
-/// The first message, and what follows it; `None` if it contradicts itself.
+/// The first message, and the bytes after it; `None` if it contradicts itself.
 fn parse(bytes: &[u8]) -> Option<(Carried<'_>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let word = |at: usize| head[at..at + 4].try_into().map(u32::from_le_bytes).ok();

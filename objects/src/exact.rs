@@ -1,15 +1,15 @@
-//! Sums of numbers that come out the same in whatever order they are added, wherever the objects are that add them.
+//! Sums of numbers that are the same in any order of addition, on any placement of the objects that add them.
 //!
-//! What must hold: no digit of a sum is lost before it is rounded, once, at its end.
+//! Invariant: no digit of a sum is lost before it is rounded, once, at its end.
 
 use serde::{Deserialize, Serialize};
 
 /// The lowest bit of the smallest number is this far below one.
 const LOWEST: i64 = 1074;
 const DIGIT_BITS: i64 = 32;
-/// From there to the highest bit of the largest number, and 64 bits more for so many of them.
+/// From there to the highest bit of the largest number, and 64 bits more for as many additions.
 const DIGITS: usize = ((LOWEST + 1024 + 64) / DIGIT_BITS + 1) as usize;
-/// So often a digit takes a part of 32 bits before it is carried.
+/// Number of 32-bit parts added to a digit before a carry.
 const ADDED_MAX: u32 = 1 << 30;
 
 /// A sum of doubles, as one long number with digits of 32 bits.
@@ -17,7 +17,7 @@ const ADDED_MAX: u32 = 1 << 30;
 pub struct Exact {
     digits: Vec<i64>,
     added: u32,
-    /// The sum of what is no number that can be added, if anything was: infinities, and NaN.
+    /// The sum of the values that are not finite, if any: infinities, and NaN.
     other: Option<f64>,
 }
 
@@ -67,14 +67,14 @@ impl Exact {
         }
         let mut all = self.clone();
         all.carry();
-        // The last digit alone has a sign.
+        // Only the last digit has a sign.
         let negative = all.digits[DIGITS - 1] < 0;
         if negative {
             all.digits.iter_mut().for_each(|digit| *digit = -*digit);
             all.carry();
         }
         let Some(high) = all.digits.iter().rposition(|digit| *digit != 0) else { return 0.0 };
-        // The 96 highest bits and whether there is anything below them decide.
+        // The 96 highest bits and the presence of any lower bit decide.
         let digit = |at: usize| all.digits.get(at).copied().unwrap_or(0) as u128;
         let low = high.saturating_sub(2);
         let mut wide = digit(low + 2) << 64 | digit(low + 1) << 32 | digit(low);
@@ -85,7 +85,7 @@ impl Exact {
         if negative { -value } else { value }
     }
 
-    /// Has every digit but the last be from 0 to 2^32 - 1.
+    /// Brings every digit but the last into the range 0 to 2^32 - 1.
     fn carry(&mut self) {
         let mut carry = 0;
         let last = DIGITS - 1;
@@ -101,7 +101,7 @@ impl Exact {
 /// `wide` * 2^`exponent`, rounded once.
 fn scaled(wide: u128, exponent: i64) -> f64 {
     let bits = 128 - i64::from(wide.leading_zeros());
-    // How many bits the result has: 53, or fewer near zero.
+    // Number of bits of the result: 53, or fewer near zero.
     let keep = 53.min(bits + exponent + LOWEST);
     if keep < 0 {
         return 0.0;
@@ -113,7 +113,7 @@ fn scaled(wide: u128, exponent: i64) -> f64 {
         kept += 1;
     }
     let power = exponent + i64::from(drop);
-    // Exact in two steps: the number has 53 bits at most.
+    // Exact in two steps: the number has at most 53 bits.
     let (first, second) = (power / 2, power - power / 2);
     kept as f64 * 2_f64.powi(first as i32) * 2_f64.powi(second as i32)
 }

@@ -1,8 +1,8 @@
-//! Placing objects so that those that send each other much are on one rank, and loads are even: METIS cuts the graph of what
-//! they have sent into a part for each rank (multilevel k-way partitioning, Karypis and Kumar 1998), and the parts go to the
-//! ranks that have most of them already.
+//! Placing objects so that those that exchange many bytes are on one rank, and loads are even. METIS cuts the graph of
+//! their messages into a part for each rank (multilevel k-way partitioning, Karypis and Kumar 1998), and the parts go
+//! to the ranks that have most of them already.
 //!
-//! What must hold: the program's own chance (`rand`), from which METIS draws, goes on as if nobody had drawn.
+//! Invariant: the program's own random numbers (`rand`), which METIS also uses, continue as if METIS had drawn none.
 
 use crate::balance::{Strategy, Weighed, place as place_by_load, refine, weight};
 use mainstay_engine::{Error, Result};
@@ -17,13 +17,13 @@ use std::{
 /// The sum of all weights is below this: METIS counts in 32 bits.
 const WEIGHT_MAX: u128 = 1 << 28;
 const SEED: Idx = 1;
-/// Thousandths above the average that METIS may leave a rank.
+/// Thousandths above the average that METIS may leave on a rank.
 const ABOVE_AVERAGE: Idx = 30;
-/// A rank that is above the average by more than this part of it has something taken off, whatever that sends.
+/// A rank that is above the average by more than one part in this many gives objects away, even if that adds messages.
 const SLACK: u64 = 20;
 
-/// The rank of each of the objects from now on; `sent`: from which, to which, and how many bytes; `open`: the ranks that may
-/// have any, of which there is one at least. Where nothing was sent, or there are few objects, loads alone decide.
+/// The new rank of each of the objects. `sent`: sender, receiver, and number of bytes; `open`: the ranks that may have
+/// any, at least one. Without messages, or with few objects, loads alone decide.
 pub(crate) fn place(objects: &[Weighed], sent: &[(usize, usize, u64)], open: &[bool]) -> Result<Vec<usize>> {
     let mut between: BTreeMap<(usize, usize), u128> = BTreeMap::new();
     for (from, to, bytes) in sent.iter().filter(|(from, to, bytes)| from != to && *bytes > 0) {
@@ -75,7 +75,7 @@ fn scaled(weights: Vec<u128>) -> Vec<Idx> {
     weights.into_iter().map(|weight| Idx::try_from(one(weight)).unwrap_or(Idx::MAX).max(1)).collect()
 }
 
-/// The rank of each object, given its part: the parts of which ranks have most stay there (Oliker and Biswas 1998).
+/// The rank of each object, given its part: a part stays on the rank that has most of it (Oliker and Biswas 1998).
 fn named(objects: &[Weighed], part: &[usize], ranks: &[usize]) -> Vec<usize> {
     let mut stays: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for (object, part) in objects.iter().zip(part) {
@@ -95,27 +95,27 @@ fn named(objects: &[Weighed], part: &[usize], ranks: &[usize]) -> Vec<usize> {
     part.iter().map(|part| rank_of[*part]).collect()
 }
 
-// Of C's standard library on every Unix; the crate `libc` has neither.
+// From C's standard library on every Unix; the crate `libc` has neither.
 #[allow(unsafe_code)]
 unsafe extern "C" {
     fn initstate(seed: c_uint, state: *mut c_char, bytes: usize) -> *mut c_char;
     fn setstate(state: *mut c_char) -> *mut c_char;
 }
 
-/// There is one state in a process: while it is another one's, nobody may take that for the program's.
+/// A process has one state: while METIS has its own, no other thread may take that for the program's.
 static STATE: Mutex<()> = Mutex::new(());
 
-/// Calls what draws from `rand`, with numbers of its own.
+/// Runs `call`, which draws from `rand`, with separate random numbers.
 fn with_own_chance<T>(call: impl FnOnce() -> T) -> T {
     let _alone = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    // As many bytes as the function knows, which it reads as words.
+    // A size that the function knows; it reads the bytes as words.
     let mut own = [0_u64; 32];
-    // SAFETY: the memory is as large as is said, aligned, and stays until the state of before is back.
+    // SAFETY: the memory is as large as stated, aligned, and stays until the previous state is back.
     #[allow(unsafe_code)]
     let before = unsafe { initstate(SEED as c_uint, own.as_mut_ptr().cast(), size_of_val(&own)) };
     let called = call();
     if !before.is_null() {
-        // SAFETY: what `initstate` has returned.
+        // SAFETY: `initstate` has returned it.
         #[allow(unsafe_code)]
         unsafe {
             setstate(before)
@@ -135,7 +135,7 @@ mod tests {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects on a ring, of which each talks to its neighbours, dealt out to ranks like cards.
+    /// Objects on a ring, dealt out to ranks like cards; each talks to its neighbours.
     fn ring(count: usize, ranks: usize) -> (Vec<Weighed>, Vec<(usize, usize, u64)>) {
         let objects = (0..count).map(|at| Weighed { load: 100, rank: at % ranks, is_orphan: false }).collect();
         (objects, (0..count).map(|at| (at, (at + 1) % count, 1000)).collect())
@@ -155,7 +155,7 @@ mod tests {
             let here = placed.iter().filter(|placed| **placed == rank).count();
             assert!((27..=33).contains(&here), "{here} on rank {rank}");
         }
-        // Cut once more, nothing is to be gained.
+        // A second cut gains nothing.
         let settled: Vec<Weighed> =
             objects.iter().zip(&placed).map(|(object, rank)| Weighed { rank: *rank, ..*object }).collect();
         assert_eq!(place(&settled, &sent, &[true; 4]).unwrap(), placed);
@@ -192,9 +192,9 @@ mod tests {
         let (objects, sent) = ring(60, 3);
         #[allow(unsafe_code)]
         let draw = |cuts: bool| {
-            // SAFETY: they take numbers alone.
+            // SAFETY: the call takes only a number.
             unsafe { libc::srand(7) };
-            // SAFETY: takes and changes numbers of the C library alone.
+            // SAFETY: it only uses state of the C library.
             let first = unsafe { libc::rand() };
             if cuts {
                 place(&objects, &sent, &[true; 3]).unwrap();

@@ -1,8 +1,9 @@
-//! Which rank restores which objects (paper 002, section 4.2): each object is restored once, from what the rank has at hand.
+//! The choice of the rank that restores each object (paper 002, section 4.2): each object is restored once, from the
+//! data that the rank has at hand.
 //!
-//! What must hold: the choice follows from what all ranks have told, so that each makes the same one.
+//! Invariant: the choice depends only on data that all ranks have exchanged, so each makes the same one.
 
-/// Whether `high` counts as higher than `other` among so many ranks: the numbers go round, so that rank 0 is higher than
+/// Whether `high` counts as higher than `other` among so many ranks. The numbers wrap around, so rank 0 is higher than
 /// the last; of two that are half of all ranks apart, the larger number is.
 pub fn outranks(high: usize, other: usize, ranks: usize) -> bool {
     let ahead = (high + ranks - other) % ranks;
@@ -13,7 +14,7 @@ pub fn outranks(high: usize, other: usize, ranks: usize) -> bool {
     }
 }
 
-/// Who restores the objects of a shard.
+/// The rank that restores the objects of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restores {
     One(usize),
@@ -22,11 +23,12 @@ pub enum Restores {
     Nobody,
 }
 
-/// Who restores each of the shards, given which ranks can read it; ranks by their numbers now, ascending.
+/// The rank that restores each of the shards, given the ranks that can read it; ranks by their current numbers,
+/// ascending.
 ///
-/// As many ranks as saved, each of which can read its own shard, do so: objects are where they were. Otherwise, of the
-/// holders of a shard, the highest does. Where all ranks hold all shards, as in a file system that all see, none is nearer
-/// than another, and they share.
+/// If there are as many ranks as saved, and each can read its own shard, each restores its own: objects stay on their
+/// ranks. Otherwise the highest of a shard's holders restores it. If all ranks hold all shards, as on a shared file
+/// system, none is nearer than another, and they share.
 pub fn choose(holders: &[Vec<usize>], ranks: usize) -> Vec<Restores> {
     let by_rank = holders.len() == ranks && holders.iter().enumerate().all(|(shard, held)| held.contains(&shard));
     let by_all = holders.iter().all(|held| held.len() == ranks);
@@ -41,9 +43,10 @@ pub fn choose(holders: &[Vec<usize>], ranks: usize) -> Vec<Restores> {
     holders.iter().enumerate().map(of_shard).collect()
 }
 
-/// Which of `ranks` restores each of the objects with these loads, that all ranks can read: as much in a row for each.
+/// The rank, of `ranks`, for each of the objects with these loads, which all ranks can read: a contiguous, equal share
+/// for each.
 pub fn share(loads: &[u64], ranks: usize) -> Vec<usize> {
-    // An object that has never worked counts as well.
+    // An object that has never worked counts too.
     let total: u128 = loads.iter().map(|load| u128::from(*load) + 1).sum();
     let mut before = 0;
     let rank_of = |load: &u64| {

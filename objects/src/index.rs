@@ -1,19 +1,19 @@
-//! What an object is called.
+//! The identity of an object.
 
 use serde::{Deserialize, Serialize};
 
 /// Bits of each coordinate of an index in two and in three dimensions.
 const BITS: [u32; 4] = [64, 64, 32, 21];
 
-/// An object: of which kind, by the order in which kinds were registered, and its index.
+/// An object: its kind, numbered in the order of registration, and its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     pub kind: u32,
     pub id: u64,
 }
 
-/// The index of the object at these coordinates, one to three, each below 2^64, 2^32 or 2^21; `None`: too many, or too
-/// large.
+/// The index of the object at these coordinates, one to three, each below 2^64, 2^32 or 2^21; `None`: too many
+/// coordinates, or too large.
 pub fn id_of(coordinates: &[u64]) -> Option<u64> {
     let bits = *BITS.get(coordinates.len()).filter(|_| !coordinates.is_empty())?;
     let fits = |at: &u64| bits == 64 || *at < 1 << bits;

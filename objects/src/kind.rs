@@ -1,4 +1,4 @@
-//! What a program says of a kind of objects.
+//! The program's definition of a kind of objects.
 
 use crate::{index::place_of, post::Post};
 use mainstay_engine::{Error, Result};
@@ -6,32 +6,32 @@ use std::any::Any;
 
 /// A part of the program's state that can be packed, sent or saved, and unpacked elsewhere.
 pub trait Object: Any {
-    /// Bytes that `pack` writes: the same until the object is sent a message.
+    /// Bytes that `pack` writes: the same until the object gets a message.
     fn bytes(&self) -> Result<usize>;
-    /// Writes the object, and returns how many bytes that took: as many as there are.
+    /// Writes the object, and returns the number of bytes, which must equal `bytes`.
     fn pack(&self, into: &mut [u8]) -> Result<usize>;
-    /// Becomes what was packed, and returns how many bytes that took: as many as there are.
+    /// Sets the object from packed bytes, and returns the number of bytes used, which must be all.
     fn unpack(&mut self, from: &[u8]) -> Result<usize>;
-    /// Does what the message asks for. What it sends goes through `post`.
+    /// Handles the message. Its own messages go through `post`.
     fn receive(&mut self, method: u32, bytes: &[u8], post: &Post) -> Result<()>;
-    /// The method as messages name it.
+    /// The method's name in messages.
     fn method(&self, method: u32) -> String {
         method.to_string()
     }
 }
 
-/// Makes an object of this index, to be unpacked into or filled by the program.
+/// Makes an object with this index, to be unpacked into or filled by the program.
 pub type Maker = Box<dyn Fn(u64) -> Result<Box<dyn Object>>>;
 
 pub(crate) struct Kind {
     pub(crate) name: String,
-    /// Of its index; 0: it is a number that means nothing else.
+    /// Of its index; 0: the index is a plain number.
     pub(crate) dimensions: usize,
     pub(crate) make: Maker,
 }
 
 impl Kind {
-    /// The object as messages name it: `cell[3,4,5]`.
+    /// The object's name in messages: `cell[3,4,5]`.
     pub(crate) fn object(&self, id: u64) -> String {
         let at = if self.dimensions == 0 { vec![id] } else { place_of(id, self.dimensions) };
         let at: Vec<String> = at.iter().map(u64::to_string).collect();
@@ -39,12 +39,12 @@ impl Kind {
     }
 }
 
-/// An error of an object; those of the ranks stay what they are.
+/// An error of an object; errors of the ranks stay unchanged.
 pub(crate) fn fault(object: &str, rank: usize, why: impl Into<String>) -> Error {
     Error::argument(format!("object {object} on rank {rank}"), why)
 }
 
-/// Writes `object` behind what `into` holds; returns how many bytes that took.
+/// Appends the packed `object` to `into`; returns the number of bytes.
 pub(crate) fn pack(object: &dyn Object, into: &mut Vec<u8>) -> std::result::Result<usize, String> {
     let bytes = object.bytes().map_err(|error| format!("its size could not be told: {error}"))?;
     let begin = into.len();
@@ -59,7 +59,7 @@ pub(crate) fn pack(object: &dyn Object, into: &mut Vec<u8>) -> std::result::Resu
     ))
 }
 
-/// Has `object` become what was packed in `from`.
+/// Sets `object` from the packed bytes in `from`.
 pub(crate) fn unpack(object: &mut dyn Object, from: &[u8]) -> std::result::Result<(), String> {
     let taken = object.unpack(from).map_err(|error| format!("it could not be unpacked: {error}"))?;
     if taken == from.len() {

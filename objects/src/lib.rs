@@ -1,13 +1,13 @@
-//! Objects that move: the part of a program's state that is cut into many more pieces than there are ranks, each of which
-//! runs on some rank, is sent messages wherever that is, is saved by itself, and is restored by whichever rank has it at
-//! hand (paper 002, FTC-Charm++).
+//! Objects that move: the part of a program's state that is cut into many more pieces than there are ranks. Each piece
+//! runs on some rank, gets messages on any rank, is saved by itself, and is restored by any rank that has it at hand
+//! (paper 002, FTC-Charm++).
 //!
-//! A layer on the engine's public interface and on a few functions for messages ([`Wire`]): it has no thread, and talks to
-//! other ranks inside its collective calls alone. A program sends messages, and ends a step ([`Objects::step`]), in which
-//! they are delivered, and those that their handlers send, until none is left.
+//! A layer on the engine's public interface and on a few functions for messages ([`Wire`]). It has no thread, and
+//! communicates only inside its collective calls. A program sends messages, and ends a step ([`Objects::step`]). The
+//! step delivers them, and those that their handlers send, until none is left.
 //!
-//! What must hold: all ranks know alike on which rank each object is; an object is on one rank; every decision that ranks
-//! share comes out of what all of them have told, by the same computation.
+//! Invariants: all ranks agree on the rank of each object. An object is on one rank. Every shared decision comes from
+//! the same computation on the data of all ranks.
 
 pub mod balance;
 mod checkpoint;

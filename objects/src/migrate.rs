@@ -1,7 +1,7 @@
-//! Moving objects: they are packed, sent, and unpacked where they go.
+//! Moving objects: they are packed, sent, and unpacked on their new rank.
 //!
-//! What must hold: an object leaves its rank only once all ranks know that every object is where it goes; only where a rank
-//! fails meanwhile are objects lost, and the program goes back to a checkpoint.
+//! Invariant: an object leaves its rank only once all ranks know that every object has arrived. Objects are lost only
+//! if a rank fails meanwhile, and then the program goes back to a checkpoint.
 
 use crate::{
     balance::{Strategy, Weighed, place},
@@ -15,24 +15,24 @@ use mainstay_engine::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What moving objects came to; loads in the units in which they are told.
+/// The result of moving objects; loads in the objects' own units.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Balanced {
-    /// How many objects moved.
+    /// Number of objects that moved.
     pub moved: u64,
-    /// Of the busiest rank before and after, and the average of all ranks that may have any.
+    /// Loads of the busiest rank before and after, and the average of all ranks that may have objects.
     pub busiest_before: u64,
     pub busiest: u64,
     pub average: u64,
-    /// Bytes that objects have sent to objects on other ranks, as they lay before, and as they lie now.
+    /// Bytes that objects have sent to objects on other ranks, with the old and with the new places.
     pub sent_before: u64,
     pub sent: u64,
 }
 
-/// An object, and what it has done, as ranks tell each other.
+/// An object and its work, as the ranks exchange them.
 type Borne = (Key, u64, bool);
 
-/// In front of a packed object.
+/// Head of a packed object.
 #[derive(Serialize, Deserialize)]
 struct Head {
     key: Key,
@@ -41,7 +41,7 @@ struct Head {
     bytes: u64,
 }
 
-/// That all ranks have asked for the same strategy.
+/// Checks that all ranks have asked for the same strategy.
 fn check_alike(asked: &[Option<&str>]) -> Result<()> {
     let Some(other) = asked.iter().position(|one| *one != asked[0]) else { return Ok(()) };
     let named = |rank: usize| asked[rank].unwrap_or("one that there is not");
@@ -50,12 +50,13 @@ fn check_alike(asked: &[Option<&str>]) -> Result<()> {
 }
 
 impl Objects {
-    /// Moves objects by `strategy`, by what each has worked since the last time. Between two steps. Collective.
+    /// Moves objects by `strategy`, based on the work of each since the last time. Between two steps. Collective.
     pub fn balance(&mut self, strategy: Strategy) -> Result<Balanced> {
         self.balance_by(Ok(strategy))
     }
 
-    /// The same by what may be no strategy on some ranks, as of a name that was read: all ranks are told. Collective.
+    /// The same with a strategy that may be invalid on some ranks, such as one from a name that was read: all ranks get
+    /// the error. Collective.
     pub fn balance_by(&mut self, strategy: Result<Strategy>) -> Result<Balanced> {
         self.check_whole("balance")?;
         let balanced = self.place_by(strategy)?;
@@ -66,10 +67,10 @@ impl Objects {
         Ok(balanced)
     }
 
-    /// Moves all objects off the ranks that are `given_up` on any rank, and balances the others by `Refine`: for a node that
-    /// is about to fail. These ranks have no objects from then on, until they are given up no more: none given up, all may
-    /// have objects again. Save afterwards: from that checkpoint on they hold no copies of others either. Where an object cannot
-    /// be packed or unpacked, all stay where they are. Collective.
+    /// Moves all objects off the ranks that are `given_up` on any rank, and balances the others by `Refine`: for a node
+    /// that is about to fail. These ranks have no objects as long as they are given up; with none given up, all may
+    /// have objects again. Save afterwards: from that checkpoint on they hold no copies of others either. If an object
+    /// cannot be packed or unpacked, all stay in place. Collective.
     pub fn evacuate(&mut self, given_up: &[usize]) -> Result<Balanced> {
         self.check_whole("evacuate")?;
         let told = gather(&*self.wire, &given_up.to_vec())?.concat();
@@ -89,7 +90,7 @@ impl Objects {
         balanced
     }
 
-    /// Moves objects to where `strategy` has them, which is to be the same on all ranks. Collective.
+    /// Moves objects to the ranks chosen by `strategy`, which must be the same on all ranks. Collective.
     pub(crate) fn place_by(&mut self, strategy: Result<Strategy>) -> Result<Balanced> {
         self.drain(false)?;
         let mine: Vec<Borne> = self.here.iter().map(|(key, held)| (*key, held.measured.load, held.is_orphan)).collect();
@@ -129,7 +130,7 @@ impl Objects {
         let count = open.iter().filter(|open| **open).count() as u64;
         let sent_before = self.sent_elsewhere();
         self.migrate(&moves)?;
-        // What has moved here has come with what it has sent.
+        // Objects that have moved here have brought their counts of sent bytes.
         let sent = gather(&*self.wire, &[sent_before, self.sent_elsewhere()])?;
         let sum = |at: usize| sent.iter().fold(0_u64, |sum, rank| sum.saturating_add(rank[at]));
         Ok(Balanced {
@@ -142,7 +143,8 @@ impl Objects {
         })
     }
 
-    /// As one rank has cut the graph: what the others would come to by themselves can depend on their machine. Collective.
+    /// Lets one rank cut the graph and uses its result: the result of other ranks could depend on their machine.
+    /// Collective.
     fn place_by_graph(&self, all: &[(Key, Weighed)], weighed: &[Weighed], open: &[bool]) -> Result<Vec<usize>> {
         type Placed = std::result::Result<Vec<u32>, String>;
         let of_held = |(key, held): (&Key, &Held)| {
@@ -166,7 +168,7 @@ impl Objects {
         Ok(placed.into_iter().map(|rank| rank as usize).collect())
     }
 
-    /// Bytes that the objects here have sent to objects on other ranks, as these lie now.
+    /// Bytes that the objects here have sent to objects that are on other ranks now.
     fn sent_elsewhere(&self) -> u64 {
         let mine = self.rank() as u32;
         let sent = self.here.values().flat_map(|held| &held.measured.sent);
@@ -174,7 +176,7 @@ impl Objects {
         elsewhere.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// Moves each of these from one rank to another; the same on all ranks. Collective.
+    /// Moves each of these from one rank to another; the same list on all ranks. Collective.
     fn migrate(&mut self, moves: &[(Key, usize, usize)]) -> Result<()> {
         let (rank, ranks) = (self.rank(), self.ranks());
         if moves.is_empty() {
@@ -200,7 +202,7 @@ impl Objects {
         let mut came = BTreeMap::new();
         let unpacked =
             arriving.into_iter().try_for_each(|Arriving { from, bytes }| self.unpack_all(from, &bytes, &mut came));
-        // Until then each is where it was.
+        // Until then each object stays on its old rank.
         agree(&*self.wire, unpacked)?;
         for (key, from, to) in moves {
             if *from == rank {

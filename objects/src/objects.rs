@@ -1,4 +1,4 @@
-//! The objects of a job, as one rank has them.
+//! The objects of a job, as seen by one rank.
 
 use crate::{
     balance::Strategy,
@@ -14,71 +14,71 @@ use mainstay_engine::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// The region by which the engine knows that any number of ranks can take the state over.
+/// The region that tells the engine that any number of ranks can take the state over.
 const MARK: &str = "mainstay_objects";
 
 /// When objects move to balance the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     pub strategy: Strategy,
-    /// Every so many steps; 0: not by steps.
+    /// Interval in steps; 0: not by steps.
     pub every: u64,
-    /// So many steps after a failure; 0: not for that.
+    /// Number of steps after a failure; 0: not after failures.
     pub after_failure: u64,
 }
 
-/// The objects of a job on this rank, and where all others are. Methods that say so are collective: all ranks call them in
-/// the same order. Nothing is delivered, and no handler called, but in `step`, `checkpoint`, `balance` and `evacuate`.
+/// The objects of a job on this rank, and the ranks of all others. For methods marked as collective, all ranks call
+/// them in the same order. Only `step`, `checkpoint`, `balance` and `evacuate` deliver messages and call handlers.
 pub struct Objects {
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) here: BTreeMap<Key, Held>,
-    /// On which rank each object is.
+    /// The rank of each object.
     pub(crate) map: HashMap<Key, u32>,
-    /// Objects that were made here, of which the others do not know yet.
+    /// Objects that were made here and are not announced to the others yet.
     pub(crate) fresh: BTreeSet<Key>,
     /// Messages to objects that are here.
     pub(crate) queue: VecDeque<Message>,
     /// Messages to objects that this rank does not know.
     pub(crate) parked: Vec<Message>,
-    /// For each rank, what is to be sent there.
+    /// Outgoing bytes for each rank.
     pub(crate) leaving: Vec<Vec<u8>>,
-    /// For each rank, memory for what comes from there.
+    /// Memory for incoming bytes from each rank.
     pub(crate) arrived: Vec<Vec<u8>>,
     /// The time between two failures, or starts: a message of an older one is dropped.
     pub(crate) epoch: u64,
     pub(crate) post: Post,
     pub(crate) options: Options,
     pub(crate) steps: u64,
-    /// Steps since ranks were lost, until that was balanced.
+    /// Steps since ranks were lost, until the load was balanced after that.
     pub(crate) since_failure: Option<u64>,
-    /// The number that this rank had when it last restored.
+    /// The number of this rank when it last restored.
     pub(crate) rank_before: Option<u32>,
-    /// The number that this rank has in the revisions that were saved since, and the first of those.
+    /// The number of this rank in the revisions that were saved since, and the first of those.
     pub(crate) saved_as: Option<(u64, u32)>,
-    /// This rank is to have no objects (`evacuate`).
+    /// This rank should have no objects (`evacuate`).
     pub(crate) is_given_up: bool,
-    /// Who is given up has changed since the last checkpoint.
+    /// The set of given-up ranks has changed since the last checkpoint.
     pub(crate) holders_change: bool,
-    /// An error has left messages undelivered, or objects unrestored: the program goes back to a checkpoint before anything
-    /// else. The same on all ranks.
+    /// An error has left messages undelivered, or objects unrestored: the program must go back to a checkpoint before
+    /// anything else. The same on all ranks.
     pub(crate) is_torn: bool,
     mark: Box<u64>,
-    /// That the session saves nothing without these objects; `None` until they are known to it.
+    /// Keeps the session from saving without these objects; `None` until they are attached to it.
     pub(crate) saver: Option<Saver>,
 }
 
-/// What an object has done of late: the last time that loads were balanced halved it.
+/// Recent work of an object: each balancing of loads halves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Nanoseconds of a processor, or what it has told (`Post::work`).
+    /// Nanoseconds of processor time, or the reported work (`Post::work`).
     pub load: u64,
-    /// Bytes that its handlers have sent to other objects, wherever those are.
+    /// Bytes that its handlers have sent to other objects, on any rank.
     pub sent: BTreeMap<Key, u64>,
 }
 
 impl Measured {
-    /// What was long ago counts less and less.
+    /// Older work counts less and less.
     pub(crate) fn age(&mut self) {
         self.load /= 2;
         self.sent.retain(|_, bytes| {
@@ -92,7 +92,7 @@ impl Measured {
 pub(crate) struct Held {
     pub(crate) object: Box<dyn Object>,
     pub(crate) measured: Measured,
-    /// A failure has taken the rank where it was.
+    /// A failure has taken its former rank.
     pub(crate) is_orphan: bool,
 }
 
@@ -124,8 +124,9 @@ impl Objects {
         }
     }
 
-    /// Makes a kind of objects known, and returns its number: all ranks register the same kinds in the same order, before
-    /// any object is made or restored. `dimensions` of their indices, as messages write them; 0: an index is just a number.
+    /// Registers a kind of objects, and returns its number: all ranks register the same kinds in the same order, before
+    /// any object is made or restored. `dimensions`: of their indices, as messages write them; 0: an index is just a
+    /// number.
     pub fn register(&mut self, name: &str, dimensions: usize, make: Maker) -> Result<u32> {
         let known = self.kinds.iter().any(|kind| kind.name == name);
         if known || name.is_empty() || dimensions > 3 {
@@ -147,13 +148,13 @@ impl Objects {
         self.wire.ranks()
     }
 
-    /// Where messages are handed over.
+    /// The outlet for messages.
     pub fn post(&self) -> Post {
         self.post.clone()
     }
 
-    /// Makes an object here, of the kind of this number. Local: the others learn of it when the step ends, or when this one
-    /// is saved. An object of this index may be on no other rank.
+    /// Makes an object here, of the kind with this number. Local: the others learn of it when the step ends, or when
+    /// this one is saved. No other rank may have an object with this index.
     pub fn create(&mut self, key: Key) -> Result<&mut dyn Object> {
         if self.map.contains_key(&key) || self.here.contains_key(&key) {
             return Err(fault(&self.name(key), self.rank(), "there is one of this index already; give each its own"));
@@ -178,17 +179,17 @@ impl Objects {
         self.here.keys().copied().collect()
     }
 
-    /// The rank on which an object is, as far as all ranks know.
+    /// The rank of an object, as far as all ranks know.
     pub fn rank_of(&self, key: Key) -> Option<usize> {
         self.map.get(&key).map(|rank| *rank as usize)
     }
 
-    /// What an object that is here has done of late.
+    /// Recent work of an object that is here.
     pub fn measured(&self, key: Key) -> Option<&Measured> {
         self.here.get(&key).map(|held| &held.measured)
     }
 
-    /// How many objects all ranks know of.
+    /// Number of objects that all ranks know.
     pub fn count(&self) -> usize {
         self.map.len()
     }
@@ -198,7 +199,7 @@ impl Objects {
         self.steps
     }
 
-    /// An object as messages name it.
+    /// An object's name in messages.
     pub fn name(&self, key: Key) -> String {
         match self.kinds.get(key.kind as usize) {
             Some(kind) => kind.object(key.id),
@@ -206,7 +207,7 @@ impl Objects {
         }
     }
 
-    /// Refuses to go on, or to save, where messages or objects are lost. The same on all ranks.
+    /// Refuses to go on, or to save, after messages or objects were lost. The same on all ranks.
     pub(crate) fn check_whole(&self, call: &str) -> Result<()> {
         if !self.is_torn {
             return Ok(());
@@ -225,8 +226,9 @@ impl Objects {
             .map_err(|error| fault(&self.name(key), self.rank(), format!("it could not be made: {error}")))
     }
 
-    /// Has `session` save nothing without these objects from here on, until they are dropped or forgotten: else that begins with the
-    /// first `restore` or `checkpoint`. `InvalidArgument` if there are other objects on it. Local.
+    /// From here on `session` saves nothing without these objects, until they are dropped or forgotten; without this
+    /// call that begins with the first `restore` or `checkpoint`. `InvalidArgument` if there are other objects on it.
+    /// Local.
     pub fn attach(&mut self, session: &mut Session) -> Result<()> {
         if self.saver.is_none() {
             self.saver = Some(session.reserve_saving()?);
@@ -234,22 +236,22 @@ impl Objects {
         Ok(())
     }
 
-    /// Has the engine know that the state is one that other numbers of ranks can take over.
+    /// Tells the engine that other numbers of ranks can take the state over.
     pub(crate) fn protect_mark(&mut self, session: &mut Session) -> Result<()> {
         self.attach(session)?;
-        // Without a cell: for one that all ranks have, the shard that it is in would be brought to each of them, whole.
+        // Without a cell: for a cell that all ranks have, the whole shard with it would be brought to each of them.
         let place = PlaceInWhole { global_shape: vec![1], offset: vec![0] };
-        // SAFETY: the box stays where it is until `forget`, or the end of the session, which the caller sees to.
+        // SAFETY: the box stays in place until `forget`, or the end of the session, which the caller guarantees.
         #[allow(unsafe_code)]
         let region = unsafe { Region::placed(MARK, (&raw mut *self.mark).cast(), ElementType::U64, &[0], place) }?;
         match session.protect(region) {
-            // As after a recovery, which keeps what is protected.
+            // After a recovery, which keeps protected regions.
             Err(Error::DuplicateName { .. }) => Ok(()),
             protected => protected,
         }
     }
 
-    /// Takes out of `session` what these objects have protected there: before they are dropped, if the session goes on.
+    /// Removes the protected data of these objects from `session`: before they are dropped, if the session goes on.
     pub fn forget(&mut self, session: &mut Session) -> Result<()> {
         self.saver = None;
         match session.unprotect(MARK) {

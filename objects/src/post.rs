@@ -1,38 +1,38 @@
-//! What objects and programs hand over to be sent: messages, and parts of sums over all objects. It is delivered, and added
+//! Outgoing data of objects and programs: messages, and parts of sums over all objects. They are delivered, and added
 //! up, when the step ends.
 
 use crate::{exact::Exact, index::Key};
 use serde::{Deserialize, Serialize};
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
-/// Where messages are handed over; each clone is the same one. For the thread that calls [`crate::Objects`] alone.
+/// Takes outgoing messages; each clone is the same one. Only for the thread that calls [`crate::Objects`].
 #[derive(Clone, Default)]
 pub struct Post(Rc<RefCell<Handed>>);
 
-/// So much memory of messages that were delivered is kept for those that follow: it costs more to make than to fill.
+/// Bytes of memory of delivered messages that are kept for later ones: making memory costs more than filling it.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
 struct Handed {
     messages: Vec<Message>,
-    /// Memory of messages that were delivered, and how much that is.
+    /// Memory of delivered messages, and its size.
     kept: Vec<Vec<u8>>,
     kept_bytes: usize,
-    /// The object whose message is being dealt with.
+    /// The object that is handling a message.
     at_work: Option<Key>,
-    /// Work that it has told of itself, in units of its own.
+    /// Work that it has reported, in units of its own.
     told: Option<u64>,
-    /// Bytes that it has sent, a message each.
+    /// Bytes that it has sent, one entry for each message.
     sent: Vec<(Key, u64)>,
     parts: Parts,
     results: BTreeMap<u32, Vec<f64>>,
 }
 
-/// To whom a message goes.
+/// The receivers of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     One(Key),
-    /// All objects of a kind; by way of the ranks of a tree whose root is this one.
+    /// All objects of a kind, through a tree of ranks with this root.
     All {
         kind: u32,
         root: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Message {
     pub(crate) to: To,
     pub(crate) method: u32,
     pub(crate) bytes: Vec<u8>,
-    /// Who has sent it.
+    /// The sender.
     pub(crate) from: Option<Key>,
 }
 
@@ -54,7 +54,7 @@ impl Message {
     }
 }
 
-/// A message as it goes from rank to rank, and to objects.
+/// A message on its way from rank to rank, and to objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Carried<'a> {
     pub(crate) to: To,
@@ -62,7 +62,7 @@ pub(crate) struct Carried<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// How the parts of a result become one.
+/// How the parts of a result are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// The sum, rounded once: the same wherever the objects are.
@@ -71,12 +71,12 @@ pub enum Op {
     Max,
 }
 
-/// `of` both numbers; none where one is none, as in a sum.
+/// Applies `of` to both numbers; NaN if one of them is NaN, as in a sum.
 fn of_both(of: fn(f64, f64) -> f64, one: f64, other: f64) -> f64 {
     if one.is_nan() || other.is_nan() { f64::NAN } else { of(one, other) }
 }
 
-/// What was contributed, by the number of the result.
+/// Contributions, by the number of the result.
 pub(crate) type Parts = BTreeMap<u32, Part>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl Part {
         }
     }
 
-    /// `false`: there are not as many values.
+    /// `false`: the number of values differs.
     fn add(&mut self, values: &[f64]) -> bool {
         match self {
             Part::Sum(sums) if sums.len() == values.len() => {
@@ -112,7 +112,7 @@ impl Part {
         true
     }
 
-    /// `false`: they are not of one kind.
+    /// `false`: the parts have different kinds.
     pub(crate) fn add_all(&mut self, other: &Part) -> bool {
         match (self, other) {
             (Part::Sum(sums), Part::Sum(more)) if sums.len() == more.len() => {
@@ -137,30 +137,30 @@ impl Part {
 }
 
 impl Post {
-    /// Calls `method` of the object `to` with `bytes`, wherever it is, before the step ends.
+    /// Calls `method` of the object `to` with `bytes`, on any rank, before the step ends.
     pub fn send(&self, to: Key, method: u32, bytes: &[u8]) {
         self.hand_over(To::One(to), method, bytes);
     }
 
-    /// Calls `method` of all objects of the kind that was registered as number `kind`.
+    /// Calls `method` of all objects of the kind with the number `kind`.
     pub fn broadcast(&self, kind: u32, method: u32, bytes: &[u8]) {
         self.hand_over(To::All { kind, root: u32::MAX }, method, bytes);
     }
 
-    /// Adds `values` to the result of this number, which all ranks have once the step has ended. `false`: another part of
-    /// it has another operation, or not as many values.
+    /// Adds `values` to the result with this number, which all ranks have once the step has ended. `false`: another
+    /// part of it has another operation, or another number of values.
     pub fn contribute(&self, result: u32, op: Op, values: &[f64]) -> bool {
         let mut post = self.0.borrow_mut();
         let part = post.parts.entry(result).or_insert_with(|| Part::of(op, values.len()));
         part.is_of(op) && part.add(values)
     }
 
-    /// What came of it in the last step that ended; `None`: nobody has contributed to it.
+    /// The result of the last ended step; `None` if there was no contribution.
     pub fn result(&self, result: u32) -> Option<Vec<f64>> {
         self.0.borrow().results.get(&result).cloned()
     }
 
-    /// Has the object at work count as `units` of work more, in the place of the time that it takes: all objects do so, or
+    /// Counts the work of the current object as `units` more, in place of its measured time: all objects must do so, or
     /// none.
     pub fn work(&self, units: u64) {
         let mut post = self.0.borrow_mut();
@@ -179,7 +179,7 @@ impl Post {
         post.messages.push(Message { to, method, bytes: own, from });
     }
 
-    /// Takes back the memory of messages that were delivered.
+    /// Takes back the memory of delivered messages.
     pub(crate) fn keep(&self, delivered: impl IntoIterator<Item = Message>) {
         let mut post = self.0.borrow_mut();
         for Message { mut bytes, .. } in delivered {
@@ -196,7 +196,7 @@ impl Post {
         (post.at_work, post.told) = (key, None);
     }
 
-    /// What the object at work has told of its work, and what it has sent to whom.
+    /// The reported work of the current object, and the receivers and sizes of its messages.
     pub(crate) fn end_work(&self) -> (Option<u64>, Vec<(Key, u64)>) {
         let mut post = self.0.borrow_mut();
         post.at_work = None;
@@ -219,7 +219,7 @@ impl Post {
         self.0.borrow_mut().results = results;
     }
 
-    /// Forgets all that was handed over, and what came of it.
+    /// Forgets all outgoing data and all results.
     pub(crate) fn clear(&self) {
         *self.0.borrow_mut() = Handed::default();
     }

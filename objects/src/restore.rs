@@ -1,6 +1,6 @@
-//! Bringing objects back, one by one, on whatever ranks there are.
+//! Bringing objects back, one by one, on any set of ranks.
 //!
-//! What must hold: each object of the revision is restored on one rank; what was sent before is never delivered.
+//! Invariant: each object of the revision is restored on one rank; messages sent before are never delivered.
 
 use crate::{
     balance::Strategy,
@@ -15,19 +15,19 @@ use crate::{
 use mainstay_engine::{Error, ErrorKind, Restored, Result, Session};
 use serde::{Deserialize, Serialize};
 
-/// What a restore of objects brought back.
+/// The result of restoring objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Came {
     pub restored: Restored,
-    /// How many objects came back to this rank,
+    /// Number of objects that came back to this rank,
     pub here: usize,
     /// and to all ranks.
     pub objects: usize,
-    /// How many of all came to another rank than the one on which they were.
+    /// Number of all objects that came to another rank than before.
     pub elsewhere: usize,
 }
 
-/// What a rank tells the others before objects come back.
+/// The data that a rank sends to the others before objects come back.
 #[derive(Serialize, Deserialize)]
 struct Telling {
     epoch: u64,
@@ -38,19 +38,19 @@ struct Telling {
     kinds: Vec<String>,
 }
 
-/// What was found damaged in all copies; the same on all ranks.
+/// Descriptions of damage found in all copies; the same on all ranks.
 struct Lost(Vec<String>);
 
-/// The inner error: the revision is to be passed over.
+/// The inner error: skip the revision.
 type Brought<T> = Result<std::result::Result<T, Lost>>;
 
 impl Objects {
-    /// Removes all objects, and fills what is protected in `session` with the newest complete revision; makes and unpacks
-    /// the objects of that, each on the rank that `holders::choose` names. `None`: there is none, and no object. At the start
-    /// of a program, and after `Session::recover`. Of a revision in which an object is damaged in all copies, the same from a
-    /// farther level is taken, or an older one, by all ranks alike, and `Restored::skipped` tells of it. Where a failure has
-    /// taken copies, a new revision is begun at once, in which every object has its copies again; where that fails, a line says
-    /// so. Collective.
+    /// Removes all objects, and fills the protected regions of `session` from the newest complete revision; makes and
+    /// unpacks its objects, each on the rank that `holders::choose` names. `None`: there is no revision, and no object.
+    /// Call it at the start of a program, and after `Session::recover`. If an object is damaged in all copies of a
+    /// revision, all ranks take the same revision from a farther level, or an older one, and `Restored::skipped`
+    /// reports it. If a failure has taken copies, a new revision is begun at once, in which every object has its copies
+    /// again; if that fails, a line says so. Collective.
     pub fn restore(&mut self, session: &mut Session) -> Result<Option<Came>> {
         loop {
             match self.restore_newest(session)? {
@@ -74,7 +74,8 @@ impl Objects {
         let restored = session.restore()?;
         // From here on the session's state is back, and the objects are not yet.
         self.is_torn = restored.is_some();
-        // It stays what it is until all is back: whom a failure in between leaves has survived the one before, too.
+        // It keeps its value until everything is back: a rank that survives a failure in between has survived the one
+        // before too.
         let rank_before = match (&restored, self.saved_as) {
             (Some(restored), Some((since, rank))) if restored.revision >= since => Some(rank),
             _ => self.rank_before,
@@ -108,7 +109,7 @@ impl Objects {
         }
         let has_lost = goes_on && (count != self.ranks()) && holders.iter().any(|held| held.len() < 2);
         let read = self.read_indexes(session, &mut holders);
-        // Of a revision without objects there is nothing to bring back: the program may begin its objects anew.
+        // A revision without objects has nothing to bring back: the program may begin its objects afresh.
         self.is_torn = !read.as_ref().is_err_and(is_of_caller);
         let indexes = match read? {
             Ok(indexes) => indexes,
@@ -119,23 +120,23 @@ impl Objects {
             Err(lost) => return Ok(Err(lost)),
         };
         self.steps = indexes.first().map_or(0, |index| index.steps);
-        // Until it is saved anew, the revision knows this rank by its old number.
+        // Until the next save, the revision knows this rank by its old number.
         self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
         (self.saved_as, self.is_torn) = (None, false);
-        // All ranks balance in the same step, also those that have just come.
+        // All ranks balance in the same step, also the new ones.
         if !goes_on {
             self.since_failure = None;
         } else if survivors.iter().any(Option::is_none) {
             self.since_failure = Some(0);
         }
         if told.iter().any(|told| told.is_given_up) {
-            // What has come to a rank that is to have none leaves it again.
+            // Objects that came to a given-up rank leave it again.
             self.place_by(Ok(Strategy::None))?;
         }
         if has_lost && self.ranks() > 1 {
             match self.save(session) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
-                // All are back. What one rank alone could not save, the next collective call tells.
+                // All are back. If one rank alone could not save, the next collective call reports it.
                 Err(error) => {
                     session.remark(&format!("objects have not all of their copies until a checkpoint: {error}"))
                 }
@@ -145,7 +146,7 @@ impl Objects {
         Ok(Ok(Some(Came { restored, here: self.here.len(), objects: self.map.len(), elsewhere })))
     }
 
-    /// What the shards hold, read by one rank each and told to all. Collective.
+    /// The contents of the shards, each read by one rank and sent to all. Collective.
     fn read_indexes(&self, session: &mut Session, holders: &mut [Vec<usize>]) -> Brought<Vec<Index>> {
         let rank = self.rank();
         let mut indexes: Vec<Option<Index>> = vec![None; holders.len()];
@@ -181,8 +182,8 @@ impl Objects {
         }
     }
 
-    /// Makes and unpacks the objects that come to this rank, and has all ranks know where each is; returns how many are on
-    /// another rank than they were. Collective.
+    /// Makes and unpacks the objects that come to this rank, and tells all ranks the place of each; returns the number
+    /// of objects that changed their rank. Collective.
     fn read_objects(
         &mut self,
         session: &mut Session,
@@ -196,7 +197,7 @@ impl Objects {
         let shared = share(&loads, ranks);
         let kinds = agree(&*self.wire, self.kinds_of(indexes))?;
         let elsewhere = loop {
-            // A shard of which a part could not be read changes who restores what: all begin anew.
+            // If a part of a shard could not be read, the choice of ranks changes: all start over.
             self.here.clear();
             self.map.clear();
             let chosen = choose(holders, ranks);
@@ -250,12 +251,12 @@ impl Objects {
         Ok(Ok(elsewhere))
     }
 
-    /// Of each shard, the number that each of its kinds has here.
+    /// For each shard, the number of each of its kinds here.
     fn kinds_of(&self, indexes: &[Index]) -> Result<Vec<Vec<u32>>> {
         let number = |name: &String, index: &Index, kind: usize| {
             let known = self.kinds.iter().position(|known| known.name == *name).map(|number| number as u32);
             let first = index.rows.iter().find(|row| row.key.kind as usize == kind);
-            // A kind that no object is of may be gone.
+            // A kind without objects may be gone.
             known.or(if first.is_none() { Some(u32::MAX) } else { None }).ok_or_else(|| {
                 let id = first.map_or(0, |row| row.key.id);
                 let why = "its kind is not registered here; register the kinds of the program that saved it, before the restore";
@@ -272,7 +273,8 @@ impl Objects {
         indexes.iter().map(of_index).collect()
     }
 
-    /// Makes and unpacks one object. Returns what is wrong with what was saved, which another holder may have whole.
+    /// Makes and unpacks one object. Returns the damage in the saved bytes, if any; another holder may have them
+    /// undamaged.
     fn read_object(
         &mut self,
         session: &mut Session,
@@ -319,13 +321,13 @@ fn read_index(session: &mut Session, shard: u32) -> Result<Index> {
     decode(&told).map_err(|_| Error::Damaged { what: vec![format!("the index of objects of shard {shard}")] })
 }
 
-/// That a revision has no objects is no damage, and no other revision is looked for.
+/// A revision without objects is not damaged, and no other revision is tried.
 fn is_of_caller(error: &Error) -> bool {
     error.kind() == ErrorKind::InvalidArgument
 }
 
-/// From now on `reader` does not count among the holders of the shard, of which it could not read a part. What is lost with
-/// it, if it was the last.
+/// Removes `reader` from the holders of the shard, because it could not read a part. Returns the loss, if it was the
+/// last holder.
 fn count_out(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Option<String> {
     holders[shard].retain(|holder| *holder != reader);
     holders[shard].is_empty().then(|| format!("objects of shard {shard}, in all copies: {why}"))

@@ -1,10 +1,10 @@
-//! What all ranks have to say, brought together by a tree of ranks and told to all of them.
+//! Collective data exchange: data of all ranks is combined along a tree of ranks and sent back to all of them.
 
 use crate::wire::{Arriving, Wire};
 use mainstay_engine::{Error, Result};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The ranks to which `rank` passes on what begins at `root`.
+/// The ranks that get the data of `root` from `rank`.
 pub(crate) fn below(rank: usize, root: usize, ranks: usize) -> impl Iterator<Item = usize> {
     let at = (rank + ranks - root) % ranks;
     [2 * at + 1, 2 * at + 2].into_iter().filter(move |at| *at < ranks).map(move |at| (at + root) % ranks)
@@ -14,7 +14,7 @@ fn above(rank: usize) -> Option<usize> {
     (rank > 0).then(|| (rank - 1) / 2)
 }
 
-/// Makes one of what each rank gives, by `unite`, up the tree, and returns it on all of them. Collective.
+/// Combines the data of all ranks with `unite`, up the tree, and returns the result on all of them. Collective.
 pub(crate) fn reduce(
     wire: &dyn Wire,
     mine: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) fn reduce(
 ) -> Result<Vec<u8>> {
     let (rank, ranks) = (wire.rank(), wire.ranks());
     let mut all = mine;
-    // An error of `unite` is told only once the others wait for nothing more.
+    // Report an error of `unite` only when no other rank waits any more.
     let mut united = Ok(());
     for from in below(rank, 0, ranks) {
         let came = receive(wire, from)?;
@@ -43,7 +43,7 @@ pub(crate) fn reduce(
     united.map(|()| all)
 }
 
-/// What each rank gives, in the order of ranks, on all of them. Collective.
+/// The data of each rank, in the order of ranks, on all of them. Collective.
 pub(crate) fn gather<T: Serialize + DeserializeOwned>(wire: &dyn Wire, mine: &T) -> Result<Vec<T>> {
     let mine = encode(&vec![(wire.rank() as u32, encode(mine)?)])?;
     let all = reduce(wire, mine, |low, high| {
@@ -59,7 +59,7 @@ pub(crate) fn gather<T: Serialize + DeserializeOwned>(wire: &dyn Wire, mine: &T)
     all.iter().map(|(_, told)| decode(told)).collect()
 }
 
-/// The same result on all ranks: `Ok` if it is on each, else the error of the lowest that has one. Collective.
+/// The same result on all ranks: `Ok` if it is on each, else the error of the lowest rank that has one. Collective.
 pub(crate) fn agree<T>(wire: &dyn Wire, mine: Result<T>) -> Result<T> {
     if matches!(&mine, Err(error) if error.kind() == mainstay_engine::ErrorKind::GroupFailed) {
         return mine;
@@ -71,7 +71,7 @@ pub(crate) fn agree<T>(wire: &dyn Wire, mine: Result<T>) -> Result<T> {
     }
 }
 
-/// An error as other ranks are told of it.
+/// An error in the form for other ranks.
 fn told_of(error: &Error) -> (String, String) {
     match error {
         Error::InvalidArgument { what, why } => (what.clone(), why.clone()),

@@ -1,4 +1,4 @@
-//! Ranks that fail while objects are at work: the others recover, and every object is as it was at the checkpoint.
+//! Ranks that fail while objects are at work: the others recover, and every object has its state from the checkpoint.
 
 use crate::ThreadWire;
 use mainstay_engine::{
@@ -13,17 +13,17 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// In what the rank `VICTIM` fails.
+/// The moment at which the rank `VICTIM` fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dies {
     Receiving,
-    /// As objects that are to move leave it.
+    /// While its objects are being moved away.
     Packing,
-    /// As objects come to it.
+    /// While objects come to it.
     Unpacking,
-    /// As those of another rank come to it, which is left.
+    /// While objects come to it from a rank that is given up.
     Taking,
-    /// As `Receiving`, and it had all objects of a kind.
+    /// As `Receiving`; the rank has all objects of a kind.
     WithAll,
     /// As `Receiving`, and a restore after it fails.
     Again,
@@ -44,20 +44,20 @@ const ADD: u32 = 0;
 const TELL: u32 = 1;
 
 thread_local! {
-    /// Whether this rank refuses what comes back to it.
+    /// Whether this rank refuses objects that come back to it.
     static REFUSES: Cell<bool> = const { Cell::new(false) };
-    /// What this rank is to fail in.
+    /// The moment at which this rank fails.
     static DYING: Cell<Option<Dies>> = const { Cell::new(None) };
 }
 
-/// Ends the thread, and with it all that the rank has, as nobody catches this but its beginning.
+/// Ends the thread, and with it everything that the rank has: only the thread's start catches the panic.
 fn die_in(moments: &[Dies]) {
     if DYING.get().is_some_and(|dies| moments.contains(&dies)) {
         resume_unwind(Box::new("this rank has failed"));
     }
 }
 
-/// Sums what it is told, and tells the next of its kind.
+/// Sums its messages, and sends to the next of its kind.
 struct Summing {
     key: Key,
     sum: u64,
@@ -106,7 +106,7 @@ fn round(objects: &mut Objects) -> Result<()> {
     objects.step()
 }
 
-/// What all objects have, and how many they are.
+/// The sum over all objects, and their number.
 fn total(objects: &mut Objects) -> (f64, f64) {
     if objects.rank() == 0 {
         (0..2).for_each(|kind| objects.post().broadcast(kind, TELL, &[]));
@@ -121,10 +121,10 @@ fn expected(rounds: u64) -> (f64, f64) {
     ((2 * rounds * each) as f64, (COUNT + ALONE) as f64)
 }
 
-/// The call in which a rank heard of the failure, and what it was told.
+/// The call in which a rank learned of the failure, and the error.
 type Told = (&'static str, String);
 
-/// The call in which this rank hears of the failure, and what it is told.
+/// Returns the call in which this rank learns of the failure, and the error.
 fn act(objects: &mut Objects, dies: Dies) -> Told {
     let told = match dies {
         Dies::Receiving | Dies::WithAll | Dies::Again => ("step", round(objects)),
@@ -145,7 +145,7 @@ fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> Told {
     }
     let (rank, ranks) = (objects.rank(), objects.ranks());
     assert_eq!(objects.restore(session).unwrap(), None);
-    // Where much is to move, the rank that fails has most, or nothing.
+    // If much should move, the rank that fails has most objects, or none.
     let owner = |id: u64| match dies {
         Dies::Packing => VICTIM,
         Dies::Unpacking => 0,
@@ -187,7 +187,7 @@ fn live(session: &mut Session, wire: &ThreadWire, dies: Dies) -> Told {
     told
 }
 
-/// What each of the ranks that are left was told at which call, of a job that goes on without the one that fails.
+/// The call and the error of each surviving rank, for a job that goes on without the failed one.
 pub fn told(ranks: usize, dies: Dies) -> Vec<Told> {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let config = Config {
@@ -222,8 +222,8 @@ pub fn told(ranks: usize, dies: Dies) -> Vec<Told> {
     })
 }
 
-/// A restore that failed had all ranks forget that they had lived on: those of the dead did not count as orphans, and what came to
-/// another rank was counted by numbers that had changed.
+/// After a failed restore all ranks forgot that they had survived. Objects of dead ranks did not count as orphans, and
+/// objects that changed their rank were counted by outdated numbers.
 #[test]
 fn who_has_lived_on_is_known_to_the_next_restore_after_one_that_failed() {
     told(4, Dies::Again);

@@ -1,4 +1,4 @@
-//! The rows of the project's fault table, `tests/faults.toml`, that are about objects: a scenario for each.
+//! The rows of the project's fault table, `tests/faults.toml`, that concern objects: a scenario for each.
 
 use crate::{dying, job};
 use mainstay_engine::{Error, Result, Session};
@@ -21,7 +21,7 @@ struct Table {
     row: Vec<Row>,
 }
 
-/// What each scenario has object number 4 do wrong, and whether there are objects from before.
+/// The fault of object number 4 in each scenario, and whether there are objects from before.
 const SCENARIOS: [(&str, &str, bool); 11] = [
     ("object_packs_more", "packs", false),
     ("object_grows", "grows", false),
@@ -125,7 +125,7 @@ fn create(objects: &mut Objects, ids: impl Iterator<Item = u64>) {
     ids.for_each(|id| _ = objects.create(key(id)).unwrap());
 }
 
-/// Objects that had left their rank for one on which they could not be unpacked were gone, and the next checkpoint succeeded.
+/// Objects that moved to a rank that could not unpack them were gone, and the next checkpoint succeeded.
 #[test]
 fn what_cannot_be_unpacked_elsewhere_stays_where_it_is() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -138,7 +138,7 @@ fn what_cannot_be_unpacked_elsewhere_stays_where_it_is() {
         let error = objects.evacuate(&[1, 2]).unwrap_err().to_string();
         assert!(error.contains("thing[4]") && error.contains("unpacking took"), "{error}");
         assert_eq!(objects.here(), before);
-        // Nobody is given up: all may have objects, and none need to move.
+        // No rank is given up: all may have objects, and none need to move.
         assert_eq!(objects.balance(mainstay_objects::Strategy::None).unwrap().moved, 0);
         objects.post().send(key(4), 1, &[]);
         objects.step().unwrap();
@@ -157,7 +157,7 @@ fn what_cannot_be_unpacked_elsewhere_stays_where_it_is() {
     assert_eq!(all, (0..9).map(|id| (id, if id == 4 { 6 } else { 3 })).collect::<Vec<_>>());
 }
 
-/// A checkpoint after the failure of an object saved what was left: without the messages that it had not been sent.
+/// A checkpoint after the failure of an object saved the rest, without the undelivered messages.
 #[test]
 fn after_an_error_in_a_step_nothing_goes_on_or_is_saved_but_a_restore() {
     for fault in ["fails", "nowhere", "twice"] {
@@ -192,7 +192,7 @@ fn after_an_error_in_a_step_nothing_goes_on_or_is_saved_but_a_restore() {
     }
 }
 
-/// A number of a kind meant another one on another rank.
+/// The number of a kind had another meaning on another rank.
 #[test]
 fn ranks_that_registered_kinds_in_another_order_are_told_by_the_restore() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -229,7 +229,7 @@ fn every_rank_is_told_what_an_object_does_wrong_as_the_fault_table_says() {
             job(folder.path(), row.objects.unwrap(), |objects, session| act(objects, session, fault))
         };
         if fault == "reenters" {
-            // A handler in Rust has nothing to call but its post.
+            // A handler in Rust can only call its post.
             continue;
         }
         if comes_back {

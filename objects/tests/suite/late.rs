@@ -1,4 +1,4 @@
-//! Messages from before a failure that arrive after it, and revisions whose objects are damaged in every copy.
+//! Messages from before a failure that arrive after it, and revisions with objects that are damaged in every copy.
 
 use crate::{COUNT, ThreadWire, Wrong, counters, create, expected, job, key, round, total};
 use mainstay_engine::{
@@ -15,18 +15,18 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What a wire does with what rank 0 sends to rank 1.
+/// The wire's treatment of messages from rank 0 to rank 1.
 #[derive(Default)]
 struct Delay {
-    /// After so many swaps more the ranks cannot reach each other, and what was sent before is kept; 0: never.
+    /// After so many more swaps the ranks cannot reach each other, and earlier messages are kept; 0: never.
     breaks_after: Cell<u32>,
     kept: RefCell<Vec<u8>>,
     is_offered: Cell<bool>,
-    /// How often what was kept has arrived after all.
+    /// How often kept messages have arrived after all.
     arrived: Cell<u32>,
 }
 
-/// A network that delivers what it has kept of an epoch in the one that follows.
+/// A network that delivers messages kept from one epoch in the next.
 struct LateWire(ThreadWire, Rc<Delay>);
 
 impl Wire for LateWire {
@@ -79,8 +79,8 @@ impl Wire for LateWire {
     }
 }
 
-/// Rank 1 gets what rank 0 has sent before a failure once all have gone back; with `dies`, a third rank has failed, and the
-/// others have regrouped meanwhile.
+/// Rank 1 gets messages that rank 0 sent before a failure, after all have gone back. With `dies`, a third rank has
+/// failed, and the others have regrouped meanwhile.
 fn arrives_late(dies: bool) {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let recovery = if dies { Recovery::Shrink } else { Recovery::Off };
@@ -137,7 +137,7 @@ fn a_message_that_is_held_back_until_the_ranks_have_regrouped_is_dropped() {
     arrives_late(true);
 }
 
-/// Flips a bit of what counters were told, wherever it is like nothing else; returns how often.
+/// Flips a bit of a counter's message in each place where only that message can be; returns the number of places.
 fn damage(space: &Path, told: u8) -> usize {
     let files = std::fs::read_dir(space).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let flips = files.map(|file| {
@@ -159,7 +159,8 @@ fn save_one_told(objects: &mut Objects, session: &mut Session, told: u64) {
     session.wait().unwrap();
 }
 
-/// An object of the newest revision is damaged in its only copy: all ranks go back to the one before, and tell of it.
+/// An object of the newest revision is damaged in its only copy: all ranks go back to the previous revision, and report
+/// it.
 #[test]
 fn where_an_object_is_damaged_in_all_copies_all_ranks_take_the_revision_before() {
     for after in [2, 3] {
@@ -168,7 +169,7 @@ fn where_an_object_is_damaged_in_all_copies_all_ranks_take_the_revision_before()
             counters(objects, |_| Wrong::Nothing);
             objects.restore(session).unwrap();
             create(objects);
-            // Each counter passes on one less: what it is told most is its own mark.
+            // Each counter passes on one less, so its largest message is its own mark.
             save_one_told(objects, session, 100);
             save_one_told(objects, session, 200);
         });
@@ -197,8 +198,8 @@ fn what_has_been_passed_over_is_not_passed_over_without_a_restore() {
     });
 }
 
-/// The index says of an object that it has more bytes than there are: no memory is taken for them, and all ranks go back to the
-/// revision before.
+/// The index gives an object more bytes than exist: no memory is allocated for them, and all ranks go back to the
+/// previous revision.
 #[test]
 fn an_index_that_names_more_bytes_than_there_are_is_passed_over() {
     for (offset, bytes) in [(0_u64, 1_u64 << 62), (8, 1), (u64::MAX, 8), (0, u64::MAX)] {
@@ -228,7 +229,7 @@ fn an_index_that_names_more_bytes_than_there_are_is_passed_over() {
     }
 }
 
-/// Without objects; what these protect is protected.
+/// Without objects, but with the same protected region.
 fn in_plain_sessions(space: &Path, ranks: usize, work: impl Fn(usize, &mut Session) + Sync) {
     thread::scope(|scope| {
         for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
@@ -236,7 +237,7 @@ fn in_plain_sessions(space: &Path, ranks: usize, work: impl Fn(usize, &mut Sessi
             scope.spawn(move || {
                 let mut session = Session::open(Box::new(group), space, Config::default()).unwrap();
                 let (mut mark, place) = ([0_u64], PlaceInWhole { global_shape: vec![1], offset: vec![0] });
-                // SAFETY: it is there until the session is closed.
+                // SAFETY: it exists until the session is closed.
                 let region = unsafe {
                     Region::placed("mainstay_objects", mark.as_mut_ptr().cast(), ElementType::U64, &[0], place)
                 };

@@ -1,4 +1,4 @@
-//! Loads: what objects weigh, and where balancing them, or giving ranks up, puts them.
+//! Loads: the weights of objects, and their ranks after balancing, or after giving ranks up.
 
 use crate::{COUNT, Wrong, counters, create, expected, job, key, round, total};
 use mainstay_engine::Result;
@@ -9,7 +9,7 @@ use mainstay_objects::{
 use std::hint::black_box;
 use tempfile::TempDir;
 
-/// Does not tell what its work is: what it takes of a processor is measured.
+/// Does not report its work: its processor time is measured.
 struct Worker {
     rounds: u64,
 }
@@ -33,7 +33,8 @@ impl Object for Worker {
     }
 }
 
-/// A strategy that one rank alone did not know was refused there, and the others waited; different ones moved objects apart.
+/// If only one rank did not know a strategy, that rank returned an error, and the others waited; different strategies
+/// moved objects apart.
 #[test]
 fn a_strategy_that_is_not_that_of_all_ranks_is_refused_on_all() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -145,7 +146,7 @@ fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
     }
 }
 
-/// The largest and the least of numbers of which one is none were those of the others.
+/// The maximum and the minimum of numbers ignored NaN.
 #[test]
 fn what_is_no_number_is_not_passed_over() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -162,7 +163,7 @@ fn what_is_no_number_is_not_passed_over() {
     assert!(told.iter().flatten().all(|values| values[0].is_nan() && !values[1].is_nan()), "{told:?}");
 }
 
-/// Given up one after another, and taken on again.
+/// Given up one after another, and accepted again.
 #[test]
 fn ranks_that_are_given_up_get_no_objects_until_none_is() {
     let folder = TempDir::new_in("/dev/shm").unwrap();

@@ -15,7 +15,7 @@ use mainstay_objects::{Arriving, Key, Object, Objects, Op, Options, Post, Wire};
 use std::{cell::RefCell, collections::BTreeMap, path::Path, rc::Rc, thread, time::Duration};
 use tempfile::TempDir;
 
-/// A wire over threads, apart from the group that the session has. After a recovery it is another group.
+/// A wire over threads, separate from the session's group. After a recovery it is another group.
 #[derive(Clone)]
 struct ThreadWire(Rc<RefCell<Box<dyn Group>>>);
 
@@ -79,7 +79,7 @@ impl Wire for ThreadWire {
     }
 }
 
-/// What a counter does wrong.
+/// The fault of a counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Nothing,
@@ -91,7 +91,7 @@ enum Wrong {
     SendsNowhere,
 }
 
-/// Sums what it is told, and passes on to the next of `COUNT` one less, until nothing is left.
+/// Sums its messages, and passes on one less to the next of `COUNT`, until nothing is left.
 struct Counter {
     id: u64,
     sum: u64,
@@ -129,7 +129,7 @@ impl Object for Counter {
     }
 
     fn receive(&mut self, method: u32, bytes: &[u8], post: &Post) -> Result<()> {
-        // So that where counters go does not depend on the machine.
+        // Fixed work, so that the placement does not depend on the machine.
         post.work(1);
         if self.wrong == Wrong::Handler {
             return Err(Error::argument("counter", "it cannot count"));
@@ -168,7 +168,7 @@ fn create(objects: &mut Objects) {
     }
 }
 
-/// Every counter gets one message, and so do those to which it is passed on.
+/// Every counter gets one message, and so do those that it passes on to.
 fn round(objects: &mut Objects) -> Result<()> {
     for at in objects.here() {
         objects.post().send(at, ADD, &(at.id % 7).to_le_bytes());
@@ -176,7 +176,7 @@ fn round(objects: &mut Objects) -> Result<()> {
     objects.step()
 }
 
-/// What all counters have after so many rounds.
+/// The sum of all counters after so many rounds.
 fn expected(rounds: u64) -> f64 {
     let each: u64 = (0..COUNT).map(|id| (0..=id % 7).sum::<u64>()).sum();
     (rounds * each) as f64
@@ -248,7 +248,8 @@ fn messages_arrive_wherever_objects_are_and_these_come_back_on_any_number_of_ran
     }
 }
 
-/// Without a step in between: a checkpoint delivers what is in flight, and what that has sent in turn, before it saves.
+/// Without a step in between: a checkpoint delivers the messages in flight, and those that follow from them, before it
+/// saves.
 #[test]
 fn a_checkpoint_saves_what_messages_in_flight_come_to() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -261,7 +262,7 @@ fn a_checkpoint_saves_what_messages_in_flight_come_to() {
         objects.here().iter().for_each(|at| post.send(*at, ADD, &(at.id % 7).to_le_bytes()));
         objects.checkpoint(session).unwrap();
         session.wait().unwrap();
-        // What is sent after it goes with the job.
+        // Later messages are lost with the job.
         objects.here().iter().for_each(|at| post.send(*at, ADD, &100_u64.to_le_bytes()));
     });
     job(folder.path(), 3, |objects, session| {
@@ -278,7 +279,7 @@ fn what_a_rank_has_of_its_own_comes_back_beside_its_objects() {
         job(folder.path(), 3, |objects, session| {
             counters(objects, |_| Wrong::Nothing);
             let mut own = [0_u8; 1000];
-            // SAFETY: the memory outlives the session's use of it: it is taken out below.
+            // SAFETY: the memory outlives the session's use of it: it is unprotected below.
             session.protect(unsafe { Region::new("own", own.as_mut_ptr(), 1000) }.unwrap()).unwrap();
             let came = objects.restore(session).unwrap();
             if run == 1 {
@@ -294,7 +295,7 @@ fn what_a_rank_has_of_its_own_comes_back_beside_its_objects() {
     }
 }
 
-/// A revision without them pushed out the last one that had them, where one is kept.
+/// With one kept revision, a revision without the objects pushed out the last one that had them.
 #[test]
 fn a_session_saves_nothing_without_the_objects_that_are_open_on_it() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -321,7 +322,7 @@ fn a_session_saves_nothing_without_the_objects_that_are_open_on_it() {
     });
 }
 
-/// The same error on all ranks, that names the object, its rank, and what it did.
+/// The same error on all ranks; it names the object, its rank, and the fault.
 fn fails(wrong: Wrong, says: &[&str], work: impl Fn(&mut Objects, &mut Session) -> Result<()> + Sync) {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let told = job(folder.path(), 3, |objects, session| {
@@ -447,7 +448,7 @@ fn damage_of_objects_is_told_on_all_ranks() {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
     {
         let mut bytes = std::fs::read(&file).unwrap();
-        // What a counter was told: nothing else is like it.
+        // The message of a counter: no other bytes look like it.
         if let Some(at) = bytes.windows(10).position(|window| window == [200; 10]) {
             bytes[at] ^= 4;
             std::fs::write(&file, bytes).unwrap();
@@ -490,7 +491,7 @@ fn which_of_two_holders_restores_is_as_published() {
     use mainstay_objects::holders::{Restores, choose, outranks, share};
     for ranks in 2..20 {
         for (a, b) in (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b))).filter(|(a, b)| a != b) {
-            // h outranks o if (h - o) mod P <= P/2; the larger number where both hold.
+            // h outranks o if (h - o) mod P <= P/2; the larger number if both hold.
             let holds = |h: usize, o: usize| 2 * ((h + ranks - o) % ranks) <= ranks;
             let expected = if holds(a, b) && holds(b, a) { a > b } else { holds(a, b) };
             assert_eq!(outranks(a, b, ranks), expected, "{a} {b} of {ranks}");

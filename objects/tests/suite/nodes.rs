@@ -1,4 +1,4 @@
-//! Each rank on a node of its own, whose memory goes with it: on which rank the objects are after a failure.
+//! Each rank on a node of its own, which takes its memory along: the ranks of the objects after a failure.
 
 use crate::{COUNT, ThreadWire, Wrong, counters, create, expected, key, round, total};
 use mainstay_engine::{
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 const RANKS: usize = 5;
 const VICTIM: usize = 2;
 
-/// What became of a job in which a rank was lost, as the ranks that are left, or came instead, tell it.
+/// The outcome of a job that lost a rank, as the surviving and the new ranks report it.
 struct Ended {
     came: Came,
-    /// Of each shard of the revision, the ranks that had it in their memory before objects were restored.
+    /// For each shard of the revision, the ranks that had it in their memory before objects were restored.
     holders: Vec<Vec<usize>>,
     /// By number: the rank of each object.
     placed: Vec<usize>,
@@ -70,7 +70,7 @@ impl Job {
         Session::open_levels(Box::new(group), plans, config).unwrap()
     }
 
-    /// Notes which shards this rank has in its memory.
+    /// Notes the shards in this rank's memory.
     fn look(&self, session: &mut Session, rank: usize) {
         if self.recovery == Recovery::Shrink {
             session.restore().unwrap().unwrap();
@@ -79,7 +79,7 @@ impl Job {
         }
     }
 
-    /// One round that is saved, and a failure in the second. `None`: this rank fails.
+    /// Saves one round, and fails in the second. `None`: this rank fails.
     fn live(&self, group: ThreadGroup, wire: ThreadGroup, is_new: bool) -> Option<Ended> {
         let node = [(); 2].map(|()| TempDir::new_in("/dev/shm").unwrap());
         let mut session = self.open(group, &node);
@@ -115,8 +115,8 @@ impl Job {
     }
 }
 
-/// Whether `high` is the one of two holders that restores (paper 002, section 4.2): (h - o) mod P is at most P / 2, and the
-/// larger number where that is so of both.
+/// Whether `high` is the one of two holders that restores (paper 002, section 4.2): (h - o) mod P is at most P / 2, and
+/// the larger number if that is true of both.
 fn restores(high: usize, other: usize, ranks: usize) -> bool {
     let holds = |h: usize, o: usize| 2 * ((h + ranks - o) % ranks) <= ranks;
     if holds(high, other) && holds(other, high) { high > other } else { holds(high, other) }
@@ -147,7 +147,7 @@ fn where_a_spare_has_taken_the_place_of_a_rank_each_object_is_where_it_was() {
     let ended = Job::run(Recovery::Replace, 1);
     assert_eq!(ended.len(), RANKS);
     for Ended { came, placed, .. } in ended {
-        // Those of the rank that failed have come to another process.
+        // The objects of the failed rank have come to another process.
         let orphans = (0..COUNT as usize).filter(|id| id % RANKS == VICTIM).count();
         assert_eq!((came.objects, came.elsewhere), (COUNT as usize, orphans));
         assert!(placed.iter().enumerate().all(|(id, rank)| *rank == id % RANKS), "{placed:?}");
