@@ -1,8 +1,7 @@
-//! The command `mainstay`: looks into spaces and after them, starts a job again that failed, and tells what
-//! is in force.
+//! The command `mainstay`: looks at spaces, tidies them up, and runs jobs that restart after a failure.
 //!
-//! A folder is what a user means to do, as in `arguments`: `look`, `take`, `tend`, `room`, `run`, `setup`. `document` is
-//! what `--json` prints, `text` what people read, and `space` what the commands on a space share.
+//! Each folder is one purpose of the user, as in `arguments`: `look`, `take`, `tend`, `room`, `run`, `setup`. `document`
+//! is the output of `--json`, `text` the output for people, and `space` the code that the commands on a space share.
 
 mod arguments;
 mod consent;
@@ -24,7 +23,7 @@ mod time;
 
 use arguments::{Arguments, Command};
 use clap::{
-    Parser,
+    FromArgMatches,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use mainstay_engine::{is_seen, tell_times};
@@ -34,7 +33,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-/// Wrong usage, or a wish for help. What was typed may be the name of somebody else's file.
+/// Prints the help, or the error of wrong usage. A typed word may be a strange file name, so it is escaped.
 fn refused(mut error: clap::Error) -> ExitCode {
     hint_call(&mut error);
     if env::args_os().all(|word| word.to_str().is_some_and(|word| word.chars().all(is_seen))) {
@@ -44,8 +43,8 @@ fn refused(mut error: clap::Error) -> ExitCode {
     exit::Exit::Usage.into()
 }
 
-/// Names the nearest correct call: a number where none belongs was meant as that of a revision, of which every command but
-/// `diff` is told alike; other words, as the job.
+/// Suggests the nearest correct call. A stray number is taken for a revision, which every command but `diff` takes by
+/// `--revision`; another stray word is taken for the job's command.
 fn hint_call(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
     if error.kind() != ErrorKind::UnknownArgument {
@@ -61,7 +60,7 @@ fn hint_call(error: &mut clap::Error) {
             "the two revisions come after the space: mainstay diff SPACE 11 newest".to_owned()
         }
         _ if word == "newest" || word.parse::<u64>().is_ok() => {
-            format!("revisions are told by their number: --revision {word}")
+            format!("name a revision by its number: --revision {word}")
         }
         _ => return,
     };
@@ -74,9 +73,9 @@ fn ended_early(failure: exit::Failure) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    // A limit on the size of files is then an error of the write, and what was begun is cleared away.
+    // A limit on the size of files then fails the write with an error, and the command removes its unfinished files.
     let _ = signal_hook::flag::register(nix::libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    let arguments = match Arguments::try_parse() {
+    let arguments = match arguments::command().try_get_matches().and_then(|found| Arguments::from_arg_matches(&found)) {
         Ok(arguments) => arguments,
         Err(error) => return refused(error),
     };

@@ -1,21 +1,21 @@
-//! What a job should be told: `advise`.
+//! Advice on pools and intervals: `advise`.
 
 use super::{EXIT_CODES, size};
 use clap::{ArgGroup, Args};
 use mainstay_engine::{LevelKind, group::RANKS_MAX};
 use std::{path::PathBuf, time::Duration};
 
-/// Says how large a pool is worth having, and how often to save to which level
+/// Advise on the size of the pool, and on how often to save to each level
 ///
-/// Of a space: from what the newest complete revision took that was staged through a pool: how fast each node copied
-/// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
-/// copied hides the writing; a larger one gains nothing.
+/// For a space: `advise` reads the newest complete revision that was staged through a pool. It measures how fast each
+/// node copied into the pool and how fast it wrote the data. A pool hides the writing if it holds all data that is not
+/// yet written when the copy ends. A larger pool gains nothing.
 ///
-/// Of levels (--level): from what a checkpoint and a restart cost there and which failures it survives, at which
-/// intervals least time is lost (Young's and Daly's for the failures that are left to each level alone, and those of all
-/// levels together), and how much that is. Without --level, --mtbf asks how often to save to SPACE, by what was measured there.
-/// Of a run (--run): how likely it fails, without checkpoints and with the copies
-/// of two nodes. Of a shard (--shard): the memory that a level in memory takes.
+/// For levels (--level): give the cost of a checkpoint, the time of a restart and the share of failures that each level
+/// survives. `advise` computes the intervals that lose least time, and how much they lose: Young's and Daly's interval
+/// for each level alone, and one pattern for all levels together. Without --level, --mtbf gives the interval for SPACE
+/// from its measured cost. For a run (--run): the probability that it fails, without checkpoints and with copies on two
+/// nodes. For a shard (--shard): the memory of a memory level.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rate").args(["mtbf", "node_mtbf"]))]
 #[command(after_help = format!("\
@@ -29,17 +29,17 @@ Examples:
 
 {EXIT_CODES}"))]
 pub struct Advise {
-    /// The directory that a session was opened on
+    /// The space: the directory that the job opened
     #[arg(value_name = "SPACE", required_unless_present_any = ["level", "run", "shard"])]
     pub space: Option<PathBuf>,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub failures: Failures,
 }
 
-/// What is stated of the machine and of the job.
+/// The failures of the machine and the job, as you state them.
 #[derive(Debug, Args)]
 pub struct Failures {
     /// Mean time between failures of the job ("6h")
@@ -48,29 +48,30 @@ pub struct Failures {
     /// Mean time between failures of one node; 1y is 365.25 days
     #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub node_mtbf: Option<Duration>,
-    /// Nodes of the job
+    /// Number of nodes of the job
     #[arg(long, value_name = "N", requires = "node_mtbf", value_parser = clap::value_parser!(u64).range(1..=RANKS_MAX as u64))]
     pub nodes: Option<u64>,
-    /// A level, for each: memory, disk or space; how long the program waits for a checkpoint there (left out: as long as
-    /// measured in SPACE), how long a restart takes (0s), and the share of failures that it survives (100%)
+    /// A level; repeat for several. NAME is memory, disk or space. cost: how long the program waits for a checkpoint
+    /// (default: as measured in SPACE). restart: time of a restart (default 0s). survives: share of failures that the
+    /// level survives (default 100%)
     #[arg(long, value_name = "NAME:cost=TIME,restart=TIME,survives=N%", requires = "rate", value_parser = level)]
     pub level: Vec<Level>,
-    /// How likely the job fails that takes so long without checkpoints and failures
+    /// Print how likely a job fails that takes TIME without checkpoints and failures
     #[arg(long, value_name = "TIME", requires = "node_mtbf", value_parser = super::time)]
     pub run: Option<Duration>,
-    /// How long it takes with checkpoints; left out: as the levels say
+    /// Time of the run with checkpoints. Default: computed from the levels
     #[arg(long, value_name = "TIME", requires = "run", value_parser = super::time)]
     pub run_with: Option<Duration>,
-    /// From one checkpoint to the next; left out: as the levels say
+    /// Time from one checkpoint to the next. Default: computed from the levels
     #[arg(long, value_name = "TIME", requires = "run", value_parser = super::time)]
     pub interval: Option<Duration>,
-    /// The memory that a level in memory takes, if each rank saves so much
+    /// Print the memory that a memory level needs if each rank saves SIZE
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub shard: Option<u64>,
-    /// Copies of each shard
+    /// Number of copies of each shard
     #[arg(long, value_name = "N", requires = "shard", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=16))]
     pub copies: u64,
-    /// Complete revisions that are kept there
+    /// Number of complete revisions that the level keeps
     #[arg(long, value_name = "K", requires = "shard", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub keep: u64,
 }
@@ -86,7 +87,7 @@ pub struct Level {
 }
 
 impl Failures {
-    /// Whether how often failures come is stated, to ask how often to save.
+    /// Does the call give a failure rate and ask for an interval?
     pub fn asks_how_often(&self) -> bool {
         let has_rate = self.mtbf.is_some() || self.node_mtbf.is_some() && self.nodes.is_some();
         has_rate && self.run.is_none()
@@ -94,12 +95,12 @@ impl Failures {
 }
 
 impl Level {
-    /// A space that survives all failures, at the cost that was measured.
+    /// A space that survives all failures, at the measured cost.
     pub fn of_space() -> Level {
         Level { name: "space", cost: None, restart: Duration::ZERO, survives: 1.0 }
     }
 
-    /// From the nearest on.
+    /// Nearest first.
     pub const NAMES: [&str; 3] = ["memory", "disk", "space"];
 }
 

@@ -1,15 +1,14 @@
-//! Looking into a space: `ls`, `show`, `diff`, `status`, `verify`.
+//! Looking at a space: `ls`, `show`, `diff`, `status`, `report`, `verify`.
 
 use super::{EXIT_CODES, Revision, Space, revision};
 use clap::Args;
 use std::{path::PathBuf, time::Duration};
 
-/// Lists the revisions of a space, newest first
+/// List the revisions of a space, newest first
 ///
-/// `newest` is the revision that a job started now goes on from; `complete` ones are older; of an
-/// `incomplete` one not every shard was found: it is being saved, or the job that saved it died.
-/// `perceived` is the longest that a rank's program waited (t2-t1), `durable` the longest until a
-/// rank's data was on the medium (t3-t1).
+/// A job that starts now goes on from the `newest` revision. Older ones are `complete`. An `incomplete` revision lacks
+/// a shard: a job is saving it, or died while saving it. `perceived` is the longest time that a rank's program waited
+/// (t2-t1). `durable` is the longest time until a rank's data was on the medium (t3-t1).
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Ls {
@@ -17,9 +16,9 @@ pub struct Ls {
     pub space: Space,
 }
 
-/// Shows what a space is, and what a revision consists of
+/// Show a space and the contents of one revision
 ///
-/// Of the newest complete revision, unless another one is asked for.
+/// Shows the newest complete revision unless you name another.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -31,25 +30,25 @@ Examples:
 pub struct Show {
     #[command(flatten)]
     pub space: Space,
-    /// The revision of this number; newest, as without: the newest complete one
+    /// Number of the revision, or `newest` for the newest complete one (the default)
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<Revision>,
-    /// Each item of each shard, also where there are so many shards that items are summed up over them (more than 8)
+    /// List each item of each shard. Without it, revisions of more than 8 shards show one line for each item
     #[arg(long)]
     pub shards: bool,
-    /// Also where the time went, by rank, node and size of pieces and writes
+    /// Also show the time of each phase, by rank, by node, and by size of pieces and writes
     #[arg(long)]
     pub phases: bool,
-    /// In place of the revision: where each rank's portion lies, and where its next checkpoint goes
+    /// Show the portion of each rank and the place of its next checkpoint, instead of a revision
     #[arg(long, conflicts_with_all = ["revision", "phases", "shards"])]
     pub table: bool,
 }
 
-/// Tells which items differ between two revisions, and how much
+/// Compare two revisions: which items differ, and by how much
 ///
-/// By their blocks of 4 KiB: only those are read whose hashes differ, and some that lie beside them. Two revisions that are much
-/// alike are compared at the speed at which hashes are read. Items of global arrays are compared cell by cell where the ranks have other boxes,
-/// or are more or fewer; all others by the rank that saved them.
+/// Compares the hashes of blocks of 4 KiB, and reads only blocks with different hashes and some of their neighbours. So
+/// two similar revisions are compared as fast as their hashes are read. Items of a global array are compared cell by
+/// cell if the ranks hold other boxes, or if the number of ranks changed. All other items are compared rank by rank.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -61,23 +60,23 @@ Examples:
 pub struct Diff {
     #[command(flatten)]
     pub space: Space,
-    /// The number of one revision, or `newest`
+    /// Number of the first revision, or `newest`
     #[arg(value_name = "A", value_parser = revision)]
     pub first: Revision,
-    /// The number of the other, or `newest`
+    /// Number of the second revision, or `newest`
     #[arg(value_name = "B", value_parser = revision)]
     pub second: Revision,
-    /// A line for each shard, in place of one for each item
+    /// One line for each shard, instead of one for each item
     #[arg(long)]
     pub shards: bool,
 }
 
-/// Tells how a job stands: whether it is at work, and what it has saved
+/// Show how a job stands: is it at work, and which revisions has it saved
 ///
-/// While the job runs and after it. Of a job with several levels it tells how each stands, and which losses the job would
-/// survive now: what the job told of itself, together with what is in sight on this node. Where two revisions in a row did not
-/// get to a level, or nothing is saved anywhere, it says so first, in red, and ends with the exit code 5. A job that has been at
-/// work for less than an hour, or two of its intervals, may have nothing saved yet.
+/// Works during the job and after it. For a job with several levels it shows the state of each level, and which losses
+/// the job would survive now. It combines the job's own report with the directories that this node can see. If two
+/// revisions in a row did not reach a level, or nothing is saved anywhere, `status` says so first, in red, and exits
+/// with 5. For its first hour, or two of its intervals, a job may have nothing saved.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -90,14 +89,14 @@ Examples:
 pub struct Status {
     #[command(flatten)]
     pub space: Space,
-    /// The table of levels also of a space that has no other level
+    /// Show the table of levels even if the space is the only level
     #[arg(long)]
     pub details: bool,
-    /// Again every two seconds, or every TIME (--watch=10s), until it is stopped
+    /// Repeat every two seconds, or every TIME (--watch=10s), until you stop it
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
     #[arg(value_parser = pause)]
     pub watch: Option<Duration>,
-    /// Writes also what Prometheus can read, into a file for node_exporter
+    /// Also write metrics for Prometheus to FILE, for node_exporter
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
 }
@@ -108,11 +107,11 @@ fn pause(text: &str) -> Result<Duration, String> {
     if pause < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(pause) }
 }
 
-/// Writes a page about a run, for a browser
+/// Write an HTML page about the runs of a space
 ///
-/// One HTML file, which opens with no network: a timeline of the checkpoints on all levels, of failures and recoveries, what
-/// checkpoints took and how large they were, and tables of failures, starts and revisions. It is made of the journal that each
-/// job writes in its space, and of what lies there, while the job runs and after it.
+/// The page is one file and opens without a network. It has a timeline of checkpoints on all levels, failures and
+/// recoveries, charts of the time and size of checkpoints, and tables of failures, starts and revisions. `report` reads
+/// the journal that each job keeps in its space, and the space itself. It works during the job and after it.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -120,25 +119,24 @@ Examples:
 
 {EXIT_CODES}"))]
 pub struct Report {
-    /// The directory that a session was opened on
+    /// The space: the directory that the job opened
     #[arg(value_name = "SPACE")]
     pub space: PathBuf,
-    /// The file that it is written to, in place of one that is there; unless given, standard output
+    /// Write to FILE, and replace an older one. Default: standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Reads every block and says what is damaged
+/// Read every block and report damage
 ///
-/// Of all complete revisions, unless one is asked for. Each block is compared with its hash, read
-/// past the cache where the file system allows it. A revision that a running job lets go meanwhile
-/// is not damaged.
+/// Verifies all complete revisions unless you name one. Compares each block with its hash, and reads past the cache if
+/// the file system allows it. A revision that a running job removes in the meantime does not count as damaged.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Verify {
     #[command(flatten)]
     pub space: Space,
-    /// Only the revision of this number, or `newest`
+    /// Verify only this revision: a number, or `newest`
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Option<Revision>,
 }

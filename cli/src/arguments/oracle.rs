@@ -1,15 +1,16 @@
-//! What a trace of page writes is asked: `oracle`.
+//! Replaying a trace of page writes: `oracle`.
 
 use super::{size, time};
 use clap::{ArgGroup, Args};
 use std::{path::PathBuf, time::Duration};
 
-/// Says what saving pages early would gain: with a perfect predictor, and with each real one
+/// Compute the gain of saving pages early, for each predictor and a perfect one
 ///
-/// Replays recorded page writes. Between two checkpoints, pages that a predictor takes for settled are written in the
-/// background, as fast as the writer allows; what is written again after that was saved in vain. `early` is the share of
-/// the dirty pages that a checkpoint does not have to write any more, `in vain` the extra writes for each dirty page. `off`
-/// is plain incremental checkpointing; `oracle` knows the future, and nothing is better.
+/// Replays recorded page writes. Between two checkpoints, a predictor picks the pages that it expects not to change
+/// again, and the writer saves them in the background, as fast as it can. If the program writes such a page again, that
+/// save was in vain. `early` is the share of dirty pages that the checkpoint need not write any more. `in vain` is the
+/// number of extra writes for each dirty page. `off` is plain incremental checkpointing. `oracle` knows the future: no
+/// predictor is better.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("writer").args(["share", "bandwidth"]))]
 #[command(after_help = "\
@@ -23,37 +24,39 @@ Exit codes:
   2  wrong usage, or not a trace
   4  refused: I/O error, no permission")]
 pub struct Oracle {
-    /// What was recorded: words of 64 bits, as the guide describes them; a directory stands for all NAME.trace in it
+    /// Recorded traces: words of 64 bits, as the guide describes them. A directory stands for all NAME.trace files in
+    /// it
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// From one checkpoint to the next
+    /// Iterations from one checkpoint to the next
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
-    /// Checkpoints are taken half-way through an iteration
+    /// Take checkpoints halfway through an iteration
     #[arg(long)]
     pub inside: bool,
-    /// Moments at which pages may be saved, in an interval, beside the ends of iterations; left out: all that were recorded
+    /// Moments in an interval, besides the ends of iterations, at which pages may be saved. Default: all recorded
+    /// moments
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ticks: Option<u32>,
-    /// What an interval writes takes this share of it to save [default: 0.25]
+    /// Time to save the data of one interval, as a share of the interval [default: 0.25]
     #[arg(long, value_name = "X", value_parser = share)]
     pub share: Option<f64>,
-    /// Bytes in a second that the server of all processes takes
+    /// Bytes a second that the server of all processes accepts
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub bandwidth: Option<u64>,
-    /// Processes like this one that share the server
+    /// Number of processes like this one that share the server
     #[arg(long, value_name = "N", requires = "bandwidth", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     pub processes: u32,
-    /// Intervals to learn from, which are not counted
+    /// Number of first intervals that only train the predictors and are not counted
     #[arg(long, value_name = "N", default_value = "2")]
     pub learn: u32,
-    /// A page that was not written for so long is infrequent, too, as by infrequent_seconds
+    /// Also treat a page as infrequent if it was not written for TIME, like the setting infrequent_seconds
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub infrequent: Option<Duration>,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Draws what each gains, as SVG
+    /// Draw the gain of each predictor as SVG
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
 }

@@ -1,20 +1,20 @@
-//! Showing that a job comes back: `rehearse`.
+//! Rehearsing a failure: `rehearse`.
 
 use clap::Args;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-/// Shows whether a job comes back as it was: kills it at random moments, and compares its end with an undisturbed run
+/// Kill a job at random moments, restart it, and compare its end with an undisturbed run
 ///
-/// Runs the job undisturbed. Runs it again, kills all of its processes KILLS times (SIGKILL, each time after some of its
-/// checkpoints and a random delay) and starts it again each time. Then compares the state of both at their end, item by
-/// item, and the files that you name.
+/// First, `rehearse` runs the job undisturbed. Then it runs the job again, kills all of its processes KILLS times (with
+/// SIGKILL, each time after some checkpoints and a random delay) and restarts it each time. At the end it compares the
+/// state of both runs, item by item, and the files that you name.
 ///
-/// Each of the two runs has a directory of its own, with a copy of the working directory (without spaces in it; directories
-/// whose name begins with a dot are linked), and spaces of its own, wherever the job names them. Your spaces and files stay as
-/// they are, but for files that the job names by an absolute path.
+/// Each of the two runs works in a directory of its own, with a copy of the working directory. Spaces are not copied;
+/// directories with a name that begins with a dot are linked. Each run also has its own spaces, wherever the job names
+/// them. Your spaces and files stay as they are, except files that the job names by an absolute path.
 ///
-/// For the comparison the job saves itself once more when it closes its session, so that it does not matter when it saved
-/// the last time. A job that never saves itself begins anew after each kill, and `rehearse` says so.
+/// For the comparison, the job saves once more when it closes its session, so the time of its last checkpoint does not
+/// matter. A job that never saves itself begins anew after each kill, and `rehearse` says so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,24 +30,24 @@ Exit codes:
   4    the system refused something
   128 + N  ended by signal N")]
 pub struct Rehearse {
-    /// How often the job is killed
+    /// Number of times to kill the job
     #[arg(value_name = "KILLS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub kills: u32,
-    /// Draws the moments. The same seed draws the same numbers of checkpoints and delays; one is drawn and printed unless
-    /// given
+    /// Seed for the moments of the kills. The same seed gives the same numbers of checkpoints and the same delays.
+    /// Default: a random seed, which is printed
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
-    /// A file that the job writes, compared byte by byte; may be given several times. Relative to the working directory
+    /// A file that the job writes, to compare byte by byte, relative to the working directory; repeat for several
     #[arg(long, value_name = "FILE")]
     pub compare: Vec<PathBuf>,
-    /// A file or directory that the job needs, in place of a copy of the whole working directory; may be given several
-    /// times. Relative to it
+    /// A file or directory that the job needs, relative to the working directory. Only these are copied instead of the
+    /// whole directory; repeat for several
     #[arg(long, value_name = "PATH")]
     pub with: Vec<PathBuf>,
-    /// How long the undisturbed run may take, and each start after it
+    /// Longest time of the undisturbed run, and of each start after it
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::time)]
     pub limit: Duration,
-    /// Keeps the directories of both runs, which are removed where they are the same
+    /// Keep the directories of both runs. Without it they are removed if the ends are the same
     #[arg(long)]
     pub keep: bool,
     /// The job: a program and its arguments

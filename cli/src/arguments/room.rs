@@ -6,11 +6,11 @@ use clap::{ArgGroup, Args};
 use mainstay_engine::group::RANKS_MAX;
 use std::path::PathBuf;
 
-/// Reserves a space before the first checkpoint
+/// Reserve the room of a space before the first checkpoint
 ///
-/// With room for keep+2 revisions in each rank's portion, as the first checkpoint of a job makes it. A job of
-/// as many ranks finds it there. What is not given here is taken from the settings (mainstay.toml and the
-/// environment). Tells what the file system really granted.
+/// Each rank's portion gets room for keep+2 revisions, as at the first checkpoint of a job. A job with the same number
+/// of ranks finds the room there. Values that you leave out come from the settings (mainstay.toml and the environment).
+/// `reserve` prints the room that the file system really granted.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -25,10 +25,10 @@ pub struct Reserve {
     pub room: Room,
 }
 
-/// Gives a space more bytes a rank, or more ranks
+/// Give a space more bytes for each rank, or more ranks
 ///
-/// A new layout beside the one that is there: the next job goes on from the old one's newest revision and saves
-/// into the new one, and the old one goes once nothing in it is kept or held. Refused while a job has the space
+/// Adds a new layout beside the old one. The next job goes on from the newest revision in the old layout and saves to
+/// the new one. The old layout goes when no revision in it is kept or held. `grow` refuses while a job has the space
 /// open.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
@@ -42,7 +42,7 @@ pub struct Grow {
     pub room: Room,
 }
 
-/// The room that a space is to have.
+/// The room of a space.
 #[derive(Debug, Args)]
 pub struct Room {
     #[command(flatten)]
@@ -51,54 +51,54 @@ pub struct Room {
     pub sizes: Sizes,
     #[command(flatten)]
     pub placing: Placing,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// How large the shards are going to be.
+/// Sizes of the shards.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("state").multiple(false))]
 pub struct Sizes {
-    /// Ranks of the job
+    /// Number of ranks of the job
     #[arg(long, value_name = "N", value_parser = ranks)]
     pub ranks: Option<usize>,
-    /// Bytes that each rank saves ("20MiB"); with many regions add 4 KiB for each, with pieces say --pieces
+    /// Bytes that each rank saves ("20MiB"). Add 4 KiB for each region if there are many; for pieces give --pieces
     #[arg(long, value_name = "SIZE", group = "state", value_parser = size)]
     pub per_rank: Option<u64>,
-    /// As large, rank by rank, as the newest complete revision of this space
+    /// Take the sizes, rank by rank, from the newest complete revision of this space
     #[arg(long, value_name = "SPACE", group = "state")]
     pub like: Option<PathBuf>,
-    /// Bytes that each rank saves, from rank 0 on
+    /// Bytes of each rank, starting with rank 0
     #[arg(long, value_name = "SIZE,...", group = "state", value_delimiter = ',', value_parser = size)]
     pub sizes: Option<Vec<u64>>,
-    /// The same from a file, apart by white space or commas
+    /// The same from a file, separated by white space or commas
     #[arg(long, value_name = "FILE", group = "state")]
     pub sizes_from: Option<PathBuf>,
-    /// So many bytes of each rank are written in pieces (mainstay_begin), whose list takes room
+    /// Bytes of each rank that are written in pieces (mainstay_begin); the list of pieces needs room
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     pub pieces: u64,
 }
 
-/// Where it lies, and how hard it is promised: settings.
+/// Placement of the files, and how firmly the room is reserved. These are settings.
 #[derive(Debug, Args)]
 pub struct Placing {
-    /// Complete revisions that are kept: there is room for two more
+    /// Number of complete revisions to keep. There is room for two more
     #[arg(long, value_name = "K")]
     pub keep: Option<String>,
-    /// Which ranks share a file; auto: those of a node on CephFS, else all
+    /// Which ranks share a file. auto: the ranks of a node on CephFS, otherwise all ranks
     #[arg(long, value_parser = ["auto", "app", "node", "rank"])]
     pub per: Option<String>,
-    /// Ranks of a node, consecutive ones: needed for one file a node
+    /// Number of consecutive ranks on a node; needed for one file for each node
     #[arg(long, value_name = "K", value_parser = ranks)]
     pub ranks_per_node: Option<usize>,
-    /// How hard the room is promised: not at all, by blocks set aside, by zeros that are written
+    /// How firmly to reserve: sparse (no reservation), blocks (allocated blocks), zero (written zeros)
     #[arg(long, value_parser = ["sparse", "blocks", "zero"])]
     pub allocate: Option<String>,
-    /// CephFS and Lustre: over how many servers a file is striped
+    /// CephFS and Lustre: number of servers that a file is striped over
     #[arg(long, value_name = "N")]
     pub stripe_count: Option<String>,
-    /// CephFS and Lustre: bytes of a stripe, on which portions begin ("1MiB")
+    /// CephFS and Lustre: bytes of a stripe; portions begin at a stripe ("1MiB")
     #[arg(long, value_name = "SIZE")]
     pub stripe_size: Option<String>,
 }

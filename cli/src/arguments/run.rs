@@ -3,25 +3,24 @@
 use clap::{Args, ValueEnum};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-/// Runs a job, and starts it again after a failure
+/// Run a job, and start it again after a failure
 ///
-/// The job is started anew from the newest complete revision: its own restore finds it. Input and
-/// output are passed through, and signals are passed on. A job that fails twice with no new complete
-/// revision in between is given up, and one that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT is
-/// not started again.
+/// Each start goes on from the newest complete revision, which the program's own restore finds. Input, output and
+/// signals pass through. `run` gives up if the job fails twice with no new complete revision in between. It does not
+/// restart a job that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 ///
-/// A job whose program calls mainstay_due is asked for a last checkpoint before SIGTERM is passed on, and
-/// before the time limit; a second SIGTERM ends it at once. SIGUSR1 asks for a checkpoint and lets the job
-/// go on: batch systems send it as a warning.
+/// If the program calls mainstay_due, `run` asks for a last checkpoint before it passes SIGTERM on, and before the time
+/// limit. A second SIGTERM ends the job at once. SIGUSR1 asks for a checkpoint, and the job goes on: batch systems send
+/// it as a warning.
 ///
-/// Given its nodes (--hosts, --hostfile or --nodes-from), each start runs on those that answer, with the same number of
-/// ranks: spares take the place of nodes that do not, then the others take more ranks. The launcher in the command
-/// (mpiexec of Open MPI or MPICH, srun, flux run or flux submit) is told where; the command itself names no nodes. A job
-/// that never closed what it had opened has failed, whatever its launcher says.
+/// If you name the nodes (--hosts, --hostfile or --nodes-from), each start uses the nodes that answer, with the same
+/// number of ranks. Spares replace nodes that do not answer; after that the other nodes take more ranks. `run` tells
+/// the launcher in the command (mpiexec of Open MPI or MPICH, srun, flux run or flux submit) which nodes to use, so the
+/// command names none. A job that does not close its space has failed, whatever its launcher returns.
 ///
-/// With --in-job the job itself goes on when ranks fail, if its program calls mainstay_recover and its MPI can (Open MPI from 5.0
-/// on): nothing is started again, and what is lost comes back from memory. What the job cannot recover from ends it, and it
-/// is started again, as it would be without --in-job.
+/// With --in-job the job itself goes on when ranks fail, without a restart, and lost data comes back from memory. This
+/// needs a program that calls mainstay_recover, and an MPI that supports it (Open MPI 5.0 or later). A failure that the
+/// job cannot recover from ends it, and `run` restarts it as usual.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,77 +34,77 @@ Examples:
 Exit codes:
   0    the job is done
   75   cut off by SIGTERM or the time limit, after it had saved more: run it again, it goes on from there
-  76   given up: the job failed twice with no new complete revision in between, and would again
-  else the job failed, and no restart was left; or it was cut off and had saved nothing new. The code is that of its
-       last run, 128 + N if signal N ended it
-  1    also: the launcher said 0, but the job did not close what it had opened, or lost a node
+  76   given up: the job failed twice with no new complete revision in between, and would fail again
+  else the job failed and no restart was left, or it was cut off and had saved nothing new. The code is the status
+       of its last run, or 128 + N if signal N ended it
+  1    also: the launcher returned 0, but the job did not close its space, or lost a node
   2    wrong usage
   4    the system refused something else
   126  the job's program could not be started
   127  the job's program was not found")]
 pub struct Run {
-    /// How often the job is started again, at most
+    /// Largest number of restarts
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub restarts: u32,
-    /// The space that the job saves to; may be given several times. Needed only where rank 0 runs on
-    /// another machine than this: otherwise the job tells
+    /// A space that the job saves to; repeat for several. Needed only if rank 0 runs on another machine: otherwise the
+    /// job reports its spaces
     #[arg(long = "space", value_name = "SPACE")]
     pub spaces: Vec<PathBuf>,
-    /// The first start may push out what is saved already, without having restored it (MAINSTAY_START=fresh); later
-    /// starts of this run go on as usual
+    /// Allow the first start to replace saved revisions that it did not restore (MAINSTAY_START=fresh). Later starts of
+    /// this run restore as usual
     #[arg(long)]
     pub fresh: bool,
-    /// The job is asked to end before it has run for so long in all, after a last checkpoint ("90 min")
+    /// Ask the job to end, after a last checkpoint, before it has run for TIME in all ("90 min")
     #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub time_limit: Option<Duration>,
-    /// How long before the time limit that is, and how long a last checkpoint may take; 1 min, but half of
-    /// the time limit at most
+    /// Start the last checkpoint this long before the time limit; it may take as long. Default: 1 min, at most half of
+    /// the time limit
     #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub margin: Option<Duration>,
-    /// The nodes, each with the number of ranks that it is meant for (1 unless given): n1:2,n2:2
+    /// The nodes, each with its number of ranks (default 1): n1:2,n2:2
     #[arg(long, value_name = "NODES", group = "nodes")]
     pub hosts: Option<String>,
     /// A file with a line for each node, "n1:2" or "n1 slots=2"; read again before each start
     #[arg(long, value_name = "FILE", group = "nodes")]
     pub hostfile: Option<PathBuf>,
-    /// Has a batch system tell the nodes, asked again before each start
+    /// Ask a batch system for the nodes, again before each start
     #[arg(long, value_name = "SYSTEM", group = "nodes")]
     pub nodes_from: Option<NodesFrom>,
-    /// Nodes that take the place of those that do not answer, as in --hosts. With --in-job a plain number: so many ranks more
-    /// are started, which wait until they can take the place of one that fails. Both may be given
+    /// Nodes that replace nodes that do not answer, as in --hosts. With --in-job, a plain number starts N extra ranks,
+    /// which wait to replace failed ranks. You may give both
     #[arg(long, value_name = "NODES|N")]
     pub spares: Vec<String>,
-    /// How many ranks every start has; unless given, as many as the command says, or as the nodes are meant for
+    /// Number of ranks of every start. Default: the number in the command, or the slots of the nodes
     #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Option<u32>,
-    /// Where the nodes that answer have fewer slots, the start has as many ranks as those, but so many at least: for programs
-    /// that come back on another number of ranks. Unless given, each start has as many as the first, several to a core if
-    /// need be
+    /// If the nodes that answer have fewer slots, start that many ranks, but at least N: for programs that can restart
+    /// on another number of ranks. Without it every start has as many ranks as the first, several on a core if
+    /// necessary
     #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks_at_least: Option<u32>,
-    /// What asks a node whether it answers: a line for the shell, with {host} for its name. Unless given, the launcher's
-    /// remote shell runs `true` there
+    /// Shell command that checks if a node answers; {host} stands for its name. Default: `true` through the launcher's
+    /// remote shell
     #[arg(long, value_name = "COMMAND", requires = "nodes", value_parser = with_host)]
     pub reach: Option<String>,
-    /// How long a node may take to answer; 10 s unless given
+    /// Longest time for a node to answer. Default: 10 s
     #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub reach_limit: Option<Duration>,
-    /// How often the nodes are asked while the job runs; one that does not answer twice ends the run, as launchers may
-    /// hang then. 1 min unless given, but never with Slurm, which looks itself; 0s: never
+    /// How often to check the nodes while the job runs. A node that fails two checks ends the run, because launchers
+    /// may hang then. Default: 1 min; never with Slurm, which checks by itself. 0s: never
     #[arg(long, value_name = "TIME", requires = "nodes", value_parser = super::time)]
     pub look_every: Option<Duration>,
-    /// Has the job go on by itself when ranks fail
+    /// Let the job go on by itself when ranks fail
     #[arg(long)]
     pub in_job: bool,
-    /// How it does so: with replacements in the places of ranks that failed, or on fewer ranks. Unless given, as the setting
-    /// `recovery` says, and with replacements where that is off
+    /// How the job goes on: with replacements for failed ranks, or on fewer ranks. Default: the setting `recovery`, or
+    /// replacements if that is off
     #[arg(long, value_name = "WAY", requires = "in_job")]
     pub recovery: Option<Recovery>,
-    /// Ranks that say nothing for so long have failed, though they are there: stopped, or stuck ("2s"). Unless given, only the
-    /// death of a rank is noticed
+    /// Treat a rank as failed if it is silent for TIME, for example stopped or stuck ("2s"). Default: only the death of
+    /// a rank counts
     #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]
     pub heartbeat: Option<Duration>,
-    /// Only tells what the first start would be, and which nodes do not answer
+    /// Only print the plan of the first start and the nodes that do not answer
     #[arg(long)]
     pub dry_run: bool,
     /// The job: a program and its arguments
@@ -115,17 +114,17 @@ pub struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NodesFrom {
-    /// The allocation that this runs in
+    /// The nodes of this allocation
     Slurm,
-    /// The instance that this runs in
+    /// The nodes of this instance
     Flux,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Recovery {
-    /// Spares, or else processes that are started then, take the places
+    /// Spares replace failed ranks; without spares, the job starts new processes
     Replace,
-    /// Fewer ranks go on
+    /// The job goes on with fewer ranks
     Shrink,
 }
 

@@ -1,15 +1,14 @@
-//! What is set and installed: `config`, `completions`, `man`.
+//! Settings and installation: `config`, `completions`, `man`.
 
 use clap::Args;
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// Shows the settings in force and where each comes from, or how to compile with Mainstay
+/// Show the settings in force and their origin, or the flags to compile with Mainstay
 ///
-/// The settings are those of a program that sets none itself and is started in this directory with
-/// this environment: a variable MAINSTAY_<KEY> goes before the file mainstay.toml (or the one that
-/// MAINSTAY_CONFIG names), and that before the default. With --cflags or --libs it prints what a C or
-/// C++ compiler needs to know instead.
+/// These are the settings of a program that sets none itself and starts in this directory with this environment. A
+/// variable MAINSTAY_<KEY> overrides the file mainstay.toml (or the file that MAINSTAY_CONFIG names), and the file
+/// overrides the default. With --cflags or --libs, `config` prints flags for a C or C++ compiler instead.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,26 +18,26 @@ Examples:
 
 Exit codes:
   0  good
-  2  wrong usage, or a setting that is wrong: the message says which and where
+  2  wrong usage, or a wrong setting: the message names it and its place
   4  the system refused, or there is no header or library beside this command")]
 pub struct Config {
-    /// One JSON document instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long, conflicts_with_all = ["cflags", "libs", "prefix"])]
     pub json: bool,
-    /// Flags for the compiler: where mainstay.h is
+    /// Print compiler flags: the directory of mainstay.h
     #[arg(long)]
     pub cflags: bool,
-    /// Flags for the linker: where the library is
+    /// Print linker flags: the directory and name of the library
     #[arg(long)]
     pub libs: bool,
-    /// The directory that Mainstay was installed to
+    /// Print the directory that Mainstay was installed to
     #[arg(long)]
     pub prefix: bool,
 }
 
-/// Writes the completions for a shell
+/// Print the completion script for a shell
 ///
-/// `make install` puts those of bash, zsh and fish where these shells look for them.
+/// `make install` puts the scripts for bash, zsh and fish where these shells find them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,16 +47,16 @@ pub struct Completions {
     pub shell: Shell,
 }
 
-/// Writes the manual page, or with DIR one for each command
+/// Print the manual page, or write one for each command to DIR
 ///
-/// `make install` puts them where `man` looks for them.
+/// `make install` puts the pages where `man` finds them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay man | man -l -
   mainstay man ~/.local/share/man/man1")]
 pub struct Man {
-    /// The directory for the pages, made if it is missing; they are overwritten
+    /// Directory for the pages; `man` makes it if it is missing, and overwrites older pages
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
 }

@@ -4,11 +4,11 @@ use super::{EXIT_CODES, Revision, Space, revision};
 use clap::{Args, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
-/// Copies the items of a revision into files that other tools read
+/// Copy the items of a revision to .npy or raw files
 ///
-/// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard/0003/NAME.npy,
-/// or .raw, and a stream .bin. Every block is verified, and no file appears before all are. Beside a job at
-/// work the revision is held meanwhile, where that is allowed.
+/// Takes the newest complete revision unless you name another. Each item becomes DIR/shard/0003/NAME.npy, or .raw; a
+/// stream becomes .bin. `export` verifies every block, and no file appears before all blocks are verified. If a job is
+/// at work, `export` holds the revision meanwhile, if it has the right to.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -21,29 +21,29 @@ Examples:
 pub struct Export {
     #[command(flatten)]
     pub space: Space,
-    /// Where the files go; made if it is missing
+    /// Directory for the files; `export` makes it if it is missing
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The revision of this number; newest: the newest complete one
+    /// Number of the revision, or `newest` for the newest complete one
     #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
     pub revision: Revision,
-    /// Only the shard of this rank; may be given several times
+    /// Export only the shard of rank R; repeat for several
     #[arg(long = "shard", value_name = "R")]
     pub shards: Vec<u32>,
-    /// Only the item of this name; may be given several times
+    /// Export only the item NAME; repeat for several
     #[arg(long = "item", value_name = "NAME")]
     pub items: Vec<String>,
-    /// Each array that the shards share (protect_box; in Python global_shape) becomes one file, DIR/NAME.npy, instead of a
-    /// part for each shard
+    /// Write each array that the shards share (protect_box; global_shape in Python) as one file, DIR/NAME.npy, instead
+    /// of one part for each shard
     #[arg(long, conflicts_with = "shards")]
     pub whole: bool,
-    /// npy: with a header that numpy reads; raw: the bytes alone, as of streams in any case
+    /// npy: with a header that numpy reads. raw: only the bytes. Streams are always raw
     #[arg(long, value_enum, default_value_t = Format::Npy)]
     pub format: Format,
-    /// Replaces files that are there already
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
-    /// Only says what would be done; reads no block and changes nothing
+    /// Only print the plan; read no block and change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -54,12 +54,12 @@ pub enum Format {
     Raw,
 }
 
-/// Shows a revision to tools that read HDF5, in place
+/// Write an HDF5 file that shows a revision in place, without a copy
 ///
-/// Of the newest complete revision, unless another is asked for. FILE is a small HDF5 file whose datasets point
-/// into the space: one for each item, /shard/0003/NAME, and one for each array that the shards share, /NAME.
-/// All is verified before the file appears; what is damaged later is not seen through it. The revision is held
-/// until it is released, or for so long as --for says.
+/// Takes the newest complete revision unless you name another. FILE is a small HDF5 file with datasets that point into
+/// the space: /shard/0003/NAME for each item, and /NAME for each array that the shards share. `view` verifies all data
+/// before the file appears. HDF5 does not see later damage. `view` holds the revision until you release it, or for the
+/// time in --for.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -71,42 +71,43 @@ Examples:
 pub struct View {
     #[command(flatten)]
     pub space: Space,
-    /// The file to write; its folder is made if it is missing
+    /// File to write; `view` makes its folder if it is missing
     #[arg(long, value_name = "FILE")]
     pub hdf5: PathBuf,
-    /// The revision of this number; newest: the newest complete one
+    /// Number of the revision, or `newest` for the newest complete one
     #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
     pub revision: Revision,
-    /// Copies the items: the file needs neither the space nor a hold
+    /// Copy the items into FILE, which then needs neither the space nor a hold
     #[arg(long, conflicts_with_all = ["relative", "no_verify", "no_hold", "time"])]
     pub copy: bool,
-    /// Names the space as seen from the file's folder, so that both can be moved together; tools then need
+    /// Name the space relative to the folder of FILE, so that you can move both together. Tools then need
     /// HDF5_EXTFILE_PREFIX='${ORIGIN}' in their environment
     #[arg(long)]
     pub relative: bool,
-    /// Does not read what the file points to
+    /// Do not verify the data first
     #[arg(long)]
     pub no_verify: bool,
-    /// Does not hold the revision: a job that lets go of it overwrites what the file shows
+    /// Do not hold the revision. If a job removes it, FILE shows other bytes
     #[arg(long, conflicts_with = "time")]
     pub no_hold: bool,
-    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    /// End the hold after TIME: 90s, 30m, 12h, 7d, 2w
     #[arg(long = "for", value_name = "TIME", value_parser = super::time)]
     pub time: Option<Duration>,
-    /// Replaces a file that is there already
+    /// Replace an existing file
     #[arg(long)]
     pub force: bool,
-    /// Only says what would be done; reads no block and changes nothing
+    /// Only print the plan; read no block and change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Takes revisions to another space, on another file system
+/// Copy revisions to another space, on another file system
 ///
-/// All complete ones, unless some are asked for. OTHER is then a space like any other, from which a job can go on. Every block
-/// is verified as it is read, and read back from the medium before its revision counts. What is there already is not copied
-/// again: a copy that was cut off goes on when it is started again. Beside a job at work the revisions are held meanwhile,
-/// where that is allowed. Refused where OTHER is in use, or holds revisions of another run.
+/// Copies all complete revisions unless you name some. OTHER becomes a normal space: a job can go on from it. `copy`
+/// verifies every block as it reads it, and reads each copy back from the medium before its revision counts. It skips
+/// revisions that OTHER already has, so an interrupted copy goes on when you start it again. If a job is at work,
+/// `copy` holds the revisions meanwhile, if it has the right to. `copy` refuses if OTHER is in use or has revisions of
+/// another run.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -118,13 +119,13 @@ Examples:
 pub struct Copy {
     #[command(flatten)]
     pub space: Space,
-    /// The directory for the copies: made if it is missing, or one to which this space was copied before
+    /// Directory for the copies: a new one, or one that this space was copied to before
     #[arg(value_name = "OTHER")]
     pub other: PathBuf,
-    /// Only the revision of this number, or `newest`; may be given several times
+    /// Copy only this revision: a number, or `newest`; repeat for several
     #[arg(long = "revision", value_name = "N", value_parser = revision)]
     pub revisions: Vec<Revision>,
-    /// Only says what would be done; reads no block and changes nothing
+    /// Only print the plan; read no block and change nothing
     #[arg(long)]
     pub dry_run: bool,
 }

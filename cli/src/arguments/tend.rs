@@ -4,47 +4,49 @@ use super::{EXIT_CODES, Revision, Space, revision};
 use clap::{ArgGroup, Args};
 use std::{path::PathBuf, time::Duration};
 
-/// Has the job that runs on a space save itself now, and go on
+/// Ask a running job to save itself now, and go on
 ///
-/// At its next safe point, where the program calls mainstay_due. Waits until the revision is complete.
+/// The job saves at its next safe point, where its program calls mainstay_due. `checkpoint` waits until the revision is
+/// complete.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Checkpoint {
     #[command(flatten)]
     pub space: Space,
-    /// How long to wait ("90 s", "5 min")
+    /// Longest time to wait ("90 s", "5 min")
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = super::time)]
     pub timeout: Duration,
 }
 
-/// Moves all objects of a running job off a node that is about to fail; the job goes on
+/// Move all objects of a running job off a node that is about to fail
 ///
-/// For programs that are made of objects that move. At the job's next safe point, where the program calls mainstay_due and
-/// mainstay_objects_checkpoint, the objects on that node go to the others, and a checkpoint saves them there. Waits until
-/// its revision is complete: what fails then on the node takes no object along. No object comes back to the node later.
+/// For programs made of objects that move. At the job's next safe point, where the program calls mainstay_due and
+/// mainstay_objects_checkpoint, the objects of that node move to the other nodes, and a checkpoint saves them there.
+/// `evacuate` waits until the revision is complete. A later failure of the node then loses no object. No object returns
+/// to the node later. The job goes on.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  mainstay status /scratch/me/space          which nodes there are
+  mainstay status /scratch/me/space          lists the nodes
   mainstay evacuate /scratch/me/space n17
 
 {EXIT_CODES}"))]
 pub struct Evacuate {
     #[command(flatten)]
     pub space: Space,
-    /// The node, as `mainstay status` names it
+    /// Name of the node, as `mainstay status` prints it
     #[arg(value_name = "NODE")]
     pub node: String,
-    /// How long to wait ("90 s", "5 min")
+    /// Longest time to wait ("90 s", "5 min")
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = super::time)]
     pub timeout: Duration,
 }
 
-/// Has a revision stay, whatever the job keeps, until it is released
+/// Keep a revision until you release it, whatever the job removes
 ///
-/// The newest complete one, unless another is asked for. Where no job has the space open, that counts at
-/// once. A job at work takes it on at its next checkpoint: `hold` waits for that for a while, and says
-/// whether it counts. A hold that would leave no room for the next checkpoint is refused.
+/// Holds the newest complete revision unless you name another. If no job has the space open, the hold counts at once. A
+/// job at work accepts the hold at its next checkpoint: `hold` waits for that, and reports if the hold counts. `hold`
+/// refuses if the next checkpoint would have no room.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -55,19 +57,19 @@ Examples:
 pub struct Hold {
     #[command(flatten)]
     pub space: Space,
-    /// The revision of this number; newest: the newest complete one
+    /// Number of the revision, or `newest` for the newest complete one
     #[arg(long, value_name = "N", value_parser = revision, default_value = "newest")]
     pub revision: Revision,
-    /// Who holds it, or why; `ls` and `show` print it
+    /// Your name or the reason; `ls` and `show` print it
     #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
     pub note: String,
-    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    /// End the hold after TIME: 90s, 30m, 12h, 7d, 2w
     #[arg(long = "for", value_name = "TIME", value_parser = super::time)]
     pub time: Option<Duration>,
-    /// How long to try: until a job at work takes the hold on, or a revision stays for long enough
+    /// How long to try: until a job at work accepts the hold, or until a revision stays long enough to be held
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::time)]
     pub wait: Duration,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -79,32 +81,33 @@ fn note(text: &str) -> Result<String, String> {
     }
 }
 
-/// Lets a revision go that was held
+/// End the holds on a revision
 ///
-/// All its holds end. It goes when the job next needs its place, or with `mainstay prune`.
+/// Ends all holds on the revision. It goes when the job next needs its room, or when you remove it with
+/// `mainstay prune`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct Release {
     #[command(flatten)]
     pub space: Space,
-    /// The number of the revision, or `newest`; may be given several times
+    /// Number of the revision, or `newest`; repeat for several
     #[arg(long = "revision", value_name = "N", value_parser = revision, required_unless_present = "all", conflicts_with = "all")]
     pub revisions: Vec<Revision>,
-    /// Every revision that is held
+    /// Release every held revision
     #[arg(long)]
     pub all: bool,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Lets go of revisions that nobody wants
+/// Remove revisions that you no longer need
 ///
-/// By rules: a revision stays if any of them names it, if it is held, or if it is the newest complete one. Incomplete
-/// ones go if they are older than that. Or by name, with --revision: these go, and all others stay. They go on all levels that
-/// are in sight, or nowhere: the command is refused while a job has the space open, where a revision that was named is held or
-/// the newest complete one of a level, and where a job that was killed may have staged a revision in memory that is not seen
-/// here.
+/// By rules: a revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
+/// revisions older than that one are removed. By name, with --revision: these are removed, and all others stay. `prune`
+/// treats all levels in sight, or none. It refuses while a job has the space open; if a revision that you named is
+/// held, or is the newest complete one of a level; and if a killed job may have staged a revision in memory that this
+/// machine cannot see.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rule").required(true).multiple(true))]
 #[command(after_help = format!("\
@@ -117,35 +120,36 @@ Examples:
 pub struct Prune {
     #[command(flatten)]
     pub space: Space,
-    /// The K newest complete revisions stay
+    /// Keep the K newest complete revisions
     #[arg(long, visible_alias = "keep", value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep_last: Option<u64>,
-    /// Complete revisions whose number is a multiple of M stay
+    /// Keep complete revisions with a number that is a multiple of M
     #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep_every: Option<u64>,
-    /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
+    /// Remove only revisions older than AGE: 90s, 30m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", group = "rule", value_parser = super::time)]
     pub older_than: Option<Duration>,
-    /// In place of rules: the revision of this number goes; may be given several times
+    /// Remove this revision, instead of using rules; repeat for several
     #[arg(long = "revision", value_name = "N", value_parser = revision, group = "rule", conflicts_with_all = ["keep_last", "keep_every", "older_than"])]
     pub revisions: Vec<Revision>,
-    /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
+    /// Go on even if a killed job may have staged a revision in the memory of other nodes. That revision is lost
     #[arg(long)]
     pub give_up_staged: bool,
-    /// Does not ask first. Only a terminal is asked: a script goes on without
+    /// Do not ask first. `prune` asks only on a terminal, never in a script
     #[arg(short = 'y', long)]
     pub yes: bool,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Goes back to a revision for good: newer ones go, on all levels
+/// Go back to a revision for good: remove all newer ones, on all levels
 ///
-/// The revision and older ones stay, and the next start goes on from it. Refused where a newer revision is held, while a job has
-/// the space open, and where files of the space or the directory of a level cannot be looked at: then nothing is changed. Newer
-/// revisions in the memory or on the disks of other nodes are left out by what is noted in the space. Cut off between two levels,
-/// it has left newer revisions on the others: the same command again finishes.
+/// The revision and older ones stay, and the next start goes on from it. `rollback` refuses, and changes nothing, if a
+/// newer revision is held, while a job has the space open, or if it cannot read files of the space or the directory of
+/// a level. It cannot remove newer revisions in the memory or on the disks of other nodes: a record in the space makes
+/// every later start ignore them. If it is interrupted between two levels, newer revisions remain on the others: run
+/// the same command again.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
@@ -156,53 +160,52 @@ Examples:
 pub struct Rollback {
     #[command(flatten)]
     pub space: Space,
-    /// The number of the revision, which is complete, or `newest`: only what is newer and incomplete goes
+    /// Number of the revision, which must be complete, or `newest` to remove only newer incomplete ones
     #[arg(long, value_name = "N", value_parser = revision)]
     pub revision: Revision,
-    /// Goes on where a killed job may have staged a revision in the memory of other nodes: that goes, too
+    /// Go on even if a killed job may have staged a revision in the memory of other nodes. That revision is lost, too
     #[arg(long)]
     pub give_up_staged: bool,
-    /// Does not ask first. Only a terminal is asked: a script goes on without
+    /// Do not ask first. `rollback` asks only on a terminal, never in a script
     #[arg(short = 'y', long)]
     pub yes: bool,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Completes what killed jobs had staged and not yet written
+/// Complete revisions that killed jobs had staged but not yet written
 ///
-/// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or with
-/// --all of all spaces of this user. With neither it lists what there is and changes nothing. A shard whose space
-/// went on without it is lost, and so is one with a byte missing; a space that a job has open is left to it. Pools
-/// that hold nothing more are removed; of those that stay it says why. What only lists ends with 0, whatever it
-/// finds.
+/// Reads the pools in this machine's memory, as the next start of each job does by itself: for SPACE, or with --all for
+/// all spaces of this user. Without either it lists the pools, changes nothing, and exits with 0. A shard is lost if
+/// its space went on without it, or if a byte of it is missing. `salvage` leaves a space alone that a job has open. It
+/// removes pools that hold nothing more, and gives the reason for each pool that stays.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  mainstay salvage                       what this user's jobs left on this machine
-  mainstay salvage /scratch/me/space     completes that of one space
-  mainstay salvage --all                 and of all
-  mainstay salvage --all --clean         and gives up what waits for a space that is gone
+  mainstay salvage                       lists the pools that this user's jobs left on this machine
+  mainstay salvage /scratch/me/space     completes the revisions of one space
+  mainstay salvage --all                 completes those of all spaces
+  mainstay salvage --all --clean         also gives up the data of missing spaces
 
 {EXIT_CODES}"))]
 pub struct Salvage {
-    /// The directory that a session was opened on
+    /// The space: the directory that the job opened
     #[arg(value_name = "SPACE")]
     pub space: Option<PathBuf>,
-    /// Of all spaces of this user that something was staged for on this machine
+    /// Salvage all spaces of this user with staged data on this machine
     #[arg(long, conflicts_with = "space")]
     pub all: bool,
-    /// Removes also pools that are damaged, or whose space is not there: what was staged for it is lost
+    /// Also remove pools that are damaged, or that belong to a missing space. Their staged data is lost
     #[arg(long)]
     pub clean: bool,
-    /// Only says what would be done; changes nothing
+    /// Only print the plan; change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Where the pools are, if not where pool_directory says
+    /// Directory of the pools. Default: the setting pool_directory
     #[arg(long, value_name = "DIR")]
     pub pool_directory: Option<PathBuf>,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
 }

@@ -1,14 +1,14 @@
-//! Recording what a program writes: `trace`.
+//! Recording the pages that a program writes: `trace`.
 
 use clap::Args;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-/// Runs a program, and records which pages of what it protects it writes
+/// Run a program and record which protected pages it writes
 ///
-/// For `mainstay oracle`, which tells what saving pages early would gain. Each rank makes a file rank-N.trace, with a record
-/// wherever the program calls mainstay_tick, mainstay_due, or mainstay_checkpoint if it never calls mainstay_due; the last
-/// two end an iteration. Needs Linux 6.8.10 or later. Ranks on other nodes do not always get the environment of the launcher:
-/// for these, set `trace` in mainstay.toml.
+/// `mainstay oracle` computes from the traces the gain of saving pages early. Each rank writes a file rank-N.trace,
+/// with a record wherever the program calls mainstay_tick or mainstay_due, or mainstay_checkpoint if it never calls
+/// mainstay_due. The last two end an iteration. Needs Linux 6.8.10 or later. Ranks on other nodes may not get the
+/// environment of the launcher: for them, set `trace` in mainstay.toml.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +23,13 @@ Exit codes:
   126  the program could not be started
   127  the program was not found")]
 pub struct Trace {
-    /// The directory in which the traces are made, in place of older ones
+    /// Directory for the traces; older ones are replaced
     #[arg(long, value_name = "DIR", default_value = "trace")]
     pub out: PathBuf,
-    /// Also records what was written in each such time ("10 ms"), besides where the program says so
+    /// Also record the pages written in each TIME ("10 ms"), besides the records at calls
     #[arg(long, value_name = "TIME", value_parser = super::time)]
     pub every: Option<Duration>,
-    /// The program, with its arguments
+    /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true)]
     pub command: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! `mainstay completions`: from the same definition as the help.
+//! `mainstay completions`: scripts for shells, made from the definition of the help.
 
 use crate::{
     arguments::{self, Arguments},

@@ -1,4 +1,4 @@
-//! `mainstay man`: manual pages from the same definition as the help.
+//! `mainstay man`: manual pages, made from the definition of the help.
 
 use crate::{
     arguments::{self, Arguments},
@@ -11,7 +11,7 @@ use std::{fs, io, path::Path};
 
 pub fn man(wanted: &arguments::Man) -> Result<Exit, Failure> {
     let mut command = Arguments::command().disable_help_subcommand(true);
-    // The names of the commands' pages, and what they inherit.
+    // Gives the commands the names of their pages and the options that they inherit.
     command.build();
     match &wanted.directory {
         None => output::bytes(&page(&command)?)?,
@@ -23,7 +23,7 @@ pub fn man(wanted: &arguments::Man) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// One page each for `command` and those below it.
+/// Writes one page for `command` and one for each command below it.
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let name = command.get_display_name().unwrap_or(command.get_name());
@@ -34,7 +34,7 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let man = clap_mangen::Man::new(command.clone());
     let name = command.get_display_name().unwrap_or(command.get_name());
-    // Without a date, which would differ from build to build.
+    // Without a date, which would change with each build.
     let title = format!(".TH \"{}\" 1 \"\" \"Mainstay {}\" \"Mainstay\"\n", escaped(name), env!("CARGO_PKG_VERSION"));
     let mut page = title.into_bytes();
     man.render_name_section(&mut page)?;
@@ -49,8 +49,8 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The help's text after the options: a line that is not indented is a heading, and the lines below it
-/// stay as they are.
+/// The text of the help after the options. A line without an indent becomes a heading; the lines below it stay as
+/// they are.
 fn sections(text: &str) -> String {
     let mut roff = String::new();
     for line in text.lines().filter(|line| !line.is_empty()) {

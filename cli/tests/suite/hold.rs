@@ -71,7 +71,7 @@ fn a_bare_number_is_told_as_what_it_was_meant() {
     for words in [&["release"][..], &["hold"], &["show"], &["verify"], &["rollback"]] {
         let ran = Command::new(MAINSTAY).args(words).arg(space.path()).arg("2").output().map(Ran::of).unwrap();
         assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.err.contains("revisions are told by their number: --revision 2"), "{ran:?}");
+        assert!(ran.err.contains("name a revision by its number: --revision 2"), "{ran:?}");
     }
 }
 
@@ -83,7 +83,7 @@ fn what_is_no_number_is_told_with_the_nearest_call() {
         assert!(both.code == 2 && both.err.contains("--revision 2 --revision 3"), "{both:?}");
         let word = space.mainstay(&[command, "--revision", "latest"]);
         assert!(
-            word.code == 2 && word.err.contains("no number of a revision") && word.err.contains("newest"),
+            word.code == 2 && word.err.contains("nor the number of a revision") && word.err.contains("newest"),
             "{word:?}"
         );
     }
