@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "tests" / "README.md"
 # Above each table stands which files it has: `<!-- engine/tests/*.rs -->`.
-TABLE = re.compile(r"^(<!-- (\S+) -->\n\| file \| what it shows \|\n\|---\|---\|\n)((?:\|.*\n)*)", re.MULTILINE)
+TABLE = re.compile(r"^(<!-- (\S+) -->\n\| file \| behaviour \|\n\|---\|---\|\n)((?:\|.*\n)*)", re.MULTILINE)
 
 
 def opening(path):
