@@ -1,24 +1,23 @@
-//! Regions lie apart: what two of them had in common would be saved under both names, and a restore would fill it with both.
+//! Checks that regions do not overlap. A restore would fill overlapping bytes from both regions.
 //!
-//! What must hold: nothing is refused that has no byte in common with anything else. What moves, or follows a pointer, is
-//! compared at the next restore: programs that swap two regions move one after the other.
+//! Invariant: a region is refused only if it shares a byte with another. Regions that move or follow a pointer are
+//! compared at the next restore, because programs that swap two regions move one after the other.
 
 use super::region::Region;
 use crate::error::{Error, Result};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Regions with gaps are compared stretch by stretch, as many as this: what two of them have in common shows early, as their
-/// gaps are the same all over.
+/// Regions with gaps are compared stretch by stretch, up to this many. Their gaps repeat, so an overlap shows early.
 const STRETCHES_MAX: usize = 4096;
 
-/// Where regions lie, so that those are found at once, among many, that a new one may have bytes of.
+/// The places of regions. Finds, among many, the regions that a new one may overlap.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Of those without gaps: first byte, end, and how many lie just there.
+    /// Regions without gaps: first byte, end, and number of regions with this span.
     rows: BTreeMap<(usize, usize), usize>,
-    /// Those with gaps, by their first byte and their name. Others may lie in their gaps.
+    /// Regions with gaps, by first byte and name. Other regions may fill their gaps.
     spread: BTreeMap<(usize, String), Region>,
-    /// How far the one with gaps reaches that reaches furthest.
+    /// Length of the longest region with gaps.
     longest: usize,
 }
 
@@ -50,12 +49,12 @@ impl Places {
         }
     }
 
-    /// Whether `region` may have a byte of one of them, by where these were when they were last asked.
+    /// Whether `region` may overlap one of the others, judged by their last known places.
     pub(super) fn meet(&self, region: &Region) -> bool {
         lies_apart(region) && (self.meet_row(region) || self.meet_spread(region))
     }
 
-    /// How many of them begin in this memory.
+    /// The number of regions that begin in this memory.
     pub(super) fn count_in(&self, memory: &Range<usize>) -> usize {
         let rows = self.rows.range((memory.start, 0)..(memory.end, 0)).map(|(_, count)| count).sum::<usize>();
         let [from, to] = [memory.start, memory.end].map(|address| (address, String::new()));
@@ -64,7 +63,7 @@ impl Places {
 
     fn meet_row(&self, region: &Region) -> bool {
         let (begins, ends) = span_of(region);
-        // Those that begin inside, and the one before them, which may reach into it.
+        // The regions that begin inside, and the one before them, which may reach into it.
         for (begin, end) in self.rows.range(..(ends, 0)).rev().map(|(span, _)| *span) {
             if region.stretch_from(begin).is_some_and(|stretch| stretch.start < end) {
                 return true;
@@ -83,18 +82,18 @@ impl Places {
     }
 }
 
-/// Its first byte, and the end of its last one.
+/// The region's first byte, and the end of its last one.
 fn span_of(region: &Region) -> (usize, usize) {
     (region.begins_at(), region.begins_at().saturating_add(region.reach()))
 }
 
-/// Whether it has bytes that no other may have: not a buffer that a checkpoint only reads, nor the program's variables and
-/// heap, a part of which can have a name of its own besides.
+/// Whether no other region may share its bytes. False for a buffer that a checkpoint only reads, and for the program's
+/// variables and heap: a part of those may be protected under its own name as well.
 fn lies_apart(region: &Region) -> bool {
     region.description.bytes > 0 && !region.is_put() && !region.is_found_by_us()
 }
 
-/// The first bytes that two regions have in common.
+/// The first bytes that both regions contain.
 fn common(one: &Region, other: &Region) -> Option<Range<usize>> {
     let mut at = one.begins_at().max(other.begins_at());
     for _ in 0..STRETCHES_MAX {
@@ -108,20 +107,20 @@ fn common(one: &Region, other: &Region) -> Option<Range<usize>> {
     None
 }
 
-/// An error if `region`, which is to be protected, has bytes of `other`, which is.
+/// An error if `region`, which is about to be protected, overlaps the protected region `other`.
 pub(super) fn check_apart_from(region: &Region, other: &Region) -> Result<()> {
     let Some(common) = lies_apart(other).then(|| common(region, other)).flatten() else { return Ok(()) };
     let name = &other.description.name;
     Err(region.refused(format!(
-        "{} byte(s) of it, from {:#x} on, are of {name:?} already, and a restore would fill them with both; protect one region \
+        "{} byte(s) of it, from {:#x} on, belong to {name:?} already, and a restore fills them twice; protect one region \
          for all of these bytes, or unprotect {name:?} first",
         common.len(),
         common.start
     )))
 }
 
-/// An error if two regions lie in the same memory after some of them have moved, or point elsewhere, as those do that are
-/// `followed`. Of regions with gaps those are found that begin in the same place; others may lie in each other's gaps.
+/// An error if two regions overlap after some have moved or point elsewhere (as `followed` regions may). Regions with
+/// gaps are compared only if they begin at the same address, because they may fill each other's gaps.
 pub(super) fn check_apart(regions: &[Region], followed: impl Fn(&Region) -> bool) -> Result<()> {
     let named = || regions.iter().filter(|region| lies_apart(region));
     for has_gaps in [false, true] {
@@ -135,7 +134,7 @@ fn check_spans<'a>(regions: impl Iterator<Item = &'a Region>) -> Result<()> {
     let span = |region: &'a Region| (region.begins_at()..region.begins_at().saturating_add(region.row_bytes()), region);
     let mut spans: Vec<(Range<usize>, &Region)> = regions.map(span).collect();
     spans.sort_by_key(|(span, _)| span.start);
-    // The region, among those that begin before, that reaches furthest.
+    // Of the regions that begin before this one, the one that reaches furthest.
     let mut furthest: Option<(usize, &Region)> = None;
     for (span, region) in spans {
         if let Some((_, other)) = furthest.filter(|(end, _)| span.start < *end) {
@@ -150,7 +149,7 @@ fn check_spans<'a>(regions: impl Iterator<Item = &'a Region>) -> Result<()> {
 
 fn same_memory(region: &Region, other: &Region) -> Error {
     region.refused(format!(
-        "it lies in the same memory as {:?}, and a restore would fill that with both; let each point to memory of its own",
+        "it overlaps {:?}, and a restore would fill that memory from both; let each point to memory of its own",
         other.description.name
     ))
 }
@@ -161,7 +160,7 @@ mod tests {
     use crate::space::format::ElementType;
     use std::{collections::BTreeSet, ptr};
 
-    /// Cells of 4 bytes, which nobody reads, in rows of `shape` with these strides, from `address` on.
+    /// Cells of 4 bytes, never read, in rows of `shape` with these strides, from `address` on.
     fn region(address: usize, shape: &[u64], strides: &[u64]) -> Region {
         // SAFETY: nothing is read or written.
         #[allow(unsafe_code)]
@@ -171,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The addresses of all bytes of a region, one by one.
+    /// The addresses of all bytes of a region.
     fn bytes(address: usize, shape: &[u64], strides: &[u64]) -> BTreeSet<usize> {
         let mut starts = vec![address];
         for (cells, stride) in shape.iter().zip(strides) {
@@ -181,7 +180,7 @@ mod tests {
         starts.iter().flat_map(|start| *start..start + 4).collect()
     }
 
-    /// Whatever gaps they have: those that have a byte in common are found, and the first such byte, and no others.
+    /// With any gaps, exactly the overlapping regions are found, and the first byte that they share.
     #[test]
     fn just_those_meet_that_have_a_byte_in_common() {
         let mut random = fastrand::Rng::with_seed(18);
@@ -213,7 +212,7 @@ mod tests {
         assert!(met > 300 && apart > 300, "{met} met, {apart} did not");
     }
 
-    /// Of many that lie one behind the other.
+    /// Regions stand one behind the other.
     #[test]
     fn one_that_reaches_into_another_is_found_among_many() {
         let mut places = Places::default();

@@ -1,5 +1,5 @@
-//! What was staged of a shard, known at t2. The extents of its items lie in the log; where the log lies in a portion, each
-//! target knows.
+//! The staged contents of a shard, known at t2. The extents of its items are offsets in the log. Each target places the
+//! log in its own portion.
 
 use crate::space::{
     format::{Annex, BLOCK_BYTES, Extent, HASH_BYTES, Item, Manifest, Run},
@@ -13,16 +13,16 @@ pub(crate) struct Contents {
     pub(crate) items: Vec<Item>,
     /// The number of blocks of the log.
     pub(crate) blocks: u64,
-    /// Blocks that older revisions of the same portion have: so numbered they follow in the log, beyond all that could be
-    /// staged. Empty unless only what changed was staged.
+    /// Blocks that older revisions of the same portion hold. They are numbered behind the log, beyond all blocks that
+    /// could be staged. Empty unless only changes were staged.
     pub(crate) shared: Range<u64>,
-    /// `shared` are numbers not of such blocks, but of all whole blocks of the regions, region by region: where the base has
-    /// those that were not staged is still to be filled in.
+    /// `shared` then numbers all whole blocks of the regions, region by region. The places in the base of blocks that
+    /// were not staged are still to be filled in.
     pub(crate) is_outline: bool,
     pub(crate) annex: Annex,
 }
 
-/// A run of the log's blocks that older revisions have, as it is told to other processes; and one of the blocks of the regions.
+/// Marks of runs in the encoded form: blocks of older revisions, and blocks of the regions.
 const SHARED: u64 = 1;
 const OUTLINED: u64 = 2;
 
@@ -32,7 +32,7 @@ impl Contents {
         self.items.iter().map(|item| item.bytes).sum()
     }
 
-    /// The items as the manifest of a portion lists them in which the log lies in `runs`.
+    /// The items as the manifest lists them if the log is stored in `runs` of a portion.
     pub(crate) fn laid(&self, runs: &[Blocks]) -> Vec<Item> {
         let mut end = 0;
         let begins: Vec<u64> = runs
@@ -57,7 +57,7 @@ impl Contents {
                     let (begins, run) = (begins[index], runs[index]);
                     let here = rest.min(begins + run.count * BLOCK_BYTES - at);
                     let lies = run.first * BLOCK_BYTES + (at - begins);
-                    // An extent lies inside one run, also where two runs lie side by side.
+                    // An extent stays inside one run, even if two runs are adjacent.
                     if last == index {
                         extend(&mut extents, lies, here);
                     } else {
@@ -71,8 +71,8 @@ impl Contents {
         self.items.iter().map(laid).collect()
     }
 
-    /// The same, where all that older revisions have was staged as well, in `blocks` blocks of the log: `places` tells where, by
-    /// its offset behind what was staged before. `None` if they do not have it all.
+    /// The same, if the blocks of older revisions were staged as well, in `blocks` blocks of the log. `places` gives
+    /// their places, by offset behind the bytes staged before. `None` if some are missing.
     pub(crate) fn unled(self, blocks: u64, places: &[(u64, Extent)]) -> Option<Contents> {
         let own = self.blocks * BLOCK_BYTES;
         let unled = |item: Item| {
@@ -96,7 +96,7 @@ impl Contents {
         Some(Contents { items, blocks, shared: 0..0, is_outline: false, annex: self.annex })
     }
 
-    /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
+    /// The contents of the shard of a `manifest`; its log is stored in the manifest's runs.
     pub(crate) fn of(manifest: Manifest) -> Contents {
         let Manifest { runs, items, annex, .. } = manifest;
         let log = LogPlaces::of(&runs);
@@ -114,7 +114,7 @@ impl Contents {
         Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, is_outline: false, annex }
     }
 
-    /// The form in which other processes are told: a manifest whose runs are the log, and the runs of older revisions.
+    /// The form for other processes: a manifest whose runs are the log and the runs of older revisions.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let run = |blocks: Range<u64>, hashes_at| Run {
             first_block: blocks.start,
@@ -124,20 +124,20 @@ impl Contents {
         };
         let runs = [run(0..self.blocks, 0), run(self.shared.clone(), if self.is_outline { OUTLINED } else { SHARED })];
         let runs = runs.into_iter().filter(|run| run.blocks > 0).collect();
-        // In a manifest an extent lies in one run.
+        // In a manifest, an extent is inside one run.
         let cut = |item: &Item| Item { extents: cut_at(&item.extents, self.blocks * BLOCK_BYTES), ..item.clone() };
         let items = self.items.iter().map(cut).collect();
         Manifest { runs, items, annex: self.annex.clone(), frames: Vec::new() }.build()
     }
 
-    /// `None` if `told` contradicts itself, is an outline, or is of a log of more than `blocks_max` blocks.
+    /// `None` if the bytes contradict themselves, are an outline, or describe a log of more than `blocks_max` blocks.
     pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
         let contents = Contents::decode_outline(told)?;
         let is_within = contents.blocks.max(contents.shared.end) <= blocks_max;
         (is_within && !contents.is_outline).then_some(contents)
     }
 
-    /// The same, of any log, and of an outline, too.
+    /// The same, for a log of any size, and for an outline too.
     pub(crate) fn decode_outline(told: &[u8]) -> Option<Contents> {
         let bytes_max = i64::MAX as u64;
         let Manifest { runs, items, annex, .. } = Manifest::parse_with_zeros(told, bytes_max, bytes_max).ok()?;
@@ -160,9 +160,10 @@ impl Contents {
     }
 }
 
-/// Where the runs of a manifest lie in the log: one behind the other.
+/// The places of a manifest's runs in the log: one behind the other.
 pub(crate) struct LogPlaces {
-    /// Where a run begins in the portion, and in the log, and its bytes; as they lie in the portion.
+    /// For each run: its first byte in the portion, its first byte in the log, and its bytes; in the order of the
+    /// portion.
     runs: Vec<(u64, u64, u64)>,
 }
 
@@ -179,13 +180,13 @@ impl LogPlaces {
         LogPlaces { runs }
     }
 
-    /// The offset in the log of the byte at `at` in the portion, which lies in one of the runs.
+    /// The offset in the log of the byte at `at` in the portion, which must be inside a run.
     pub(crate) fn of_byte(&self, at: u64) -> u64 {
         let (first, begin, _) = self.run_of(at);
         begin + (at - first)
     }
 
-    /// Where these blocks of the log lie in the portion, as stretches that ascend.
+    /// The places of these blocks of the log in the portion, as ascending stretches.
     pub(crate) fn in_portion(&self, blocks: &[Range<u64>]) -> Vec<Range<u64>> {
         let of_run = |&(first, begin, bytes): &(u64, u64, u64)| {
             let (begin, end, first) = (begin / BLOCK_BYTES, (begin + bytes) / BLOCK_BYTES, first / BLOCK_BYTES);
@@ -200,7 +201,7 @@ impl LogPlaces {
         self.runs[self.runs.partition_point(|(first, ..)| *first <= at) - 1]
     }
 
-    /// Gives `each` where a stretch of the portion that lies in runs lies in the log: offset and bytes, by run.
+    /// Calls `each` with the offset in the log and the bytes of each part, run by run. The stretch must be inside runs.
     fn pieces(&self, mut at: u64, mut bytes: u64, mut each: impl FnMut(u64, u64)) {
         while bytes > 0 {
             let (first, begin, run_bytes) = self.run_of(at);
@@ -211,7 +212,7 @@ impl LogPlaces {
     }
 }
 
-/// The same extents, but that one that reaches over `place` in the log is two.
+/// The same extents, but an extent that spans `place` in the log is split in two.
 fn cut_at(extents: &[Extent], place: u64) -> Vec<Extent> {
     let parts = |extent: &Extent| {
         let Extent { at, bytes } = *extent;
@@ -219,7 +220,7 @@ fn cut_at(extents: &[Extent], place: u64) -> Vec<Extent> {
         let behind = Extent { at: if before > 0 && before < bytes { place } else { at }, bytes: bytes - before };
         [Extent { at, bytes: before }, behind].into_iter().filter(|part| part.bytes > 0)
     };
-    // The program may wait for a list of very many.
+    // Reserved at once: the program may wait for a list of very many extents.
     let mut cut = Vec::with_capacity(extents.len() + 1);
     cut.extend(extents.iter().flat_map(parts));
     cut
@@ -256,7 +257,7 @@ mod tests {
         let behind_zeros = vec![zeros(5), block(5, 1), block(2, 2), zeros(7), block(4, 1), zeros(9)];
         let items = vec![item("a", vec![block(0, 2)]), item("b", behind_zeros)];
         let contents = Contents { items, blocks: 6, shared: 0..0, is_outline: false, annex: Annex::default() };
-        // The second run lies right behind the first one's end in the portion, and before it.
+        // In the portion, the second run directly follows the first; the third is before both.
         let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];
         let run = |blocks: &Blocks| Run {
             first_block: blocks.first,

@@ -1,7 +1,6 @@
-//! Regions that are asked where they lie, at each checkpoint and at each restore: programs swap their pointers.
+//! Regions whose place is looked up at each checkpoint and restore, because programs swap their pointers.
 //!
-//! What must hold: between two looks nothing of the program's memory is touched; a look finds all regions, or changes
-//! none.
+//! Invariant: the program's memory is not touched between two lookups; a lookup finds all regions or changes none.
 
 use super::region::Region;
 use crate::{
@@ -13,7 +12,7 @@ use std::{fmt, sync::Arc};
 type Asked = dyn Fn(&Region) -> Result<Region> + Send + Sync;
 type Resized = dyn Fn(&[u64]) -> Result<()> + Send + Sync;
 
-/// Finds a region where it is now, and gives it another shape if the program can.
+/// Finds the current place of a region, and gives it another shape if the program can.
 #[derive(Clone)]
 pub(crate) struct Look {
     at: Arc<Asked>,
@@ -40,7 +39,8 @@ impl Look {
         self.resize.is_some()
     }
 
-    /// The region after the program has given it the shape of `item`. `None`: it has that shape already, or cannot have it.
+    /// The region after the program has given it the shape of `item`. `None` if it has that shape already or cannot
+    /// take it.
     pub(super) fn resized(&self, region: &Region, item: &Item) -> Result<Option<Region>> {
         let now = &region.description;
         let is_alike =
@@ -59,19 +59,20 @@ impl Look {
         Err(region.refused(format!("it was saved as {saved}, and the program has made it {now} for the restore")))
     }
 
-    /// Where `region` is now.
+    /// The current place of `region`.
     pub(super) fn at(&self, region: &Region) -> Result<Region> {
         (self.at)(region)?.in_place_of(region)
     }
 
-    /// An error if what is followed is not what is protected: another variable, or the memory in place of the pointer.
+    /// An error if the followed pointer does not point to the protected region: it is another variable, or the memory
+    /// itself.
     pub(super) fn check(&self, region: &Region) -> Result<()> {
         let now = self.at(region)?;
         let empty = now.description.bytes == 0 && region.description.bytes == 0;
         if empty || now.begins_at() == region.begins_at() {
             return Ok(());
         }
-        let why = "what it follows points elsewhere than the region lies; let it point to the region's memory first";
+        let why = "the pointer that it follows does not point to the region; let it point to the region's memory first";
         Err(region.refused(why.to_owned()))
     }
 }

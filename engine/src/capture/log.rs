@@ -1,8 +1,7 @@
-//! The log of a shard: a sequence of blocks in which the bytes of one rank lie in the order in which they were staged,
-//! regions, and streams that are written in pieces. A part is found by its item, its size and its offset there (paper
-//! 000, Figure 3b).
+//! The log of a shard: the blocks of one rank's regions and streams, in the order of staging. A part is found by its
+//! item, its offset in the item, and its size (paper 000, Figure 3b).
 //!
-//! The log holds no address of the program's memory: I/O threads use what becomes of it after t2.
+//! The log holds no address of the program's memory: I/O threads use it after t2.
 
 use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
@@ -14,10 +13,11 @@ use std::{
     sync::Arc,
 };
 
-/// A stream in more parts than this is not led to any more: HDF5 takes about 2,700 of them.
+/// Blocks of a stream with more parts than this are staged, not shared with older revisions. HDF5 makes about 2,700
+/// parts.
 const LED_PARTS_MAX: usize = 2500;
 
-/// The items of a shard, and where in the log their parts lie.
+/// The items of a shard, and the places of their parts in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     items: Vec<Placed>,
@@ -25,7 +25,7 @@ pub(crate) struct Log {
     /// The number of parts of all streams together.
     parts: u64,
     parts_max: u64,
-    /// How many pieces were handed over: where parts overlap, the later one counts.
+    /// Number of pieces so far. If parts overlap, the later one counts.
     handed: u64,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Log {
 struct Placed {
     kind: ItemKind,
     description: Arc<Description>,
-    /// The length of the item; for a stream, how far it was written.
+    /// The length of the item; for a stream, the end of its furthest piece.
     bytes: u64,
-    /// Ascending, none over another.
+    /// Ascending, without overlaps.
     parts: Vec<Part>,
-    /// Those that were laid when one behind them had been: what was gathered in a buffer, or is written over others.
+    /// Parts that were laid out of order: they were gathered in a buffer, or overwrite others.
     late: Vec<Part>,
 }
 
-/// Bytes of an item that lie together in the log.
+/// Consecutive bytes of an item that are consecutive in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     offset: u64,
@@ -50,17 +50,17 @@ struct Part {
     order: u64,
 }
 
-/// What is handed over at once: bytes of one item from `offset` on.
+/// One piece or region from the program: bytes of one item, from `offset` on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandedOver {
     item: usize,
     offset: u64,
     order: u64,
-    /// Where all that is handed over with it begins in the item.
+    /// The offset in the item of the first byte handed over in the same call.
     begins: u64,
-    /// The alignment that the piece has in the log.
+    /// The alignment of the piece in the log.
     pub(crate) alignment: u64,
-    /// Whether the piece is a part of something larger, and is staged as that would be, however short it is.
+    /// Whether the piece is part of a larger one. It is then staged like the larger one, however short it is.
     pub(crate) is_part: bool,
 }
 
@@ -70,17 +70,17 @@ impl HandedOver {
         HandedOver { offset: self.offset + bytes, ..self }
     }
 
-    /// The bytes of the same item from `offset` on, as what is handed over with this piece.
+    /// The bytes of the same item from `offset` on, as part of the same call.
     pub(crate) fn at(self, offset: u64) -> HandedOver {
         HandedOver { offset, begins: self.begins.min(offset), ..self }
     }
 
-    /// The number of its item, and where it begins there.
+    /// The number of the item, and the offset of the piece in it.
     pub(crate) fn place(&self) -> (usize, u64) {
         (self.item, self.offset)
     }
 
-    /// The piece as a part of a larger one, which begins in the log at this alignment, and is staged as the larger one would be.
+    /// The piece as part of a larger one. It begins in the log at this alignment, and is staged like the larger one.
     pub(crate) fn part(self, from: u64, alignment: u64) -> HandedOver {
         HandedOver { alignment, is_part: true, ..self.behind(from) }
     }
@@ -92,7 +92,7 @@ impl Log {
         Log { parts_max, ..Log::default() }
     }
 
-    /// Adds a region, which is then handed over whole.
+    /// Adds a region; its bytes are handed over as one.
     pub(crate) fn region(&mut self, region: &Region) -> HandedOver {
         let description = region.description.clone();
         let (bytes, alignment) = (description.bytes, description.alignment());
@@ -102,8 +102,8 @@ impl Log {
         HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: false }
     }
 
-    /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
-    /// the name of one.
+    /// A piece of the stream `name`. The first piece creates the stream. A stream may not have the name of one of
+    /// `regions`.
     pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<HandedOver> {
         let item = match self.streams.get(name) {
             Some(item) => *item,
@@ -114,14 +114,14 @@ impl Log {
                 }
                 self.items.push(Placed::stream(name));
                 self.streams.insert(name.to_owned(), self.items.len() - 1);
-                // The record and the name of a stream take room in the list, too.
+                // The record and the name of a stream also take space in the list.
                 self.parts += (Manifest::ITEM_BYTES + name.len() as u64).div_ceil(Manifest::EXTENT_BYTES);
                 self.items.len() - 1
             }
         };
         let refused = |why: String| Error::argument(format!("piece of {name:?} at offset {offset}"), why);
         let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
-        let end = end.ok_or_else(|| refused(format!("{bytes} bytes end beyond what any file has")))?;
+        let end = end.ok_or_else(|| refused(format!("{bytes} bytes end beyond the largest possible file")))?;
         if self.parts >= self.parts_max {
             return Err(refused(self.list_full()));
         }
@@ -130,12 +130,13 @@ impl Log {
         Ok(HandedOver { item, offset, order: self.handed, begins: offset, alignment: 1, is_part: false })
     }
 
-    /// The name of the item that a piece is of.
+    /// The name of the piece's item.
     pub(crate) fn name(&self, handed: &HandedOver) -> &str {
         &self.items[handed.item].description.name
     }
 
-    /// Whether the list has room for a stretch of a stream more that is led to, and is kept short all the same.
+    /// Whether a further stretch of this stream may be shared with an older revision: the list has space and stays
+    /// short.
     pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
         item.kind != ItemKind::Stream
@@ -143,15 +144,15 @@ impl Log {
                 && self.parts + Manifest::RUN_EXTENTS < self.parts_max / 2
     }
 
-    /// Like `lay`, of bytes that are not staged: they lie at `at` in an older revision, or are zeros.
+    /// Like `lay`, for bytes that are not staged: they are at `at` in an older revision, or are zeros.
     pub(crate) fn lay_elsewhere(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let parts = self.parts;
         self.lay(handed, from, bytes, at);
-        // A run of an older revision takes room in the list, too.
+        // A run of an older revision also takes space in the list.
         self.parts += (self.parts - parts) * Manifest::RUN_EXTENTS;
     }
 
-    /// A place for bytes that were led to and are staged all the same: in an item that nobody is told of.
+    /// An item for shared bytes that are staged after all. It is removed before the contents are built.
     pub(crate) fn begin_unled(&mut self) -> HandedOver {
         self.items.push(Placed { kind: ItemKind::Region, ..Placed::stream("") });
         self.handed += 1;
@@ -159,18 +160,18 @@ impl Log {
         HandedOver { item: self.items.len() - 1, offset: 0, order: self.handed, begins: 0, alignment, is_part: true }
     }
 
-    /// Where those have come to lie: offset among them, place in the log, and bytes.
+    /// The places of these bytes: offset among them, place in the log, and size.
     pub(crate) fn end_unled(&mut self) -> Vec<(u64, Extent)> {
         let parts = self.items.pop().map_or_else(Vec::new, |item| item.resolved());
         parts.into_iter().map(|part| (part.offset, Extent { at: part.at, bytes: part.bytes })).collect()
     }
 
-    /// How far the stream `name` was written; 0 if it is not there.
+    /// The length of the stream `name`; 0 if it does not exist.
     pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
         self.streams.get(name).map_or(0, |item| self.items[*item].bytes)
     }
 
-    /// Refuses if the list has no room for all pieces: what lay in a buffer was counted only when it left.
+    /// An error if the list cannot hold all pieces. Buffered bytes are counted only when they leave the buffer.
     pub(crate) fn check_parts(&self) -> Result<()> {
         let fits = self.streams.is_empty() || self.parts <= self.parts_max;
         if fits { Ok(()) } else { Err(Error::argument("pieces", self.list_full())) }
@@ -184,7 +185,7 @@ impl Log {
         )
     }
 
-    /// `bytes` bytes of what was handed over, `from` bytes behind its beginning, lie at `at` in the log.
+    /// Records the place `at` in the log of `bytes` bytes of the piece, `from` bytes behind its beginning.
     pub(crate) fn lay(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let item = &mut self.items[handed.item];
         let offset = handed.offset + from;
@@ -199,7 +200,7 @@ impl Log {
         }
     }
 
-    /// The pieces of all streams that were skipped, which are written as zeros.
+    /// The skipped stretches of all streams; they are written as zeros.
     pub(crate) fn gaps(&mut self) -> Vec<(HandedOver, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
@@ -220,7 +221,7 @@ impl Log {
         gaps
     }
 
-    /// What has come to lie in the log, which has so many `blocks`.
+    /// The contents of the log, which has this many `blocks`.
     pub(crate) fn contents(&self, blocks: u64, annex: Annex) -> Contents {
         let item = |item: &Placed| {
             let extents = item.in_order().unwrap_or_else(|| extents_of(item.resolved()));
@@ -263,7 +264,7 @@ impl Placed {
         [&self.parts[..], &self.late].concat()
     }
 
-    /// Where the item's bytes lie, in their order; `None` if the late parts do not ascend, or one lies over another.
+    /// The places of the item's bytes, in order; `None` if the late parts do not ascend, or overlap others.
     fn in_order(&self) -> Option<Vec<Extent>> {
         let (mut parts, mut late) = (self.parts.iter().peekable(), self.late.iter().peekable());
         let (mut extents, mut end) = (Vec::with_capacity(self.parts.len() + self.late.len()), 0);
@@ -278,7 +279,7 @@ impl Placed {
         }
     }
 
-    /// The parts in the order of the item's bytes, each byte in the one that was handed over last.
+    /// The parts in the order of the item's bytes. Each byte is in the part that was handed over last.
     fn resolved(&self) -> Vec<Part> {
         let mut parts = self.all();
         parts.sort_by_key(|part| part.offset);
@@ -300,8 +301,8 @@ impl Part {
         self.offset + self.bytes
     }
 
-    /// Whether `next` follows this part, which is then both: nothing was handed over between that could lie over it. `is_first`: of what
-    /// is handed over with `next`, nothing lies before it, and so over this part.
+    /// Whether `next` continues this part; if so, extends it. No piece may have come in between that could overlap.
+    /// `is_first`: no part of the same call is before `next` in the item, so none overlaps this part.
     fn goes_on_in(&mut self, next: &Part, is_first: bool) -> bool {
         let are_zeros = self.at == Extent::ZEROS && next.at == Extent::ZEROS;
         let follows = self.end() == next.offset
@@ -320,7 +321,7 @@ fn extents_of(parts: Vec<Part>) -> Vec<Extent> {
     extents
 }
 
-/// Takes the bytes from `from` to `to` out of the parts in `laid`.
+/// Removes the bytes between `from` and `to` from the parts in `laid`.
 fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
     let before = laid.range(..from).next_back().map(|(_, part)| *part);
     let inside: Vec<Part> = laid.range(from..to).map(|(_, part)| *part).collect();
@@ -335,7 +336,7 @@ fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
         }
         if end > to {
             let gone = to - part.offset;
-            // Zeros lie nowhere.
+            // Zeros have no place in the log.
             let at = if part.at == Extent::ZEROS { part.at } else { part.at + gone };
             laid.insert(to, Part { offset: to, bytes: part.bytes - gone, at, ..part });
         }
@@ -354,7 +355,7 @@ mod tests {
         Blocks { first, count }
     }
 
-    /// Parts of pieces that are laid when others have been, also of later pieces, as from a buffer that leaves.
+    /// Parts that are laid after others, even after later pieces, as a buffer does.
     #[derive(Default)]
     struct Gathered(Vec<(HandedOver, u64, usize, u8)>);
 
@@ -367,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Writes pieces at random; the extents must lead to what was written last.
+    /// Writes pieces at random; the extents must lead to the last bytes written.
     #[test]
     fn every_byte_is_found_where_it_was_written_last() {
         for seed in 0..200 {
@@ -376,11 +377,11 @@ mod tests {
             let (mut shard, mut log, mut wanted) = (Log::new(1 << 20), Vec::new(), Vec::new());
             let mut gathered = Gathered::default();
             for round in 0..random.usize(1..40) {
-                // Pieces that begin and end where others do are merged with them.
+                // Pieces that begin and end at the edges of others are merged with them.
                 let unit = [1, 500][random.usize(0..2)];
                 let (offset, bytes) = (random.usize(0..20_000) / unit * unit, random.usize(0..3000) / unit * unit);
                 let handed = shard.piece("a", offset as u64, bytes as u64, &[]).unwrap();
-                // Some lie apart in the log, and a piece may lie in two places.
+                // Some are apart in the log, and a piece may be in two places.
                 log.resize(log.len() + random.usize(0..2) * random.usize(0..50), 0);
                 let half = random.usize(0..=bytes) / unit * unit;
                 for (from, to) in [(0, half), (half, bytes)] {
@@ -412,7 +413,7 @@ mod tests {
             }
             let blocks = log.len().div_ceil(BLOCK) as u64;
             let told = shard.contents(blocks, Annex::default()).encode();
-            let contents = Contents::decode(&told, blocks).expect("as it was told");
+            let contents = Contents::decode(&told, blocks).expect("as encoded");
             assert!(Contents::decode(&told, blocks - 1).is_none(), "seed {seed}");
             let item = &contents.laid(&runs)[0];
             assert_eq!(item.bytes, wanted.len() as u64, "seed {seed}");

@@ -1,4 +1,4 @@
-//! Where a log lies in a portion: runs of blocks, one behind the other, and the pieces of a stretch of the log there.
+//! The place of a log in a portion: runs of blocks, one behind the other, and the pieces of a stretch of the log there.
 
 use crate::space::{format::BLOCK_BYTES, free::Blocks};
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use std::ops::{Deref, Range};
 #[serde(from = "Vec<Blocks>", into = "Vec<Blocks>")]
 pub(crate) struct LogRuns {
     runs: Vec<Blocks>,
-    /// Where each run ends in the log, in blocks.
+    /// The end of each run in the log, in blocks.
     ends: Vec<u64>,
 }
 
-/// A stretch of the log that lies in one run of the portion.
+/// A stretch of the log inside one run of the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: u64,
-    /// Where the stretch begins in the portion, in bytes.
+    /// The first byte of the stretch in the portion.
     pub(crate) at: u64,
 }
 
 impl LogRuns {
-    /// `bytes` bytes of the log from `offset` on: one piece in each run that has some of them.
+    /// `bytes` bytes of the log from `offset` on: one piece for each run that holds some of them.
     pub(crate) fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
         let end = offset + bytes;
         let pieces = self.with(offset, end).map(move |index| {
@@ -33,8 +33,8 @@ impl LogRuns {
         pieces.filter(|piece| piece.bytes > 0)
     }
 
-    /// The numbers of the runs that have bytes of the log between `offset` and `end`. No other is looked at, as there may be
-    /// many, and pieces are asked for as often.
+    /// The numbers of the runs with bytes of the log between `offset` and `end`. Uses a binary search: there may be
+    /// many runs, and as many calls.
     fn with(&self, offset: u64, end: u64) -> Range<usize> {
         let first = self.ends.partition_point(|ends| ends * BLOCK_BYTES <= offset);
         let whole = self.ends[first..].partition_point(|ends| ends * BLOCK_BYTES < end);
@@ -45,7 +45,7 @@ impl LogRuns {
 impl From<Vec<Blocks>> for LogRuns {
     fn from(runs: Vec<Blocks>) -> LogRuns {
         let ends = runs.iter().scan(0_u64, |end, run| {
-            // What another process tells is checked later.
+            // Values from another process are checked later.
             *end = end.saturating_add(run.count);
             Some(*end)
         });
@@ -85,7 +85,7 @@ pub(crate) fn first_blocks(runs: &[Blocks], mut blocks: u64) -> Vec<Blocks> {
 mod tests {
     use super::*;
 
-    /// For each buffer of a shard all runs of its portion were looked at.
+    /// Story: for each buffer of a shard, all runs of its portion were read.
     #[test]
     fn a_log_in_many_runs_is_laid_looking_at_each_run_once() {
         const RUNS: u64 = 1000;
@@ -110,10 +110,10 @@ mod tests {
         assert_eq!(pieces(100, at(2)), [(at(7) + 100, at(1) - 100), (at(20), at(1) + 100)]);
         assert_eq!(pieces(at(1), at(2)), [(at(20), at(2))]);
         assert_eq!(pieces(at(3) + 1, 5), [(at(11) + 1, 5)]);
-        // Behind the end there is nothing.
+        // There is nothing behind the end.
         assert_eq!(pieces(at(3), at(9)), [(at(11), at(1))]);
         assert_eq!((pieces(at(4), 1), pieces(at(1), 0)), (vec![], vec![]));
-        // Numbers that another process has made up do no harm before they are checked.
+        // Invented numbers from another process do no harm before they are checked.
         assert_eq!(LogRuns::from(vec![run(0, u64::MAX), run(0, 9)]).len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! What lies in a stretch of memory, as `/proc/self/maps` tells it, and whether all that writes to it can be seen.
+//! The mappings in a stretch of memory, from `/proc/self/maps`, and whether Mainstay can see all writes to them.
 
 use crate::{error::Error, ground::files};
 use std::{
@@ -12,11 +12,11 @@ use std::{
 pub(super) enum Kind {
     /// Memory of this process alone.
     Anonymous,
-    /// A private view of a file, some pages of which are still those of the file.
+    /// A private view of a file. Some of its pages may still be the file's.
     OfFile,
 }
 
-/// Those of `ranges` that have bytes which a clone does not have, or not as they are now, and why.
+/// The `ranges` with bytes that a cloned process lacks or may see changed, and the reason.
 pub(super) fn uncloned(ranges: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
     uncloned_in(maps()?, &fs::read_link("/proc/self/exe").unwrap_or_default(), ranges)
 }
@@ -28,7 +28,7 @@ fn uncloned_in(maps: impl BufRead, program: &Path, ranges: &[Range<usize>]) -> i
         let mapping = Mapping::read(&String::from_utf8_lossy(&line)).and_then(|found| found.uncloned(program));
         uncloned.extend(mapping);
     }
-    // The kernel lists mappings in order, and none overlap.
+    // The kernel lists mappings in order and without overlaps.
     let of = |range: &Range<usize>| {
         let (pages, why) = uncloned.get(uncloned.partition_point(|(pages, _)| pages.end <= range.start))?;
         (!range.is_empty() && pages.start < range.end).then(|| why.clone())
@@ -36,7 +36,7 @@ fn uncloned_in(maps: impl BufRead, program: &Path, ranges: &[Range<usize>]) -> i
     Ok(ranges.iter().enumerate().filter_map(|(index, range)| Some((index, of(range)?))).collect())
 }
 
-/// Which parts of `ranges` lie in private memory that is no file's, each with the number of its range.
+/// The parts of `ranges` in private anonymous memory, each with the number of its range.
 pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
     let mut anonymous = Vec::new();
     for line in maps()?.split(b'\n') {
@@ -48,7 +48,8 @@ pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> 
     Ok(within(ranges, &anonymous))
 }
 
-/// Memory whose missing pages a userfaultfd of the program's fills. To find it costs as much as memory is in use.
+/// Memory whose missing pages the program fills through a userfaultfd. The cost of the search grows with the memory in
+/// use.
 pub(super) fn filled_when_missing(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
     filled_when_missing_in(BufReader::new(files::kernel_file("/proc/self/smaps")?), ranges)
 }
@@ -67,7 +68,7 @@ fn filled_when_missing_in(smaps: impl BufRead, ranges: &[Range<usize>]) -> io::R
     Ok(within(ranges, &filled))
 }
 
-/// All that is mapped: which pages, and the name of the file that lies there, or none.
+/// All mappings: pages, and the name of the mapped file, if any.
 pub(super) fn named() -> io::Result<Vec<(Range<usize>, String)>> {
     named_in(maps()?)
 }
@@ -79,7 +80,8 @@ fn named_in(maps: impl BufRead) -> io::Result<Vec<(Range<usize>, String)>> {
         let line = String::from_utf8_lossy(&line);
         let Some(mapping) = Mapping::read(&line) else { continue };
         let pages = mapping.pages.clone();
-        // Runs in two directories have two copies, and what processes share is called otherwise each time.
+        // Only the last part of the path: runs in two directories have two copies. Shared mappings get a new name in
+        // each run.
         let is_file = mapping.inode != "0" && !mapping.is_shared();
         let name = if is_file { mapping.path.rsplit('/').next().unwrap_or_default() } else { "" };
         match all.last_mut() {
@@ -90,10 +92,10 @@ fn named_in(maps: impl BufRead) -> io::Result<Vec<(Range<usize>, String)>> {
     Ok(all)
 }
 
-/// Of range number `.0` these addresses.
+/// The number of a range, and addresses in it.
 type Part = (usize, Range<usize>);
 
-/// What of `ranges` lies in `mappings`, which ascend.
+/// The parts of `ranges` inside `mappings`, which ascend.
 fn within(ranges: &[Range<usize>], mappings: &[Range<usize>]) -> Vec<Part> {
     let parts = |(index, range): (usize, &Range<usize>)| {
         let first = mappings.partition_point(|pages| pages.end <= range.start);
@@ -108,8 +110,7 @@ fn maps() -> io::Result<impl BufRead> {
     files::kernel_file("/proc/self/maps").map(BufReader::new)
 }
 
-/// All that is mapped at one instant, in order: which pages, and what lies there; an error says why changes of it cannot be
-/// seen.
+/// All mappings at one instant, in order: pages and kind. An error says why changes to them cannot be seen.
 pub(super) struct Mappings(Vec<(Range<usize>, Result<Kind, String>)>);
 
 impl Mappings {
@@ -127,7 +128,7 @@ impl Mappings {
         maps.split(b'\n').map(read).collect::<Result<_, _>>().map(Mappings)
     }
 
-    /// What lies in all of `pages`; an error says why changes of it cannot be seen.
+    /// The kind of all of `pages`; an error says why changes to them cannot be seen.
     pub(super) fn kind_of(&self, pages: &Range<usize>) -> Result<Kind, String> {
         let (mut kind, mut at) = (Kind::Anonymous, pages.start);
         for (mapped, found) in &self.0[self.0.partition_point(|(mapped, _)| mapped.end <= at)..] {
@@ -146,8 +147,8 @@ impl Mappings {
     }
 }
 
-/// An error if the program may not write all of the `bytes` bytes at `address`, which it gives as the argument `name` to be
-/// filled. Where the system does not tell, none.
+/// An error if the program cannot write all `bytes` bytes at `address`, which it passed as the argument `name` to be
+/// filled. If the system does not say, no error.
 pub fn check_writable(name: &'static str, address: usize, bytes: usize) -> crate::error::Result<()> {
     let lacking = Writable::now().ok().and_then(|writable| writable.lacking(&(address..address.saturating_add(bytes))));
     lacking.map_or(Ok(()), |(pages, why)| {
@@ -156,7 +157,7 @@ pub fn check_writable(name: &'static str, address: usize, bytes: usize) -> crate
     })
 }
 
-/// What is mapped at one instant, in order, and whether the program may write it.
+/// All mappings at one instant, in order, and whether the program may write them.
 pub(super) struct Writable(Vec<(Range<usize>, bool)>);
 
 impl Writable {
@@ -171,7 +172,7 @@ impl Writable {
             let line = String::from_utf8_lossy(&line);
             let Some(Mapping { mut pages, permissions, path, .. }) = Mapping::read(&line) else { continue };
             if path == "[stack]" {
-                // The kernel lets it grow down as far as it is written.
+                // The stack: the kernel lets it grow down as it is written.
                 pages.start = all.last().map_or(0, |(before, _)| before.end);
             }
             all.push((pages, permissions.as_bytes().get(1) == Some(&b'w')));
@@ -179,7 +180,7 @@ impl Writable {
         Ok(Writable(all))
     }
 
-    /// The first part of `range` that the program may not write, and why.
+    /// The first part of `range` that the program cannot write, and why.
     pub(super) fn lacking(&self, range: &Range<usize>) -> Option<(Range<usize>, &'static str)> {
         let mut at = range.start;
         for (pages, is_writable) in &self.0[self.0.partition_point(|(pages, _)| pages.end <= at)..] {
@@ -224,13 +225,13 @@ impl Mapping<'_> {
         !self.is_shared() && self.inode == "0"
     }
 
-    /// Why a clone does not have what is in it, or not as it is now. `program`: the file that runs, which nobody can write
-    /// meanwhile.
+    /// The reason why a clone lacks this mapping's bytes or may see them change. `program`: the running file, which
+    /// nobody can write meanwhile.
     fn uncloned(&self, program: &Path) -> Option<(Range<usize>, String)> {
         let why = if self.is_shared() {
             self.shared_by_others()
         } else if !self.is_anonymous() && Path::new(self.path) != program {
-            // Until they are written its pages are the file's, and when that is cut off they go.
+            // Until they are written, its pages are the file's. They vanish if the file is cut off.
             format!("it is a view of a file, {}, and may change with that", self.path)
         } else if !self.permissions.starts_with('r') {
             "it may not be read (mprotect), and no handler of the program's runs in a clone".to_owned()

@@ -1,7 +1,7 @@
-//! Where a region's bytes lie in the program's memory: in a row, in rows with gaps between them, as the inside of
-//! an array with ghost cells does, or in stretches of any length.
+//! The layout of a region's bytes in the program's memory: one row, rows with gaps (as the inside of an array with
+//! ghost cells), or stretches of any length.
 //!
-//! What must hold: no byte is touched that is not the region's.
+//! Invariant: only the region's bytes are touched.
 
 use super::{copy::copy, stretches::Stretches};
 use crate::boxes::Rows;
@@ -32,12 +32,12 @@ impl RegionMemory {
         RegionMemory { address, bytes, lay: Lay::Rows(Rows::whole(bytes)) }
     }
 
-    /// The same bytes where `rows` say that they lie, as offsets from the address, and no longer in one row.
+    /// The same bytes in `rows`, which are offsets from the address.
     pub(super) fn in_rows(self, rows: Rows) -> RegionMemory {
         RegionMemory { lay: Lay::Rows(rows), ..self }
     }
 
-    /// The same bytes in stretches, of which the first begins at the address.
+    /// The same bytes in stretches; the first begins at the address.
     pub(super) fn in_stretches(self, stretches: Stretches) -> RegionMemory {
         RegionMemory { lay: Lay::Stretches(stretches), ..self }
     }
@@ -59,7 +59,7 @@ impl RegionMemory {
         self.address
     }
 
-    /// The number of bytes from the region's first to its last, with the gaps between.
+    /// The number of bytes from the region's first to its last, including the gaps.
     pub(super) fn reach(&self) -> u64 {
         let rows = match &self.lay {
             Lay::Rows(rows) => rows,
@@ -75,7 +75,7 @@ impl RegionMemory {
         self.address as usize + self.first() as usize
     }
 
-    /// The first row that ends behind `address`, or what of it lies behind that: its addresses.
+    /// The first row that ends behind `address`, or its part behind `address`.
     pub(super) fn stretch_from(&self, address: usize) -> Option<Range<usize>> {
         let from = address.saturating_sub(self.address()) as u64;
         let row = match &self.lay {
@@ -116,7 +116,7 @@ impl RegionMemory {
         });
     }
 
-    /// The same, except for memory that holds it already: that is not written, and needs no pages then.
+    /// The same, but memory that already holds these bytes is not written, and so needs no pages.
     pub(super) fn copy_in_what_differs(&self, offset: u64, from: &[u8]) {
         self.each(self.range(offset, from.len()), |source, at, bytes| {
             let part = &from[(source - offset) as usize..][..bytes];
@@ -126,13 +126,13 @@ impl RegionMemory {
         });
     }
 
-    /// Where the bytes lie, from the address on, if they are one row.
+    /// The offset of the bytes from the address, if they are one row.
     fn alone(&self) -> Option<u64> {
         let Lay::Rows(rows) = &self.lay else { return None };
         rows.alone()
     }
 
-    /// Where the first byte lies, from the address on.
+    /// The offset of the first byte from the address.
     fn first(&self) -> u64 {
         let Lay::Rows(rows) = &self.lay else { return 0 };
         rows.first()

@@ -1,9 +1,10 @@
-//! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
+//! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order of arrival.
 //!
-//! What the program writes in pieces, and every protected region: whole, or what of it has `changed` since an older revision.
-//! The program's own variables can be regions (`globals`), and so can the memory that it has from Mainstay's `heap`. Beside them
-//! lie the program's notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
-//! with what was handed over last.
+//! The log holds the pieces that the program writes and every protected region: whole, or only the blocks that
+//! `changed` since an older revision. The program's own variables can be regions (`globals`), and so can the memory
+//! that it allocates from Mainstay's `heap`. The shard also holds the program's notes and the lengths of its output
+//! files. This module owns the lists of these. Invariant: the extents of an item cover each of its bytes exactly once,
+//! with the bytes handed over last.
 
 mod apart;
 mod changed;
@@ -63,7 +64,7 @@ pub(crate) use snapshot::{Cloned, NotTaken, Protectable, Protected, Snapshot, Sn
 pub(crate) use unseen::unseen_writer;
 pub(crate) use userfaultfd::page_bytes;
 
-/// Whether a note is for Mainstay alone.
+/// Whether only Mainstay uses the note.
 pub(crate) fn is_own_note(note: &crate::space::format::Note) -> bool {
     globals::is_note_of_globals(note) || heap::is_note_of_heap(note)
 }

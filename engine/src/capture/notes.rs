@@ -1,4 +1,4 @@
-//! What a program has to say about its revisions: its step, its version, the time that it simulates.
+//! The program's notes about its revisions: its step, its version, the simulated time.
 
 use crate::{
     error::{Error, Result},
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const NAME_BYTES_MAX: usize = 200;
 const VALUE_BYTES_MAX: usize = 64 << 10;
 const NOTES_MAX: usize = 1000;
-/// Characters of a name in a message.
+/// Number of characters of a name shown in a message.
 const NAME_SHOWN: usize = 60;
 
 /// The notes that the next revisions carry, by name.
@@ -24,16 +24,16 @@ impl Notes {
         let shown: String = name.chars().take(NAME_SHOWN).collect();
         let refused = |why| Err(Error::argument(format!("note {shown:?}"), why));
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return refused(format!("its name has {} bytes, 1 to {NAME_BYTES_MAX} can be", name.len()));
+            return refused(format!("its name has {} bytes, the limit is 1 to {NAME_BYTES_MAX}", name.len()));
         }
         if value.len() > VALUE_BYTES_MAX {
-            return refused(format!("{} bytes, {VALUE_BYTES_MAX} are the most; protect larger things", value.len()));
+            return refused(format!("{} bytes, the limit is {VALUE_BYTES_MAX}; protect larger data", value.len()));
         }
         if name.contains('\0') || value.contains('\0') {
-            return refused("a zero byte, which C could not tell from its end".to_owned());
+            return refused("its text has a zero byte, which ends a string in C".to_owned());
         }
         if self.texts.len() >= NOTES_MAX && !self.texts.contains_key(name) {
-            return refused(format!("there are {NOTES_MAX} already; set one of them anew, or protect what is many"));
+            return refused(format!("there are {NOTES_MAX} already; change one of them, or protect the data"));
         }
         self.texts.insert(name.to_owned(), value.to_owned());
         Ok(())

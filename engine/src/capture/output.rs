@@ -1,4 +1,4 @@
-//! One file that the program appends to: how long it is, and by what it is known again.
+//! One file that the program appends to: its length, and the facts that identify it later.
 
 use crate::{
     error::{Error, Result},
@@ -24,9 +24,9 @@ pub(super) struct Output {
     name: Vec<u8>,
     /// The path from the root, for a program that changes its working directory.
     path: PathBuf,
-    /// Kept open: errors of writing that come up between two syncs are told to those who had it open.
+    /// Kept open: the system reports errors of writing between two syncs only to a process that had the file open.
     file: Option<Arc<File>>,
-    /// Where `file` lies from the root and from the space, without links.
+    /// The place of `file` from the root and from the space, without links.
     places: Option<[Vec<u8>; 2]>,
     space: PathBuf,
 }
@@ -36,7 +36,7 @@ pub(super) struct Output {
 pub(crate) struct Marked {
     pub(crate) length: OutputLength,
     path: PathBuf,
-    /// `None`: it was not there.
+    /// `None` if the file did not exist.
     file: Option<Arc<File>>,
 }
 
@@ -47,7 +47,7 @@ impl Output {
         if name.is_empty() || name.len() > libc::PATH_MAX as usize {
             return Err(Error::argument(
                 "output file",
-                format!("its path has {} bytes, 1 to {} can be", name.len(), libc::PATH_MAX),
+                format!("its path has {} bytes, the limit is 1 to {}", name.len(), libc::PATH_MAX),
             ));
         }
         let path = std::path::absolute(path).map_err(|e| Error::io("finding", printable_path(path), e))?;
@@ -62,13 +62,13 @@ impl Output {
         if now == saved {
             return Ok(());
         }
-        // Another rank has cut the file meanwhile: setting its length would make it grow by zeros.
+        // Another rank may have cut the file meanwhile: setting the length would then extend it with zeros.
         self.check(saved)?;
         let file = Open::to_write().through_links().file(&self.path);
         file.and_then(|file| file.set_len(saved)).map_err(|e| self.failed("cutting back", e))
     }
 
-    /// Refuses if the file is shorter than `saved` bytes: the missing ones are lost.
+    /// An error if the file is shorter than `saved` bytes: the missing bytes are lost.
     pub(super) fn check(&self, saved: u64) -> Result<()> {
         let (now, path) = (self.bytes()?, printable_path(&self.path));
         match now {
@@ -86,7 +86,7 @@ impl Output {
         Ok(Marked { length, path: self.path.clone(), file })
     }
 
-    /// How long the file is, and by what it is known again.
+    /// The length of the file, and the facts that identify it.
     fn look(&self, file: Option<&File>, [path, from_space]: [Vec<u8>; 2]) -> Result<(u64, OutputIdentity)> {
         let mut identity = OutputIdentity { path, from_space, ..OutputIdentity::default() };
         let Some(file) = file else { return Ok((0, identity)) };
@@ -96,15 +96,15 @@ impl Output {
         Ok((found.len(), identity))
     }
 
-    /// The same of the file that has the name now.
+    /// The same for the file that has the name now.
     pub(super) fn now(&self) -> Result<(u64, OutputIdentity)> {
         self.bytes()?;
-        // What cannot be read is known by its inode and its path.
+        // A file that cannot be read is identified by its inode and its path.
         let file = Open::to_read().through_links().file(&self.path).ok();
         self.look(file.as_ref().or(self.file.as_deref()), self.lies())
     }
 
-    /// The hash of the file if it had `bytes` bytes; `None` if it cannot be read.
+    /// The hash of the file at a length of `bytes` bytes; `None` if it cannot be read.
     pub(super) fn hash_at(&self, bytes: u64) -> Option<Hash> {
         hash_of_ends(&Open::to_read().through_links().file(&self.path).ok()?, bytes)
     }
@@ -117,7 +117,7 @@ impl Output {
         &self.path
     }
 
-    /// The path of this file if `other` is the same.
+    /// The path of this file if `other` is the same file.
     pub(super) fn same_as(&mut self, other: &Output) -> Option<PathBuf> {
         let of = |output: &Output| output.file.as_ref()?.metadata().ok().map(|found| (found.dev(), found.ino()));
         let _ = self.open();
@@ -125,7 +125,7 @@ impl Output {
         is_same.then(|| self.path.clone())
     }
 
-    /// Where the file lies from the root and from the space, without links.
+    /// The place of the file from the root and from the space, without links.
     fn lies(&self) -> [Vec<u8>; 2] {
         let path = real_path(&self.path);
         [&path, &way(&self.space, &path)].map(|path| path.as_os_str().as_bytes().to_vec())
@@ -154,7 +154,7 @@ impl Output {
         if self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|open| is_this(&open))) {
             return Ok(self.file.clone());
         }
-        // A pipe that took the name this instant must not hold us.
+        // A pipe may have just taken the name; opening it must not block.
         let open = |way: Open| way.through_links().file(&self.path);
         let file = open(Open::to_read()).or_else(|_| open(Open::to_write()));
         self.file = Some(Arc::new(file.map_err(|e| self.failed("opening", e))?));
@@ -174,13 +174,14 @@ impl Output {
     }
 }
 
-/// When the file was made, in nanoseconds since 1970; 0: the file system does not tell.
+/// The time of the file's creation, in nanoseconds since 1970; 0 if the file system does not say.
 pub(super) fn born_unix_ns(found: &fs::Metadata) -> u64 {
     let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     born.map_or(0, |born| born.as_nanos() as u64)
 }
 
-/// The hash of the first and the last block's worth of the first `bytes` bytes; `None` if there are none, or none to read.
+/// The hash of the first and the last block of the first `bytes` bytes; `None` if there are none, or they cannot be
+/// read.
 fn hash_of_ends(file: &File, bytes: u64) -> Option<Hash> {
     let part = bytes.min(BLOCK_BYTES) as usize;
     let mut ends = vec![0; 2 * part];
@@ -200,7 +201,7 @@ impl Marked {
         &self.path
     }
 
-    /// Makes what was in the file at t1 durable.
+    /// Makes the file's contents of t1 durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(&self.path)), e);

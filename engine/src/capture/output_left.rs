@@ -1,5 +1,5 @@
-//! The output file of a process that has died: it is found again, also where it was renamed beside its place or moved with the
-//! space, and made durable.
+//! The output file of a process that died: finds it again, even if it was renamed or moved with the space, and makes it
+//! durable.
 
 use super::output::born_unix_ns;
 use crate::{
@@ -19,8 +19,8 @@ use std::{
     path::Path,
 };
 
-/// Makes the bytes durable that a revision of the space in `space` knows of the output file which was at `path`.
-/// `OutputMissing`: it can be put back. `OutputShort`: the bytes are lost.
+/// Makes the bytes durable that a revision of the space in `space` records for the output file at `path`.
+/// `OutputMissing`: the file can be put back. `OutputShort`: bytes are lost.
 pub(crate) fn sync_output(path: &Path, saved: &OutputLength, space: &Path) -> Result<()> {
     let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(path)), e);
     let Some(file) = find(path, saved, space).map_err(failed)? else {
@@ -34,7 +34,7 @@ pub(crate) fn sync_output(path: &Path, saved: &OutputLength, space: &Path) -> Re
     file.sync_data().map_err(failed)
 }
 
-/// The file that was saved, by whatever name it has there now; else the one that has its name; `None` if there is none.
+/// The saved file, under its current name; otherwise the file that has its name; `None` if there is none.
 fn find(path: &Path, saved: &OutputLength, space: &Path) -> io::Result<Option<File>> {
     let known = saved.identity.as_ref();
     let from_space = known.map(|known| space.join(OsStr::from_bytes(&known.from_space)));
@@ -62,7 +62,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether a file surely is the one that was saved, and has all that was saved of it.
+/// Whether this is certainly the saved file, and holds all saved bytes.
 fn is_saved(file: &File, saved: &OutputLength) -> bool {
     let is_it = |known: &OutputIdentity, found: &Metadata| {
         known.born_unix_ns > 0 && (known.inode, known.born_unix_ns) == (found.ino(), born_unix_ns(found))

@@ -1,7 +1,7 @@
-//! Which output file of a session is which that a revision knows. Spelling does not decide: the same file can be named by
-//! another path, through a link, in a directory that moved, or on another mount.
+//! Matches the output files of a session with those that a revision records. Spelling does not decide: the same file
+//! can be named by another path, through a link, in a directory that moved, or on another mount.
 //!
-//! What must hold: no file is cut back that is not surely the one; what is not sure is told.
+//! Invariant: a file is cut back only if it is certainly the saved one; Mainstay reports uncertain ones.
 
 use super::output::{Output, real_path};
 use crate::{
@@ -18,20 +18,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Equal bytes prove nothing if they are fewer: many tables begin with the same line.
+/// Fewer equal bytes prove nothing: many tables begin with the same line.
 const TELLING_BYTES: u64 = 64;
 
-/// How many files one line names.
+/// The number of files that one line names.
 const NAMED_MAX: usize = 4;
 
-/// Facts that speak for a file, the strongest first: so they compare.
+/// Facts in favour of a file, the strongest first. The order of the fields is the order of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Evidence {
-    /// It has the inode and the time of birth.
+    /// It has the same inode and creation time.
     is_same_file: bool,
     bytes: Bytes,
     has_same_path: bool,
-    /// It lies where it lay, seen from the space.
+    /// It is in the same place, seen from the space.
     lies_same: bool,
     /// The program named it by the same text.
     is_spelled_same: bool,
@@ -39,7 +39,7 @@ struct Evidence {
     is_as_long: bool,
 }
 
-/// How the bytes of a file compare with those that were saved.
+/// The result of comparing the bytes of a file with the saved bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bytes {
     Other,
@@ -50,19 +50,19 @@ enum Bytes {
 /// The lengths to which a restore cuts files back.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
-    /// Output files of the session, by their place in its list, and the length of each.
+    /// Output files of the session, by their place in its list, and the saved length of each.
     pub(super) found: Vec<(usize, u64)>,
 }
 
-/// What a rank has of a file that a revision knows.
+/// The result of a rank's search for a recorded file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Looked {
     Found,
-    /// A file that looks like it, and is not surely the one.
+    /// A file that looks like it but is not certainly the same.
     Alike(String),
 }
 
-/// An output file that a revision knows, and which none of the ranks' surely is.
+/// A recorded output file that no rank could identify with certainty.
 #[derive(Debug, Clone)]
 pub(crate) struct Missing {
     pub(crate) length: OutputLength,
@@ -71,7 +71,7 @@ pub(crate) struct Missing {
 }
 
 impl Evidence {
-    /// `is_own`: this rank has saved it, and not another, which may have had another working directory.
+    /// `is_own`: this rank has saved the file. Another rank may have had another working directory.
     fn of(output: &Output, now: &OutputIdentity, bytes: u64, saved: &OutputLength, is_own: bool) -> Evidence {
         let spelled = output.name() == saved.name;
         let known = saved.identity.as_ref();
@@ -96,7 +96,7 @@ impl Evidence {
         }
     }
 
-    /// The file is named as the one that was saved.
+    /// The file has a name of the saved one.
     fn is_named(&self) -> bool {
         self.is_same_file || self.has_same_path || self.lies_same || self.is_spelled_same
     }
@@ -116,8 +116,8 @@ impl Evidence {
 }
 
 impl Cuts {
-    /// Finds the files of `saved` among those `outputs` for which nothing was found yet. Tells of each, by its place in
-    /// `saved`, what is here. `is_own`: this rank has saved them.
+    /// Finds the files of `saved` among those `outputs` that are not matched yet. Returns the result for each file of
+    /// `saved`, in order. `is_own`: this rank has saved them.
     pub(super) fn find(
         &mut self,
         outputs: &[Output],
@@ -156,7 +156,7 @@ impl Cuts {
     }
 }
 
-/// Another length that as much speaks for.
+/// Another length with equally strong evidence.
 fn ambiguous(
     pairs: &[(Evidence, usize, usize)],
     (evidence, at): (Evidence, usize),
@@ -170,18 +170,18 @@ fn ambiguous(
 fn several(output: &Output, bytes: u64, other: u64) -> Error {
     let path = printable_path(output.path());
     let why = format!(
-        "the revision knows {path} twice, with {bytes} bytes and with {other}; name each file once, on one rank; to go on, \
+        "the revision has {path} twice, with {bytes} bytes and with {other}; name each file once, on one rank; to go on, \
          cut the file back yourself and name it only after the restore"
     );
     Error::argument("output file", why)
 }
 
-/// The line that tells which files of revision `revision` were not cut back; `None` if there are none.
+/// The line that lists the files of revision `revision` that were not cut back; `None` if there are none.
 pub(crate) fn not_cut(revision: u64, missing: &[Missing]) -> Option<String> {
     let one = |missing: &Missing| {
         let name = printable_path(Path::new(OsStr::from_bytes(&missing.length.name)));
         let alike = missing.alike.as_ref();
-        let alike = alike.map_or(String::new(), |path| format!("; {path} is not surely the same file"));
+        let alike = alike.map_or(String::new(), |path| format!("; {path} may not be the same file"));
         format!("{name} ({} bytes{alike})", missing.length.bytes)
     };
     let named: Vec<String> = missing.iter().take(NAMED_MAX).map(one).collect();
@@ -191,7 +191,7 @@ pub(crate) fn not_cut(revision: u64, missing: &[Missing]) -> Option<String> {
     };
     (!named.is_empty()).then(|| {
         format!(
-            "revision {revision} knows output files that this start does not name: {}{more}; they were not cut back, and lines \
+            "revision {revision} has output files that this start does not name: {}{more}; they were not cut back, and lines \
              may come twice; name each with protect_output before the restore, or cut it back with truncate -s BYTES",
             named.join(", ")
         )
@@ -220,7 +220,7 @@ mod tests {
         };
         let text = not_cut(3, &[missing("log.txt", Some("/b/log.txt")), missing("x.csv", None)]).unwrap();
         for says in
-            ["revision 3", "log.txt (7 bytes; /b/log.txt is not surely the same file), x.csv (7 bytes); they were not"]
+            ["revision 3", "log.txt (7 bytes; /b/log.txt may not be the same file), x.csv (7 bytes); they were not"]
         {
             assert!(text.contains(says), "{text}");
         }

@@ -1,6 +1,7 @@
-//! Whether several ranks have named one file: a restore would cut it to the length that one of them knew.
+//! Checks whether several ranks have named the same file: a restore would cut it to the length that one of them
+//! recorded.
 //!
-//! What must hold: ranks on different nodes are told apart where their files are, even under one path.
+//! Invariant: two files on different nodes are not taken for one, even under the same path.
 
 use super::output::born_unix_ns;
 use crate::{ground::kernel_text, printable::printable_path};
@@ -17,25 +18,26 @@ use std::{
     sync::LazyLock,
 };
 
-/// The id of this node's boot; empty if the kernel does not tell.
+/// The id of this node's boot; empty if the kernel does not say.
 static BOOT: LazyLock<String> = LazyLock::new(|| kernel_text("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
-/// An output file that a rank has named, for the others to compare with theirs.
+/// An output file that a rank has named, for comparison with those of other ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NamedOutput {
     path: Vec<u8>,
-    /// The boot of the node: numbers of devices say nothing on another.
+    /// The boot of the node: device numbers mean nothing on another node.
     boot: String,
     device: u64,
     inode: u64,
-    /// When the file was made, in nanoseconds since 1970; 0: the file system does not tell, or there is no file yet.
+    /// The time of the file's creation, in nanoseconds since 1970; 0 if the file system does not say, or the file does
+    /// not exist yet.
     born_unix_ns: u64,
-    /// The name in the directory that `inode` is, of a file that is not there yet; empty: `inode` is the file.
+    /// For a file that does not exist yet: its name in the directory `inode`. Empty: `inode` is the file.
     name: Vec<u8>,
 }
 
 impl NamedOutput {
-    /// The file that has the path now; `None` if it cannot be looked at.
+    /// The file that has the path now; `None` if it cannot be read.
     pub(super) fn at(path: &Path) -> Option<NamedOutput> {
         let (found, name) = match fs::metadata(path) {
             Ok(found) => (found, Vec::new()),
@@ -51,7 +53,8 @@ impl NamedOutput {
         })
     }
 
-    /// Whether both are one file. On one node, clocks tick alike and disks number alike; on two, nothing else does.
+    /// Whether both are the same file. Inode, creation time and name must agree. On one node, the device must agree
+    /// too. Between two nodes the device means nothing, and the creation time must be known.
     fn is(&self, other: &NamedOutput) -> bool {
         let is_alike = self.key() == other.key();
         let is_here = self.boot == other.boot;
@@ -63,7 +66,7 @@ impl NamedOutput {
     }
 }
 
-/// Which file two of the ranks have named, if any have; `all`: what each rank has.
+/// A file that two ranks have named, if there is one. `all`: the files of each rank.
 pub(crate) fn named_twice(all: &[Vec<NamedOutput>]) -> Option<String> {
     let mut alike = BTreeMap::<_, Vec<(usize, &NamedOutput)>>::new();
     for (rank, output) in
@@ -110,10 +113,10 @@ mod tests {
             let says = "/a/log.txt is named on rank 1 and on rank 2; name each";
             assert!(told.is_none_or(|told| told.starts_with(says)));
         }
-        // Without a time of birth only those of one node are known to be one.
+        // Without a creation time, only files of one node can be identified as the same.
         let unborn = |boot| vec![on(boot, 1, 0)];
         assert!(named_twice(&[unborn("one"), unborn("one")]).is_some());
         assert!(named_twice(&[unborn("one"), unborn("two")]).is_none());
-        assert!(named_twice(&[vec![one.clone(), one]]).is_none(), "its own rank tells that");
+        assert!(named_twice(&[vec![one.clone(), one]]).is_none(), "its own rank reports that");
     }
 }

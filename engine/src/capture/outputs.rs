@@ -1,8 +1,8 @@
-//! Files that the program appends to: a revision knows how long each was, and a restore cuts it back, so
-//! that what the program writes again after a restart is there once.
+//! Files that the program appends to. A revision records the length of each, and a restore cuts the file back to it.
+//! Lines that the program writes again after a restart then appear once.
 //!
-//! What must hold: a revision that knows a length is published only after the bytes up to it are durable,
-//! and no file is touched that the session has not named.
+//! Invariant: a revision that records a length is published only after the bytes up to it are durable. Only files that
+//! the session has named are touched.
 
 use super::{
     output::{Marked, Output, real_path},
@@ -25,14 +25,14 @@ pub(crate) struct Outputs {
     list: Vec<Output>,
     /// The directory of the space, without links.
     space: PathBuf,
-    /// The files of the list, for the other ranks to compare with theirs.
+    /// The files of the list, for comparison with those of other ranks.
     named: Vec<NamedOutput>,
-    /// The same when all ranks last compared theirs.
+    /// The value of `named` when the ranks last compared.
     compared: Vec<NamedOutput>,
 }
 
 impl Outputs {
-    /// None yet, of a session whose space is in this directory.
+    /// An empty list, for a session whose space is in this directory.
     pub(crate) fn of_space(directory: &Path) -> Outputs {
         Outputs { space: real_path(directory), ..Outputs::default() }
     }
@@ -50,28 +50,28 @@ impl Outputs {
         Ok(())
     }
 
-    /// How long each file is now. Bytes that the program still keeps in buffers of its own do not count.
+    /// The current length of each file, without the bytes in the program's own buffers.
     pub(crate) fn mark(&mut self) -> Result<Vec<Marked>> {
         self.list.iter_mut().map(Output::mark).collect()
     }
 
-    /// Finds out which files have the names now. True if the ranks have not compared these.
+    /// Looks up the files that have the names now. True if the ranks have not compared these.
     pub(crate) fn look_for_new(&mut self) -> bool {
         self.named = self.list.iter().filter_map(|output| NamedOutput::at(output.path())).collect();
         self.named != self.compared
     }
 
-    /// The files as `look_for_new` has found them.
+    /// The files that `look_for_new` has found.
     pub(crate) fn named(&self) -> &[NamedOutput] {
         &self.named
     }
 
-    /// All ranks have compared `named`, and each file is named by one alone.
+    /// Records that all ranks have compared `named` and that each file has one rank.
     pub(crate) fn are_compared(&mut self) {
         self.compared.clone_from(&self.named);
     }
 
-    /// Finds the files of `saved` among those for which `cuts` has nothing yet. `is_own`: this rank has saved them.
+    /// Finds the files of `saved` among those that `cuts` does not have yet. `is_own`: this rank has saved them.
     pub(crate) fn find(
         &self,
         cuts: &mut Cuts,
@@ -81,7 +81,7 @@ impl Outputs {
         cuts.find(&self.list, saved, is_own)
     }
 
-    /// Refuses if a file is shorter than it was: the missing bytes are lost.
+    /// An error if a file is shorter than it was: the missing bytes are lost.
     pub(crate) fn check(&self, cuts: &Cuts) -> Result<()> {
         self.each(cuts).try_for_each(|(output, saved)| output.check(saved))
     }

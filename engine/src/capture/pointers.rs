@@ -1,8 +1,8 @@
 //! Pointers into the program and its libraries, in memory that has the same address in every run.
 //!
-//! Pointers within such memory stay valid. A position-independent program itself lies elsewhere in each run: there a pointer to a
-//! function, a constant or a class's virtual functions points nowhere. Libraries lie elsewhere in each run of any program. What must
-//! hold: nothing is changed.
+//! Pointers within such memory stay valid. A position-independent program is loaded elsewhere in each run. Pointers to
+//! its functions, constants or classes are then invalid. Libraries are loaded elsewhere in each run of any program.
+//! Invariant: nothing is changed.
 
 use super::{
     globals::{NOTE_OF_PLACE, loaded},
@@ -18,35 +18,35 @@ use std::ops::Range;
 static TOLD: Remark = Remark::new();
 const WORD: usize = 8;
 
-/// Pointers in a region: how many, and the offset of the first.
+/// Pointers in a region: their number, and the offset of the first.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     words: usize,
     first: usize,
 }
 
-/// Where this program lies, as it is noted with memory that has the same address in every run.
+/// The note of this program's place, saved with memory that has the same address in every run.
 pub(crate) fn note_of_program() -> Note {
     let Range { start, end } = loaded();
     Note { name: NOTE_OF_PLACE.to_owned(), value: format!("{start:x}-{end:x}") }
 }
 
-/// An error if memory with the same address in every run has pointers into the program, as that lay in the run that saved it with
-/// these `notes`, and it lies elsewhere now.
+/// An error if memory with the same address in every run has pointers into the program as it was loaded when these
+/// `notes` were saved, and the program is loaded elsewhere now.
 pub(crate) fn check_pointers(regions: &[Region], notes: &[Note]) -> Result<()> {
     let saved = notes.iter().find(|note| note.name == NOTE_OF_PLACE).and_then(|note| range_of(&note.value));
     let Some(saved) = saved.filter(|saved| *saved != loaded()) else { return Ok(()) };
     match in_regions(regions, |word| saved.contains(&word)) {
         None => Ok(()),
         Some((region, Found { words, first })) => Err(region.refused(format!(
-            "{words} of its words, the first at byte {first}, point to functions or constants of this program, as that lay in the \
-             run that saved them; it is position-independent, and lies elsewhere in each run: link it with -no-pie and begin \
+            "{words} of its words, the first at byte {first}, point to functions or constants of this program, as in the \
+             run that saved them; it is position-independent, and moves in each run: link it with -no-pie and begin \
              anew, or keep no such pointers there"
         ))),
     }
 }
 
-/// Tells the user, at the first checkpoint, of pointers that are going to point nowhere in the next run of this program.
+/// Warns the user, at the first checkpoint, of pointers that will be invalid in the next run of this program.
 pub(crate) fn tell_of_pointers(rank: usize, regions: &Regions) {
     if regions.all().iter().any(stays) {
         TOLD.make(rank, || pointers_to_tell(regions, &loaded()));
@@ -58,7 +58,7 @@ fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
     if let Some((region, Found { words, first })) = in_regions(regions.all(), |word| moves && program.contains(&word)) {
         return Some(format!(
             "{words} words of the region {:?}, the first at byte {first}, point to functions or constants of this program, which \
-             is position-independent and lies elsewhere in its next run: link it with -no-pie, or no restart can use them",
+             is position-independent and moves in its next run: link it with -no-pie, or no restart can use them",
             region.description.name
         ));
     }
@@ -71,13 +71,13 @@ fn pointers_to_tell(regions: &Regions, program: &Range<u64>) -> Option<String> {
     let (region, Found { words, first }) =
         in_regions(regions.all(), |word| word >= MOVED_FROM && library(word).is_some())?;
     Some(format!(
-        "{words} words of the region {:?}, the first at byte {first}, point into shared libraries, which lie elsewhere in the next \
-         run: set them again after a restore, or link what they point to into the program",
+        "{words} words of the region {:?}, the first at byte {first}, point into shared libraries, which move in the next \
+         run: set them again after a restore, or link those libraries into the program",
         region.description.name
     ))
 }
 
-/// The system loads position-independent programs from here on, and others far below.
+/// The system loads position-independent programs above this address, and others far below.
 const MOVED_FROM: u64 = 1 << 40;
 
 fn range_of(told: &str) -> Option<Range<u64>> {
@@ -86,8 +86,8 @@ fn range_of(told: &str) -> Option<Range<u64>> {
     Some(number(start)?..number(end)?)
 }
 
-/// The first region with words of which `points` says that they are such pointers, of those regions that have the same address in
-/// every run.
+/// The first region with pointers for which `points` is true, among the regions that have the same address in every
+/// run.
 fn in_regions(regions: &[Region], points: impl Fn(u64) -> bool) -> Option<(&Region, Found)> {
     let staying = regions.iter().filter(|region| stays(region));
     staying.filter_map(|region| Some((region, pointers_in(region.row()?, &points)?))).next()
@@ -98,7 +98,7 @@ fn stays(region: &Region) -> bool {
     has_same_address(region.begins_at()) || is_of_heap(region)
 }
 
-/// The words of `memory` of which `points` says so.
+/// The words of `memory` for which `points` is true.
 fn pointers_in(memory: &[u8], points: impl Fn(u64) -> bool) -> Option<Found> {
     let before = memory.as_ptr().align_offset(WORD).min(memory.len());
     let words = memory[before..].chunks_exact(WORD).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
@@ -126,7 +126,8 @@ mod tests {
         assert_eq!(pointers_in(&[], points), None);
     }
 
-    /// Nobody told of them in a program that is linked with -no-pie, where the guide has them set again.
+    /// Story: nobody was warned in a program that is linked with -no-pie, although the guide says to set such pointers
+    /// again.
     #[test]
     #[allow(unsafe_code)]
     fn pointers_into_libraries_are_told_of_wherever_the_program_lies() {

@@ -7,7 +7,7 @@ pub(in crate::capture) fn meet(one: &Range, other: &Range) -> bool {
     one.start.max(other.start) < one.end.min(other.end)
 }
 
-/// What is left of `range` without `others`, which may lie in any order and overlap; nothing of it is empty.
+/// The nonempty parts of `range` outside `others`, which may be in any order and overlap.
 pub(in crate::capture) fn without(range: Range, others: &[Range]) -> Vec<Range> {
     let mut others: Vec<&Range> = others.iter().filter(|other| other.start < other.end).collect();
     others.sort_unstable_by_key(|other| other.start);

@@ -11,7 +11,7 @@ use std::{ops::Range, sync::Arc};
 const NAME_BYTES_MAX: usize = 200;
 /// Regions that are smaller than a block begin on a multiple of this in the log.
 pub(super) const SMALL_ALIGNMENT: u64 = 64;
-/// A single element has so many bytes at most.
+/// A single element has at most this many bytes.
 const SINGLE_BYTES_MAX: u64 = 16;
 
 /// Memory that a program wants saved, by name.
@@ -19,15 +19,15 @@ const SINGLE_BYTES_MAX: u64 = 16;
 pub struct Region {
     pub(crate) description: Arc<Description>,
     memory: RegionMemory,
-    /// Something writes to the region past the page tables of this process, so that its pages tell nothing.
+    /// A device or the kernel writes to the region past the page tables of this process, so its page flags say nothing.
     is_untracked: bool,
-    /// The region is a buffer that the program has put, for which a restore does not ask.
+    /// The region is a buffer that the program has put. A restore does not expect it.
     is_put: bool,
-    /// The region is of the program's own variables or of its heap: Mainstay has found it.
+    /// The region holds the program's own variables or its heap; Mainstay has found it.
     is_found_by_us: bool,
 }
 
-/// What is saved of a region besides its bytes.
+/// The saved facts about a region besides its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) name: String,
@@ -40,11 +40,10 @@ pub(crate) struct Description {
 }
 
 impl Region {
-    /// `bytes` bytes at `address`, with no more said about them.
+    /// `bytes` bytes at `address`, without a type.
     ///
-    /// # Safety
-    /// From `protect` until `unprotect` or the end of the session the memory stays readable and
-    /// writable, and during `checkpoint` and `restore` nobody else writes to it.
+    /// # Safety From `protect` until `unprotect` or the end of the session, the memory stays readable and writable.
+    /// During `checkpoint` and `restore`, nothing else writes to it.
     #[allow(unsafe_code)]
     pub unsafe fn new(name: &str, address: *mut u8, bytes: u64) -> Result<Region> {
         // SAFETY: the caller's promise is passed on.
@@ -61,7 +60,7 @@ impl Region {
         if shape.len() > DIMENSIONS_MAX {
             return Err(Error::argument(
                 format!("shape of {name:?}"),
-                format!("{} dimensions, {DIMENSIONS_MAX} are the most", shape.len()),
+                format!("{} dimensions, the limit is {DIMENSIONS_MAX}", shape.len()),
             ));
         }
         let product = shape.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
@@ -87,11 +86,10 @@ impl Region {
         })
     }
 
-    /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
-    /// of its elements the box begins. A job of any number of ranks fills its boxes from those that were saved.
+    /// As `array`, for a box of a global array: `place` gives the size of the global array and the index at which the
+    /// box begins. A job of any number of ranks fills its boxes from the saved ones.
     ///
-    /// # Safety
-    /// As for [`Region::new`].
+    /// # Safety As for [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn placed(
         name: &str,
@@ -109,12 +107,11 @@ impl Region {
         Ok(Region { description: Arc::new(description), ..region })
     }
 
-    /// The same, of cells that are the inside of a larger array: `memory_shape` is that array's, `memory_offset` says in
-    /// front of which of its elements they begin, and the address is where the larger array begins. What lies around
-    /// them (ghost cells) is neither saved nor changed.
+    /// The same, for cells that are the inside of a larger array. `memory_shape` is the shape of that array,
+    /// `memory_offset` the index in it of the first cell, and the address is the beginning of the larger array. The
+    /// cells around them (ghost cells) are neither saved nor changed.
     ///
-    /// # Safety
-    /// As for [`Region::new`], of these cells.
+    /// # Safety As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
     pub unsafe fn within(self, memory_shape: &[u64], memory_offset: &[u64]) -> Result<Region> {
         let Description { element, shape, .. } = &*self.description;
@@ -133,11 +130,9 @@ impl Region {
         })
     }
 
-    /// The same, of cells that do not follow one another: neighbours along each side lie so many bytes apart, in C's
-    /// order.
+    /// The same, for cells that are not adjacent: neighbours along each side are this many bytes apart, in C's order.
     ///
-    /// # Safety
-    /// As for [`Region::new`], of these cells.
+    /// # Safety As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
     pub unsafe fn spread(self, strides: &[u64]) -> Result<Region> {
         let Description { element, shape, bytes, .. } = &*self.description;
@@ -166,10 +161,9 @@ impl Region {
         Ok(Region { memory: self.memory.in_rows(rows), ..self })
     }
 
-    /// Bytes at several addresses, which ascend and are apart, as one region.
+    /// Bytes at several addresses as one region. The addresses ascend, with gaps.
     ///
-    /// # Safety
-    /// As for [`Region::new`], of all of them.
+    /// # Safety As for [`Region::new`], of all of them.
     #[allow(unsafe_code)]
     pub(super) unsafe fn in_stretches(name: &str, addresses: &[Range<u64>]) -> Result<Region> {
         let bytes = addresses.iter().map(|range| range.end - range.start).sum();
@@ -182,11 +176,10 @@ impl Region {
         Ok(Region { memory: region.memory.in_stretches(Stretches::new(addresses)), ..region })
     }
 
-    /// The same region at another `address`, if given with so many elements along its slowest side. Where it is the
-    /// inside of a larger array, the address is where that begins, and the shape stays.
+    /// The same region at another `address`. `count`, if given, is the new number of elements along its slowest side.
+    /// For the inside of a larger array, the address is the beginning of that array, and the shape stays.
     ///
-    /// # Safety
-    /// As for [`Region::new`].
+    /// # Safety As for [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn at(&self, address: *mut u8, count: Option<u64>) -> Result<Region> {
         let Description { name, shape, bytes, .. } = &*self.description;
@@ -203,14 +196,13 @@ impl Region {
         unsafe { self.shaped(address, &[&[count], &shape[1..]].concat()) }
     }
 
-    /// The same region at another `address` in another `shape`, in its place in the global array.
+    /// The same region at another `address` in another `shape`, at the same place in the global array.
     ///
-    /// # Safety
-    /// As for [`Region::new`].
+    /// # Safety As for [`Region::new`].
     #[allow(unsafe_code)]
     pub(super) unsafe fn shaped(&self, address: *mut u8, shape: &[u64]) -> Result<Region> {
         if !self.memory.is_in_a_row() {
-            let why = "it is the inside of a larger array, whose shape must change with its own; move it with that, or unprotect \
+            let why = "it is the inside of a larger array, and that array must change too; move both, or unprotect \
                        it and protect it anew";
             return Err(self.refused(why.to_owned()));
         }
@@ -219,8 +211,8 @@ impl Region {
         unsafe { Self::array(name, address, *element, shape) }?.in_place_of(self)
     }
 
-    /// The same region with the shape and size of `item`, before its memory is there; `None` if its elements do not follow one
-    /// another.
+    /// The same region with the shape and size of `item`, before its memory exists; `None` if its elements are not
+    /// adjacent.
     pub(super) fn reshaped(&self, item: &Item) -> Option<Region> {
         let (shape, bytes) = (item.shape.clone(), item.bytes);
         let description = Arc::new(Description { shape, bytes, ..(*self.description).clone() });
@@ -228,13 +220,13 @@ impl Region {
         self.memory.is_in_a_row().then(|| Region { description, memory, ..self.clone() })
     }
 
-    /// Elements along its slowest side; 1 where it has no sides.
+    /// Elements along its slowest side; 1 if it has no sides.
     pub fn count(&self) -> u64 {
         self.description.shape.first().copied().unwrap_or(1)
     }
 
-    /// The region in place of `old`, with its name and type, the same on all ranks if that was, and with its place in a
-    /// global array unless this one names another.
+    /// The region in place of `old`, with its name and type. It keeps `old`'s promise of being the same on all ranks,
+    /// and `old`'s place in a global array unless it has one.
     pub(super) fn in_place_of(mut self, old: &Region) -> Result<Region> {
         self.is_untracked |= old.is_untracked;
         let (now, was) = (&*self.description, &*old.description);
@@ -249,25 +241,25 @@ impl Region {
         }
         let Some(place) = was.place.clone().filter(|_| now.place.is_none()) else { return Ok(self) };
         if let Some(why) = place.refusal(now.element, &now.shape) {
-            let why = format!("{why}; tell its box with the new shape, or unprotect it and protect it anew");
+            let why = format!("{why}; give its box with the new shape, or unprotect it and protect it anew");
             return Err(Error::argument(format!("box of {:?}", now.name), why));
         }
         let description = Description { place: Some(place), ..now.clone() };
         Ok(Region { description: Arc::new(description), ..self })
     }
 
-    /// The same region, of which the program has said that all ranks have the same bytes.
+    /// The same region, with the program's promise that all ranks hold the same bytes.
     pub(super) fn said_same(mut self) -> Result<Region> {
         if self.description.place.is_some() {
             let why =
-                "it is a box of a global array, of which each rank has a part; protect it without, or do not say so";
+                "it is a box of a global array, so each rank has a part; protect it without a box, or drop the promise";
             return Err(self.refused(why.to_owned()));
         }
         Arc::make_mut(&mut self.description).same_on_all_ranks = true;
         Ok(self)
     }
 
-    /// Has changes of the region found by its hashes from now on.
+    /// From now on, changes of the region are found by its hashes.
     pub(super) fn untrack(&mut self) {
         self.is_untracked = true;
     }
@@ -276,7 +268,7 @@ impl Region {
         self.is_untracked
     }
 
-    /// The same as a buffer that is put: a restore does not ask for a region of its name.
+    /// The same as a buffer that is put: a restore does not expect a region of its name.
     pub(crate) fn put(self) -> Region {
         Region { is_put: true, ..self }
     }
@@ -303,7 +295,7 @@ impl Region {
         self.memory.begins_at()
     }
 
-    /// The address that the program gave: for the inside of a larger array, where that array begins.
+    /// The address that the program gave: for the inside of a larger array, the beginning of that array.
     pub(super) fn address(&self) -> usize {
         self.memory.address()
     }
@@ -313,7 +305,7 @@ impl Region {
         self.memory.reach() as usize
     }
 
-    /// The first stretch of its bytes that ends behind `address`, or what of it lies behind that.
+    /// The first stretch of its bytes that ends behind `address`, or the part of it behind `address`.
     pub(super) fn stretch_from(&self, address: usize) -> Option<Range<usize>> {
         self.memory.stretch_from(address)
     }
@@ -326,7 +318,7 @@ impl Region {
         Error::argument(format!("memory of {:?}", self.description.name), why)
     }
 
-    /// All bytes of the region, if they lie in one row.
+    /// All bytes of the region, if they are one row.
     pub(crate) fn row(&self) -> Option<&[u8]> {
         self.memory.row()
     }
@@ -341,31 +333,31 @@ impl Region {
         self.memory.copy_in(offset, from);
     }
 
-    /// The same, but writes no memory that is zero already, so that pages which the program never used stay unused.
+    /// The same, but does not write memory that is zero already. Pages that the program never used then stay unused.
     pub(crate) fn put_zeros(&self, offset: u64, zeros: &[u8]) {
         self.memory.copy_in_what_differs(offset, zeros);
     }
 }
 
 impl Description {
-    /// The description of an item that was saved.
+    /// The description of a saved item.
     pub(crate) fn of(item: Item) -> Description {
         let Item { name, element, shape, place, same_on_all_ranks, bytes, .. } = item;
         Description { name, element, shape, place, same_on_all_ranks, bytes }
     }
 
-    /// Whether a job of any number of ranks can take it over.
+    /// Whether a job with any number of ranks can take it over.
     pub(super) fn is_divisible(&self) -> bool {
         self.place.is_some() || self.same_on_all_ranks || is_single(self.element, self.bytes)
     }
 
-    /// Where it begins in the shard's log: large ones on a block, small ones share blocks, so that what is
-    /// read in place is aligned for every element type.
+    /// Its alignment in the shard's log. Large regions begin on a block; small ones share blocks. Bytes read in place
+    /// are then aligned for every element type.
     pub(crate) fn alignment(&self) -> u64 {
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
     }
 
-    /// The description as a person would say it: `f64 3 x 4 (96 bytes)`.
+    /// The description in readable form: `f64 3 x 4 (96 bytes)`.
     pub(crate) fn kind(&self) -> String {
         kind_of(self.element, &self.shape, self.place.as_ref(), self.bytes)
     }
@@ -381,8 +373,8 @@ fn check_address(name: &str, address: *mut u8, bytes: u64) -> Result<()> {
     ))
 }
 
-/// Whether so many bytes are a single element, such as a step, which counts as the same on all ranks where its bytes are. Untyped
-/// bytes may be one.
+/// Whether this is a single element, such as a step. It counts as the same on all ranks if its bytes are. Untyped bytes
+/// may be one.
 pub(crate) fn is_single(element: ElementType, bytes: u64) -> bool {
     let is_one = element == ElementType::Bytes || bytes == element.size();
     is_one && (1..=SINGLE_BYTES_MAX).contains(&bytes)
@@ -400,7 +392,7 @@ pub(crate) fn kind_of(element: ElementType, shape: &[u64], place: Option<&PlaceI
     }
 }
 
-/// Whether a region may have this name. Such a name can be a path below any folder.
+/// Whether a region may have this name. Such a name can serve as a path below any folder.
 pub fn check_name(name: &str) -> Result<()> {
     let odd = name.chars().find(|c| !(c.is_ascii_alphanumeric() || "_.-:[]/".contains(*c)));
     let why = if name.is_empty() {

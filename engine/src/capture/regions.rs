@@ -1,4 +1,4 @@
-//! The regions of a session: protected, moved, followed, and taken out again.
+//! The regions of a session: protects, moves, follows and removes them.
 
 use super::{
     apart::{Places, check_apart, check_apart_from},
@@ -21,16 +21,16 @@ use std::{
 pub(crate) struct Regions {
     list: Vec<Region>,
     names: HashSet<String>,
-    /// For each region that is followed, by name, the function that tells where it lies.
+    /// For each followed region, by name, the function that finds its place.
     followed: HashMap<String, Look>,
-    /// Where they lie, as in the list.
+    /// The places of the regions in the list.
     places: Places,
-    /// Some have been moved, perhaps to where others are.
+    /// Some regions have moved, perhaps onto others.
     have_moved: bool,
 }
 
 impl Regions {
-    /// Adds a region; refused if it has bytes of one that is there.
+    /// Adds a region; an error if it overlaps another.
     pub(crate) fn add(&mut self, region: Region) -> Result<()> {
         let name = &region.description.name;
         if self.names.contains(name) {
@@ -48,7 +48,7 @@ impl Regions {
             return Ok(());
         }
         for other in &self.list {
-            // One that cannot tell where it is now is compared at the next restore.
+            // A region that cannot be found now is compared at the next restore.
             match self.followed.get(&other.description.name).map(|look| look.at(other)) {
                 Some(Ok(now)) => check_apart_from(region, &now)?,
                 Some(Err(_)) => {}
@@ -67,7 +67,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Takes all out again but those that `stay`.
+    /// Removes all regions except those that `stay`.
     pub(super) fn retain(&mut self, stay: impl Fn(&Region) -> bool) {
         let (stay, go): (Vec<_>, Vec<_>) = std::mem::take(&mut self.list).into_iter().partition(stay);
         self.list = stay;
@@ -106,10 +106,9 @@ impl Regions {
         self.names.contains(name)
     }
 
-    /// Moves the region of this name, with everything else as it was, or with another shape.
+    /// Moves the region of this name and keeps everything else, or gives it another shape too.
     ///
-    /// # Safety
-    /// As for [`Region::new`].
+    /// # Safety As for [`Region::new`].
     #[allow(unsafe_code)]
     pub(crate) unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
         let old = &self.list[self.index(name)?];
@@ -123,21 +122,21 @@ impl Regions {
         self.replace(moved?)
     }
 
-    /// Has changes of the region of this name found by its hashes, and not by the pages that were written.
+    /// From now on, changes of the region of this name are found by its hashes, not by written pages.
     pub(crate) fn untrack(&mut self, name: &str) -> Result<()> {
         let index = self.index(name)?;
         self.list[index].untrack();
         Ok(())
     }
 
-    /// Notes that all ranks have the same bytes in the region of this name.
+    /// Records that all ranks hold the same bytes in the region of this name.
     pub(crate) fn same_on_all_ranks(&mut self, name: &str) -> Result<()> {
         let index = self.index(name)?;
         self.list[index] = self.list[index].clone().said_same()?;
         Ok(())
     }
 
-    /// Has `look` say where the region of this name lies, from now on.
+    /// From now on, `look` finds the place of the region of this name.
     pub(crate) fn follow(&mut self, name: &str, look: Look) -> Result<()> {
         look.check(&self.list[self.index(name)?])?;
         self.followed.insert(name.to_owned(), look);
@@ -148,7 +147,7 @@ impl Regions {
         self.followed.contains_key(name)
     }
 
-    /// Finds out where all that is followed lies now.
+    /// Looks up the current place of all followed regions.
     pub(crate) fn look(&mut self) -> Result<()> {
         if self.followed.is_empty() {
             return Ok(());
@@ -162,7 +161,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Finds out once more where all that is followed lies, for the copy of a checkpoint: the first look told its sizes.
+    /// Looks up all followed regions again, for the copy of a checkpoint. The first lookup gave their sizes, which must
+    /// not change.
     pub(crate) fn look_again(&mut self) -> Result<()> {
         let before: Vec<_> = self.list.iter().map(|region| region.description.clone()).collect();
         self.look()?;
@@ -173,7 +173,7 @@ impl Regions {
         })
     }
 
-    /// Finds out where all that is followed lies, before a restore fills the regions.
+    /// Looks up all followed regions before a restore fills them.
     pub(crate) fn look_to_fill(&mut self) -> Result<()> {
         self.look()?;
         if self.followed.is_empty() && !self.have_moved {
@@ -182,13 +182,13 @@ impl Regions {
         check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))
     }
 
-    /// An error if a region lies in memory that a restore cannot fill. Where the system does not tell, none.
+    /// An error if a restore cannot fill the memory of a region. If the system does not say, no error.
     pub(crate) fn check_writable(&self) -> Result<()> {
         let Some(writable) = Writable::now().ok().filter(|_| !self.list.is_empty()) else { return Ok(()) };
         self.list.iter().try_for_each(|region| {
             let (mut at, end) = (region.begins_at(), region.begins_at() + region.reach());
             while let Some((pages, why)) = writable.lacking(&(at..end)) {
-                // It may be a gap of the region's.
+                // The pages may be in a gap of the region.
                 match region.stretch_from(pages.start) {
                     Some(stretch) if stretch.start < pages.end => {
                         let why = format!(
@@ -206,7 +206,7 @@ impl Regions {
         })
     }
 
-    /// Has the program give the regions that it can resize the shapes that `items` were saved with.
+    /// Asks the program to give the regions that it can resize the saved shapes of `items`.
     pub(crate) fn resize(&mut self, items: &[Item]) -> Result<()> {
         let mut is_changed = false;
         for index in 0..self.list.len() {
@@ -227,10 +227,11 @@ impl Regions {
         self.check_writable()
     }
 
-    /// The name of a region other than `but` that has bytes of this memory, by where those lie now that are followed.
+    /// The name of a region other than `but` with bytes in this memory. Followed regions are looked up now.
     pub(crate) fn name_in(&self, memory: &Range<usize>, but: &str) -> Option<&str> {
         let is_own = |region: &Region| memory.contains(&region.begins_at()) && region.description.name == but;
-        // Mostly one region begins there, for which the memory was allocated: no other is asked, as there may be many.
+        // Mostly one region begins there, and the memory was allocated for it. The others are then skipped, because
+        // there may be many.
         let are_others = match self.places.count_in(memory) {
             0 => false,
             1 => !self.list.iter().any(is_own),
@@ -246,7 +247,7 @@ impl Regions {
         let lies_in = |region: &&Region| match self.followed.get(&region.description.name) {
             _ if region.description.name == but => false,
             None => has_bytes(region),
-            // One that cannot tell where it is now is told of at the next checkpoint.
+            // A region that cannot be found now is reported at the next checkpoint.
             Some(look) => look.at(region).is_ok_and(|now| has_bytes(&now)),
         };
         self.list.iter().find(lies_in).map(|region| region.description.name.as_str())
@@ -256,13 +257,13 @@ impl Regions {
         &self.list
     }
 
-    /// The names of the regions of which the program has said that all ranks have the same bytes.
+    /// The names of the regions that the program declared the same on all ranks.
     pub(crate) fn said_same(&self) -> Vec<String> {
         let descriptions = self.list.iter().map(|region| &region.description);
         descriptions.filter(|region| region.same_on_all_ranks).map(|region| region.name.clone()).collect()
     }
 
-    /// How a state with these regions is divided among ranks.
+    /// How ranks divide a state with these regions.
     pub(crate) fn divided(&self) -> Divided {
         let all = || self.list.iter().map(|region| &*region.description);
         let has_boxes = all().any(|region| region.place.is_some());
@@ -274,7 +275,7 @@ impl Regions {
         let found =
             self.names.contains(name).then(|| self.list.iter().position(|region| region.description.name == name));
         found.flatten().ok_or_else(|| {
-            let why = "is not protected; give a name that is".to_owned();
+            let why = "is not protected; give the name of a protected region".to_owned();
             Error::RegionMissing { name: name.to_owned(), why }
         })
     }
@@ -287,7 +288,7 @@ mod tests {
 
     const BYTES: u64 = 4096;
 
-    /// A region that nobody reads.
+    /// A region that is never read.
     fn region(name: &str, address: usize) -> Region {
         // SAFETY: nothing is read or written.
         #[expect(unsafe_code, reason = "a region is memory")]
@@ -298,7 +299,8 @@ mod tests {
         address..address + BYTES as usize
     }
 
-    /// Memory was given back while a region was protected in it, where a region of its name lay elsewhere.
+    /// Story: memory was freed while a region was still protected in it, because another region had the name for which
+    /// the memory was allocated.
     #[test]
     fn memory_has_the_region_that_lies_there_whatever_it_was_made_for() {
         let [a, b] = [0x10_0000, 0x20_0000];
@@ -314,7 +316,8 @@ mod tests {
         assert_eq!(regions.name_in(&memory_at(0x30_0000), "c"), None);
     }
 
-    /// Fewer ranks can go on with a state of which each has all; something of its own beside it is no such state.
+    /// Fewer ranks can restart from a state that all of them hold. They cannot if the state also has a region of each
+    /// rank's own.
     #[test]
     fn a_state_that_is_said_to_be_the_same_can_be_divided() {
         let mut regions = Regions::default();
@@ -322,7 +325,7 @@ mod tests {
         assert_eq!(regions.divided(), Divided::ByRanks);
         regions.same_on_all_ranks("table").unwrap();
         assert_eq!(regions.divided(), Divided::IntoBoxes);
-        // It is said of the region, wherever it lies.
+        // The promise belongs to the region, wherever its memory is.
         regions.replace(region("table", 0x30_0000)).unwrap();
         assert_eq!(regions.divided(), Divided::IntoBoxes);
         regions.add(region("own", 0x20_0000)).unwrap();

@@ -1,4 +1,4 @@
-//! Stretches of memory, of any length and any distance, that together are one region.
+//! Stretches of memory, of any length and distance, that together are one region.
 
 use std::{ops::Range, sync::Arc};
 
@@ -8,15 +8,15 @@ pub(super) struct Stretches(Arc<[Stretch]>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
-    /// Where its bytes lie among those of the region.
+    /// The offset of its bytes in the region.
     source: u64,
-    /// Where they lie in memory, from the region's address on.
+    /// The offset of its bytes in memory, from the region's address.
     target: u64,
     bytes: u64,
 }
 
 impl Stretches {
-    /// Those at these addresses, which ascend and are apart; offsets count from the first of them.
+    /// The stretches at these addresses, which ascend with gaps. Offsets count from the first address.
     pub(super) fn new(addresses: &[Range<u64>]) -> Stretches {
         let first = addresses.first().map_or(0, |range| range.start);
         let mut source = 0;
@@ -28,23 +28,23 @@ impl Stretches {
         Stretches(addresses.iter().map(stretch).collect())
     }
 
-    /// The length of the first one.
+    /// The length of the first stretch.
     pub(super) fn first_bytes(&self) -> u64 {
         self.0.first().map_or(0, |one| one.bytes)
     }
 
-    /// Where the last one ends.
+    /// The end of the last stretch.
     pub(super) fn reach(&self) -> u64 {
         self.0.last().map_or(0, |one| one.target + one.bytes)
     }
 
-    /// The first one that ends behind `from` in memory.
+    /// The first stretch that ends behind `from` in memory.
     pub(super) fn from(&self, from: u64) -> Option<Range<u64>> {
         let index = self.0.partition_point(|one| one.target + one.bytes <= from);
         self.0.get(index).map(|one| one.target..one.target + one.bytes)
     }
 
-    /// Gives `put` what of them lies in `range` of the region: where in the region, where in memory, and how many bytes.
+    /// Calls `put` for each part of `range`: its offset in the region, its offset in memory, and its bytes.
     pub(super) fn each(&self, range: Range<u64>, mut put: impl FnMut(u64, u64, usize)) {
         let first = self.0.partition_point(|one| one.source + one.bytes <= range.start);
         for one in self.0[first..].iter().take_while(|one| one.source < range.end) {

@@ -1,4 +1,4 @@
-//! What the tests of this folder stand on.
+//! Helpers for the tests of this folder.
 
 pub(super) mod confined;
 pub(super) mod memory;

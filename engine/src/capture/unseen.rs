@@ -1,6 +1,6 @@
-//! What can write to this process's memory past its page tables, so that neither written pages nor write protection tell of
-//! it: devices into memory that was pinned for them (GPUs, network cards), and the kernel for an io_uring, into buffers that
-//! are registered or with reads that end later.
+//! Finds writers that bypass this process's page tables, so that neither page flags nor write protection show their
+//! writes. Such writers are devices that write into pinned memory (GPUs, network cards), and the kernel for an io_uring
+//! with registered buffers or with reads that end later.
 
 use crate::ground::files;
 use rustix::fs::{FileType, fstat};
@@ -9,7 +9,8 @@ use std::{fs, os::fd::BorrowedFd, path::PathBuf};
 const DESCRIPTORS: &str = "/proc/self/fd";
 const IO_URING: &str = "anon_inode:[io_uring]";
 
-/// What of that kind this process has open; `None` if nothing. Where nobody can tell, as no descriptor is left to look with, there may be one.
+/// An open file of such a writer; `None` if this process has none. If no descriptor is left for the search, the answer
+/// is "perhaps".
 pub(crate) fn unseen_writer() -> Option<String> {
     unseen_writer_in(DESCRIPTORS)
 }
@@ -25,22 +26,22 @@ fn unseen_writer_in(directory: &str) -> Option<String> {
     })
 }
 
-/// Any device of characters may be one, but for those that are known to read and write as files do. Few descriptors are asked
-/// for their name, which takes longest.
+/// Any character device may be such a writer, except those known to read and write like files. Only few descriptors
+/// need the slow lookup of their name.
 #[allow(unsafe_code)]
 fn unseen_writer_at(descriptor: i32) -> Option<PathBuf> {
-    // SAFETY: it is looked at, and nothing else; one that was closed meanwhile, or is another by now, does no harm.
+    // SAFETY: the descriptor is only looked at. If it was closed or replaced meanwhile, no harm is done.
     let found = fstat(unsafe { BorrowedFd::borrow_raw(descriptor) }).ok()?;
     let name = || fs::read_link(format!("{DESCRIPTORS}/{descriptor}")).ok();
     match FileType::from_raw_mode(found.st_mode) {
         FileType::CharacterDevice if !is_plain(libc::major(found.st_rdev), libc::minor(found.st_rdev)) => name(),
-        // Those that have no file have no type.
+        // Descriptors without a file have no type.
         FileType::Unknown => name().filter(|name| name.as_os_str() == IO_URING),
         _ => None,
     }
 }
 
-/// The numbers are those of the kernel's list (Documentation/admin-guide/devices.txt).
+/// The numbers are from the kernel's list (Documentation/admin-guide/devices.txt).
 fn is_plain(major: u32, minor: u32) -> bool {
     const MEMORY: u32 = 1;
     const MISCELLANEOUS: u32 = 10;

@@ -1,10 +1,10 @@
-//! Write protection by userfaultfd: with WP_ASYNC the kernel lifts it by itself, and PAGEMAP_SCAN on
-//! `/proc/self/pagemap` finds the pages whose protection is gone and protects them again; without it the writer waits,
-//! and whoever reads the descriptor is told where. No library has the second call, so that both are made here, as
-//! `linux/userfaultfd.h` and `linux/fs.h` lay them out.
+//! Write protection by userfaultfd. With WP_ASYNC the kernel lifts the protection at a write, and PAGEMAP_SCAN on
+//! `/proc/self/pagemap` finds such pages and protects them again. Without it the writer waits, and the reader of the
+//! descriptor gets the address. No library has the second call, so both are made here, with the layouts of
+//! `linux/userfaultfd.h` and `linux/fs.h`.
 //!
-//! What must hold: addresses are handed to the kernel and never followed here; what the calls do to memory that is not
-//! the program's, or not there, is an error.
+//! Invariant: addresses go to the kernel and are never dereferenced here. A call on memory that is not the program's,
+//! or not mapped, returns an error.
 
 use crate::ground::{above_standard, files};
 use std::{
@@ -15,14 +15,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// No faults of the kernel's own accesses are to be handled by us: this is what needs no privilege. With WP_ASYNC the
-/// kernel handles these, too.
+/// Do not report faults of the kernel's own accesses; without them no privilege is needed. With WP_ASYNC the kernel
+/// handles these too.
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 const UFFD_API: u64 = 0xAA;
 const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
-/// Whoever gives pages back (MADV_DONTNEED) waits until that was told.
+/// A thread that frees pages (MADV_DONTNEED) waits until the event was read.
 const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
-/// Pages that are not there can be protected, so that their coming is a write.
+/// Missing pages can be protected; their first use is then a write.
 const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 /// The first write to a protected page lifts its protection, without a signal or a message.
 const FEATURE_WP_ASYNC: u64 = 1 << 15;
@@ -50,8 +50,8 @@ struct UffdioWriteprotect {
     mode: u64,
 }
 
-/// A message of the descriptor. What follows the event are flags, address and thread of a fault, or where it begins and ends what
-/// was given back.
+/// A message of the descriptor. After the event come flags, address and thread of a fault, or the beginning and end of
+/// the freed pages.
 #[repr(C)]
 #[derive(Default)]
 struct Message {
@@ -63,12 +63,12 @@ struct Message {
 const EVENT_PAGEFAULT: u8 = 0x12;
 const EVENT_REMOVE: u8 = 0x15;
 
-/// What the descriptor tells of protected memory.
+/// An event of protected memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Somebody who writes to this address waits.
+    /// A thread waits to write to this address.
     Fault(usize),
-    /// These pages are given back now, and are zeros then.
+    /// These pages are being freed and will be zeros.
     GivenBack(Range<usize>),
 }
 
@@ -84,7 +84,7 @@ const UFFDIO_REGISTER: libc::Ioctl = libc::_IOWR::<UffdioRegister>(0xAA, 0x00);
 const UFFDIO_WRITEPROTECT: libc::Ioctl = libc::_IOWR::<UffdioWriteprotect>(0xAA, 0x06);
 const UFFDIO_UNREGISTER: libc::Ioctl = libc::_IOR::<UffdioRange>(0xAA, 0x01);
 
-/// A stretch of pages that a scan found.
+/// A stretch of pages found by a scan.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ScannedPages {
@@ -114,35 +114,34 @@ const _: () = assert!(size_of::<UffdioRegister>() == 32 && size_of::<Message>() 
 const _: () = assert!(size_of::<UffdioWriteprotect>() == 24 && size_of::<ScanArguments>() == 96);
 
 pub(super) const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArguments>(b'f' as u32, 16);
-/// Protects what is found, in one step with finding it.
+/// Protects the found pages in the same step.
 const SCAN_WP_MATCHING: u64 = 1 << 0;
-/// Fails with EPERM where a mapping is not registered.
+/// Fails with EPERM if a mapping is not registered.
 const SCAN_CHECK_WPASYNC: u64 = 1 << 1;
 const PAGE_IS_WPALLOWED: u64 = 1 << 0;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
-/// The page of zeros that all memory has where it was only read.
+/// The kernel's shared page of zeros, in memory that was only read.
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
-/// Which pages a scan finds.
+/// The pages that a scan finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WantedPages {
-    /// Those whose protection is gone, or that have come or gone since.
+    /// Pages that lost their protection, or were added or freed since.
     Written,
-    /// Also those that are the file's, at hand or not, which somebody else may write. Those that lie in swap are told
-    /// with them.
+    /// Also pages of a file, resident or not, because another process may write them. Pages in swap are included.
     WrittenOrOfFile,
 }
 
-/// A userfaultfd that protects from writes.
+/// A userfaultfd that protects memory from writes.
 #[derive(Debug)]
 pub(super) struct Protection(OwnedFd);
 
-/// How many of them there are in this process.
+/// The number of our userfaultfds in this process.
 static OURS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process has a userfaultfd that is none of ours; also where that cannot be told.
+/// Whether this process has a userfaultfd other than ours; true also if this cannot be found out.
 pub(super) fn are_others_open() -> bool {
     let is_one = |entry: io::Result<fs::DirEntry>| {
         let target = entry.and_then(|entry| fs::read_link(entry.path()));
@@ -151,7 +150,7 @@ pub(super) fn are_others_open() -> bool {
     let before = OURS.load(Ordering::SeqCst);
     let Ok(all) = files::entries("/proc/self/fd") else { return true };
     let open = all.map(is_one).filter(|is_one| *is_one).count();
-    // Other threads may have opened one meanwhile, or closed it.
+    // Other threads may have opened or closed one meanwhile.
     open > before.min(OURS.load(Ordering::SeqCst))
 }
 
@@ -161,8 +160,8 @@ impl Protection {
         Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC)
     }
 
-    /// Whoever writes to a page waits until `lift`; a system call that does fails with EFAULT. `InvalidInput`: needs
-    /// Linux 6.4.
+    /// A thread that writes to a page waits until `lift`; a system call that writes to it fails with EFAULT.
+    /// `InvalidInput`: needs Linux 6.4.
     pub(super) fn lifted_by_us() -> io::Result<Protection> {
         Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_EVENT_REMOVE)
     }
@@ -185,17 +184,17 @@ impl Protection {
         Ok(protection)
     }
 
-    /// Protects all of `pages`, which are registered.
+    /// Protects all of `pages`, which must be registered.
     pub(super) fn protect(&self, pages: &Range<usize>) -> io::Result<()> {
         self.set(pages, WRITEPROTECT_MODE_WP)
     }
 
-    /// Lifts the protection of `pages`: whoever waits for them goes on.
+    /// Lifts the protection of `pages`; threads that wait for them go on.
     pub(super) fn lift(&self, pages: &Range<usize>) -> io::Result<()> {
         self.set(pages, 0)
     }
 
-    /// A descriptor as a program may have one, which is asked for what is missing of `pages`.
+    /// A descriptor as a program may have one: it gets the faults of missing pages in `pages`.
     #[cfg(test)]
     pub(super) fn that_fills(pages: &Range<usize>) -> OwnedFd {
         let protection = Protection::new(0).unwrap();
@@ -210,12 +209,12 @@ impl Protection {
         Ok(())
     }
 
-    /// What was not told yet: first of those who wait.
+    /// The next unread event; waiting writers come first.
     #[allow(unsafe_code)]
     pub(super) fn next_event(&self) -> io::Result<Option<Event>> {
         let mut message = Message::default();
         let bytes = size_of::<Message>();
-        // SAFETY: the message has as many bytes, and outlives the call.
+        // SAFETY: the message has this many bytes, and outlives the call.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), bytes) };
         let [first, second] = [0, 1].map(|index| message.argument[index] as usize);
         match usize::try_from(read) {
@@ -232,15 +231,15 @@ impl Protection {
         }
     }
 
-    /// Prepares whole pages for scans that protect; nothing, where they are. `AlreadyExists` or `ResourceBusy`: another
-    /// userfaultfd has them.
+    /// Prepares whole pages for scans that protect; no effect if they are prepared. `AlreadyExists` or `ResourceBusy`:
+    /// another userfaultfd has them.
     pub(super) fn register(&self, pages: &Range<usize>) -> io::Result<()> {
         let mut register = UffdioRegister { range: range(pages), mode: REGISTER_MODE_WP, ioctls: 0 };
         call(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut register)?;
         Ok(())
     }
 
-    /// Ends what `register` began, and lifts all protection.
+    /// Undoes `register`, and lifts all protection.
     pub(super) fn unregister(&self, pages: &Range<usize>) -> io::Result<()> {
         call(self.0.as_raw_fd(), UFFDIO_UNREGISTER, &mut range(pages))?;
         Ok(())
@@ -269,9 +268,9 @@ impl Pagemap {
         files::kernel_file("/proc/self/pagemap").map(Pagemap)
     }
 
-    /// `PermissionDenied`: some of `pages` are not registered, by whomever. No page is looked at.
+    /// `PermissionDenied`: some of `pages` are not registered with any userfaultfd. Does not look at single pages.
     pub(super) fn check_registered(&self, pages: &Range<usize>) -> io::Result<()> {
-        // Mappings that are registered are passed over whole, and the others are an error.
+        // The scan skips registered mappings whole, and reports the others as an error.
         let mut scan = ScanArguments {
             flags: SCAN_CHECK_WPASYNC,
             category_inverted: PAGE_IS_WPALLOWED,
@@ -290,7 +289,7 @@ impl Pagemap {
         Ok(())
     }
 
-    /// The first of `pages` that has memory of its own, which is not in swap. An error where the kernel does not tell.
+    /// The first of `pages` with memory of its own that is not in swap. An error if the kernel does not say.
     pub(super) fn first_present(&self, pages: &Range<usize>) -> io::Result<Option<usize>> {
         let mut found = ScannedPages::default();
         let mut scan = ScanArguments {
@@ -306,8 +305,8 @@ impl Pagemap {
         Ok((count > 0).then_some(found.start as usize))
     }
 
-    /// Finds what is `wanted` in the front of `pages`, protects that, and says how many stretches `found` now has, and
-    /// up to where it has looked. After an error, pages may have been protected that nobody was told of.
+    /// Finds the `wanted` pages at the front of `pages` and protects them. Returns the number of stretches in `found`,
+    /// and the end of the scanned part. After an error, some pages may be protected without being reported.
     /// `PermissionDenied`: some are not registered.
     pub(super) fn take_written(
         &self,
@@ -316,7 +315,7 @@ impl Pagemap {
         found: &mut [ScannedPages],
     ) -> io::Result<(usize, usize)> {
         let categories = match wanted {
-            // In these words the kernel has a short way for it.
+            // The kernel has a fast path for exactly these arguments.
             WantedPages::Written => {
                 ScanArguments { category_mask: PAGE_IS_WRITTEN, return_mask: PAGE_IS_WRITTEN, ..arguments(pages) }
             }
@@ -333,7 +332,7 @@ impl Pagemap {
             ..categories
         };
         let count = call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
-        // Where `found` is full, the kernel may have looked further than it says.
+        // If `found` is full, the kernel may have looked further than it says.
         let told_to = found[..count].last().map_or(0, |last| last.end);
         Ok((count, scan.walk_end.max(told_to) as usize))
     }
@@ -348,11 +347,11 @@ fn arguments(pages: &Range<usize>) -> ScanArguments {
     ScanArguments { size, start: pages.start as u64, end: pages.end as u64, ..Default::default() }
 }
 
-/// An ioctl; `argument` has the type that `request` was made with.
+/// An ioctl; `argument` must have the type that `request` encodes.
 #[allow(unsafe_code)]
 fn call<T>(fd: RawFd, request: libc::Ioctl, argument: &mut T) -> io::Result<usize> {
-    // SAFETY: the kernel reads and writes `argument`, which has the size that the request says, and the row of `ScannedPages`
-    // that it points to; protection changes no byte of the program's.
+    // SAFETY: the kernel reads and writes `argument`, which has the size that the request says, and the array of
+    // `ScannedPages` that it points to. Protection changes no byte of the program.
     let returned = unsafe { libc::ioctl(fd, request, std::ptr::from_mut(argument)) };
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }

@@ -1,4 +1,5 @@
-//! What a revision has in a portion: where the blocks of its items lie, and their hashes. Blocks of zeros lie nowhere.
+//! The blocks of a revision in a portion: the places of its items' blocks, and their hashes. Blocks of zeros have no
+//! place.
 
 use super::{
     index::{Index, is_small},
@@ -17,24 +18,24 @@ use std::{
 /// The hash of a block of zeros.
 static ZERO_HASH: LazyLock<Hash> = LazyLock::new(|| hash(&[0; BLOCK]));
 
-/// What no revision has, by default.
+/// The default is a base without blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
-    /// By the name of each item, where its whole blocks lie, in order.
+    /// By item name, the places of its whole blocks, in order.
     items: HashMap<String, Vec<Lies>>,
     runs: Vec<Run>,
-    /// How many blocks the runs before each have.
+    /// For each run, the number of blocks in the runs before it.
     before: Vec<u64>,
     /// The rows of hashes of all runs, one behind the other.
     rows: Vec<u8>,
-    /// The blocks of those runs in which no item lies.
+    /// The blocks of those runs that belong to no item.
     early: Vec<Blocks>,
     index: OnceLock<Option<Index>>,
 }
 
 impl Base {
-    /// What a revision with this manifest has, whose rows of hashes are `rows`, one behind the other, as its runs say; `None` if
-    /// they are too few or too many.
+    /// The base of a revision with this manifest. `rows`: the rows of hashes of its runs, one behind the other; `None`
+    /// if there are too few or too many.
     pub(crate) fn new(manifest: &Manifest, rows: Vec<u8>) -> Option<Base> {
         let (mut end, mut before) = (0, Vec::with_capacity(manifest.runs.len()));
         for run in &manifest.runs {
@@ -47,14 +48,14 @@ impl Base {
         is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows, early, index })
     }
 
-    /// This base with further blocks of the portion, in which no item lies: ascending runs, none of which it has, and their rows
-    /// of hashes.
+    /// This base with further blocks of the portion that belong to no item. `runs` ascend and are new to this base;
+    /// `rows` are their rows of hashes.
     pub(super) fn with(&self, runs: &[Run], rows: &[u8]) -> Base {
         let mut all: Vec<(Run, &[u8])> = Vec::with_capacity(self.runs.len() + runs.len());
         for (runs, mut rows, are_own) in [(&self.runs[..], &self.rows[..], true), (runs, rows, false)] {
             for run in runs {
                 let (row, rest) = rows.split_at(run.blocks as usize * HASH_BYTES);
-                // Of what no manifest leads to yet nobody has asked for it.
+                // No manifest refers to these rows yet, so their hash is not known.
                 let hashes_hash = if are_own { run.hashes_hash } else { hash(row) };
                 all.push((Run { hashes_hash, ..*run }, row));
                 rows = rest;
@@ -72,68 +73,69 @@ impl Base {
         Base { items: self.items.clone(), runs, before, rows: joined, early, index: OnceLock::new() }
     }
 
-    /// The index of its items, if they fell into many parts. Whoever has time for it asks first, as that makes it.
+    /// The index of its items, if they are in many parts. The first call makes it; call it when there is time.
     pub(super) fn index(&self) -> Option<&Index> {
         self.index.get_or_init(|| Index::of(&self.items)).as_ref()
     }
 
-    /// Makes the index, if it is worth it.
+    /// Makes the index, if it is worthwhile.
     pub(crate) fn make_index(&self) {
         self.index();
     }
 
-    /// Whether that takes a while.
+    /// Whether `make_index` takes long.
     pub(crate) fn takes_long(&self) -> bool {
         !is_small(self.blocks(), self.items.len())
     }
 
-    /// In how many runs its blocks lie.
+    /// The number of runs of its blocks.
     pub(super) fn run_count(&self) -> usize {
         self.runs.len()
     }
 
-    /// How many blocks the revision has.
+    /// The number of blocks of the revision.
     pub(super) fn blocks(&self) -> u64 {
         (self.rows.len() / HASH_BYTES) as u64
     }
 
-    /// Blocks in which no item lies, as no revision has them yet.
+    /// Blocks that belong to no item, because no revision has them yet.
     pub(super) fn early(&self) -> &[Blocks] {
         &self.early
     }
 
-    /// Where whole blocks of the item `name` lie, in order.
+    /// The places of the whole blocks of the item `name`, in order.
     pub(super) fn lies(&self, name: &str) -> Option<&[Lies]> {
         self.items.get(name).map(|lies| &lies[..])
     }
 
-    /// Where those whole blocks of the item `name` lie, in order, that have bytes in the portion.
+    /// The same without blocks of zeros.
     pub(super) fn stored(&self, name: &str) -> Vec<Lies> {
         stored(self.lies(name).unwrap_or_default())
     }
 
-    /// The hash of the block that lies `at`, as `Lies` tells it; `None` if it lies in no run and is not zero.
+    /// The hash of the block `at`, a place as in `Lies`; `None` if it is outside all runs and not zeros.
     pub(super) fn hash_at(&self, at: u64) -> Option<&[u8]> {
         if at >= ZEROS { Some(&ZERO_HASH[..]) } else { self.hashes(at..at + 1) }
     }
 
-    /// The hashes of blocks of the portion that lie in its runs; `None` of others.
+    /// The hashes of these blocks of the portion; `None` if some are outside its runs.
     pub(crate) fn hashes(&self, blocks: Range<u64>) -> Option<&[u8]> {
         let (first, last) = (self.number(blocks.start)?, self.number(blocks.end.checked_sub(1)?)?);
-        // Runs that lie side by side have their rows side by side here.
+        // The rows of adjacent runs are adjacent here.
         let is_stretch = last.checked_sub(first) == Some(blocks.end - 1 - blocks.start);
         is_stretch.then(|| &self.rows[first as usize * HASH_BYTES..(last as usize + 1) * HASH_BYTES])
     }
 
-    /// The number of a block of the portion among its blocks; `None` of others.
+    /// The number of a block of the portion among the base's blocks; `None` if it is outside its runs.
     pub(crate) fn number(&self, block: u64) -> Option<u64> {
         let index = self.runs.partition_point(|run| run.first_block <= block).checked_sub(1)?;
         let inside = block - self.runs[index].first_block;
         (inside < self.runs[index].blocks).then(|| self.before[index] + inside)
     }
 
-    /// The parts of its runs that are in these stretches, which ascend, with the hashes of their rows; `None` if it lacks a
-    /// block of them. Each is of one run, also where another goes on behind it: it may have been saved early, and that not.
+    /// The parts of its runs inside these ascending stretches, with the hashes of their rows; `None` if it lacks one of
+    /// their blocks. Each part is of one run, even if the next run is adjacent: one may have been saved early, the
+    /// other not.
     pub(super) fn runs_of(&self, stretches: impl IntoIterator<Item = Blocks>) -> Option<Vec<Run>> {
         let (mut parts, mut index) = (Vec::new(), 0);
         for Blocks { mut first, count } in stretches {
@@ -152,7 +154,8 @@ impl Base {
         Some(parts)
     }
 
-    /// Run number `index` from block number `inside` of it on, with the hash of its row: of a whole run that is known.
+    /// Part of run number `index`, from its block number `inside` on, with the hash of its row, which is known for a
+    /// whole run.
     fn part(&self, index: usize, inside: u64, blocks: u64) -> Run {
         let run = self.runs[index];
         if blocks == run.blocks {

@@ -1,6 +1,6 @@
-//! Blocks that were saved before the checkpoint that they are for: a revision leads to them as to those of an older one.
+//! Blocks that were saved before their checkpoint: the revision shares them as it shares blocks of an older revision.
 //!
-//! What must hold: a block counts only for the address that it was saved from, and only if it was not written since.
+//! Invariant: a block counts only for the address from which it was saved, and only if it was not written since.
 
 use super::{Base, Lies, hashes::each_block, watched::range_of};
 use crate::{
@@ -14,7 +14,7 @@ use std::{collections::HashMap, ops::Range};
 
 #[derive(Debug, Default)]
 pub(crate) struct EarlyBlocks {
-    /// By the address that it was saved from, where a block lies in the portion.
+    /// The place in the portion of each block that counts, by the address from which it was saved.
     at: HashMap<usize, u64>,
     runs: Vec<Run>,
     /// The hashes of all blocks of the runs.
@@ -22,22 +22,23 @@ pub(crate) struct EarlyBlocks {
 }
 
 impl EarlyBlocks {
-    /// Blocks that lie in these ascending `runs`, whose hashes are `rows`; `at`: by their addresses, those that count.
+    /// Blocks in these ascending `runs`, whose hashes are `rows`; `at`: the places of the blocks that count, by
+    /// address.
     pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> EarlyBlocks {
         EarlyBlocks { at, runs, rows }
     }
 
-    /// How many blocks count.
+    /// The number of blocks that count.
     pub(crate) fn count(&self) -> u64 {
         self.at.len() as u64
     }
 
-    /// What `base` has, and these blocks.
+    /// The blocks of `base`, and these.
     pub(crate) fn beside(&self, base: &Base) -> Base {
         base.with(&self.runs, &self.rows)
     }
 
-    /// What `base` has, and those of these blocks that are in `shared`: all others are free for something else.
+    /// The blocks of `base`, and these blocks as far as they are in `shared`. All others are free for other use.
     pub(crate) fn led_to_beside(&self, base: &Base, shared: &[Run]) -> Option<Base> {
         let (wide, runs) = (self.beside(base), self.early_of(shared).collect::<Vec<_>>());
         let mut rows = Vec::new();
@@ -47,11 +48,11 @@ impl EarlyBlocks {
         Some(base.with(&runs, &rows))
     }
 
-    /// Adds the blocks that count to those of `regions` that are `clean`; with `compared`, which has these blocks, only those that are
-    /// as they were.
+    /// Adds the blocks that count to the `clean` blocks of `regions`. With `compared`, a base that has these blocks,
+    /// adds only those whose hashes still agree.
     pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>], compared: Option<&Base>) {
         for (region, clean) in regions.iter().zip(clean) {
-            // Of no other the pages tell what was written since.
+            // Only the pages of watched regions show writes since then.
             let Some(Range { start, end }) = range_of(region) else { continue };
             let blocks = (end - start) as u64 / BLOCK_BYTES;
             let (mut all, mut old, mut block) = (Vec::with_capacity(clean.len()), clean.iter().peekable(), 0);
@@ -75,7 +76,7 @@ impl EarlyBlocks {
         }
     }
 
-    /// The blocks that these runs take of what was saved early, with their rows; nothing of runs that are older.
+    /// The early blocks in these runs, with their rows. Blocks of older runs are left out.
     pub(crate) fn blocks_of(&self, shared: &[Run]) -> Vec<Blocks> {
         self.early_of(shared).flat_map(|run| [run.stretch(), run.row_blocks()]).collect()
     }
@@ -90,7 +91,7 @@ impl EarlyBlocks {
 }
 
 impl Base {
-    /// Whether block `at` of the portion has the bytes of number `block` of `region`.
+    /// Whether block `at` of the portion holds the bytes of block number `block` of `region`.
     fn has_at(&self, at: u64, region: &Region, block: u64) -> bool {
         let mut is_same = false;
         each_block(region, block..block + 1, |_, bytes| is_same = self.hash_at(at) == Some(&hash(bytes)[..]));
@@ -128,7 +129,7 @@ mod tests {
         let at = (0..3).map(|block| (start + block * BLOCK, 10 + block as u64)).collect();
         let early = EarlyBlocks::new(vec![run], rows, at);
         let wide = early.beside(&Base::default());
-        // Nothing has told of this.
+        // No page flag shows this write.
         memory[BLOCK + 5] = 2;
         let added = |compared: Option<&Base>| {
             let mut clean = [Vec::new()];
@@ -139,8 +140,8 @@ mod tests {
         assert_eq!(added(Some(&wide)), [(0, 1), (2, 1)]);
     }
 
-    /// Blocks and hashes that were saved early may lie right behind those of the older revision: a root that leads to both as
-    /// one was refused, as neither has all of it.
+    /// Story: blocks and hashes that were saved early may directly follow those of the older revision. A root that
+    /// referred to both as one run was refused, because neither had all of it.
     #[test]
     fn what_was_saved_early_is_told_from_what_it_lies_behind() {
         let blocks_a_row = BLOCK_BYTES / HASH_BYTES as u64;

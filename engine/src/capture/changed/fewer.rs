@@ -1,27 +1,27 @@
-//! Keeping a shard from falling into too many parts: its shortest clean stretches are staged again.
+//! Keeps a shard from falling into too many parts: its shortest clean stretches are staged again.
 //!
-//! What must hold: nothing becomes clean that was not.
+//! Invariant: no block becomes clean that was not.
 
 use super::Lies;
 
-/// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
+/// If a region has more parts than this, its short clean stretches are rewritten. HDF5 takes about 2,700 parts.
 const PARTS_MAX: usize = 2500;
 
-/// How many clean stretches of a region make too many parts.
+/// The number of clean stretches of a region beyond the limit.
 pub(super) fn too_many(clean: &[Lies]) -> usize {
-    // Between two of them there is at most one that changed.
+    // At most one changed stretch is between two clean ones.
     (2 * clean.len() + 1).saturating_sub(PARTS_MAX).div_ceil(2).min(clean.len())
 }
 
-/// In so many revisions a region is to come to few parts; else its stretches are left as they are.
+/// A region is merged only if it reaches few parts within this many revisions.
 const REVISIONS_MAX: u64 = 4;
 
-/// Whether a region comes to few parts where so many of its blocks are staged again, and `more` may be in each revision.
+/// Whether a region reaches few parts by staging `blocks` blocks again, `more` in each revision.
 pub(super) fn comes_to_few(blocks: u64, more: u64) -> bool {
     blocks <= more.saturating_mul(REVISIONS_MAX)
 }
 
-/// How many blocks are staged again for a region with these clean stretches, which are too many, to come to few.
+/// The number of blocks to stage again until a region with too many clean stretches has few.
 pub(super) fn shortest_blocks(clean: &[Lies]) -> u64 {
     let too_many = too_many(clean);
     let mut counts: Vec<u64> = clean.iter().map(|lies| lies.count).collect();
@@ -31,8 +31,8 @@ pub(super) fn shortest_blocks(clean: &[Lies]) -> u64 {
     counts[..too_many].iter().sum()
 }
 
-/// Has short clean stretches of a region that falls into many parts staged again, as many blocks as `more` allows. Returns
-/// `false`, and does nothing, if it would take too many revisions until the parts are few.
+/// Marks short clean stretches of a region in many parts as changed, up to `more` blocks. Returns `false` and does
+/// nothing if it would take too many revisions to reach few parts.
 pub(super) fn merge(clean: &mut Vec<Lies>, more: &mut u64) -> bool {
     let too_many = too_many(clean);
     if too_many == 0 {

@@ -1,6 +1,6 @@
-//! Filling in what an outline leaves to its base: where all else lies.
+//! Fills in the shared blocks of an outline, with the places that its base has for them.
 //!
-//! What must hold: an outline leads to no bytes but the same blocks of the item of the same name.
+//! Invariant: an outline refers only to the same blocks of the item of the same name.
 
 use super::{
     Base, Lies,
@@ -13,8 +13,8 @@ use crate::{
 use std::ops::Range;
 
 impl Contents {
-    /// The contents that an outline says, with what is as in `base` behind the blocks of the log, as an allocation has it, and
-    /// the runs of it; `None` if the base lacks any of it.
+    /// The contents of an outline, with the blocks shared with `base` numbered behind the log, as an allocation has
+    /// them, and their runs; `None` if the base lacks one.
     pub(crate) fn filled(&self, base: &Base) -> Option<(Contents, Vec<Run>)> {
         let (mut first, mut clean) = (self.shared.start, Vec::with_capacity(self.items.len()));
         for item in &self.items {
@@ -60,7 +60,7 @@ impl Contents {
         Some((filled, shared))
     }
 
-    /// Where `base` has what the outline says of `item` to be there, whose blocks are numbered from `first` on.
+    /// The places in `base` of the blocks of `item` that the outline shares, numbered from `first` on.
     fn clean_of(&self, item: &Item, first: u64, base: &Base) -> Option<Vec<Lies>> {
         let (mut offset, mut gaps) = (0_u64, Vec::<Range<u64>>::new());
         for Extent { at, bytes } in &item.extents {
@@ -88,13 +88,13 @@ impl Contents {
     }
 }
 
-/// Those of `lies` that are in these ranges, each in one of them; all ascend.
+/// The parts of `lies` inside these ranges, each in one range; all ascend.
 fn inside(lies: &[Lies], ranges: &[Range<u64>]) -> Vec<Lies> {
     let mut inside = Vec::with_capacity(lies.len() + ranges.len());
     let mut lies = lies.iter().peekable();
     for range in ranges {
         while lies.next_if(|lies| lies.block + lies.count <= range.start).is_some() {}
-        // The last of them may reach into the next range.
+        // The last one may reach into the next range.
         for part in lies.clone().take_while(|lies| lies.block < range.end) {
             let (from, to) = (part.block.max(range.start), range.end.min(part.block + part.count));
             inside.push(Lies { block: from, at: part.at + (from - part.block), count: to - from });
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::space::format::{Annex, ElementType, Manifest, hash};
 
-    /// A record beside a pool is no promise: whatever it says, an outline leads to no other bytes than the item's own.
+    /// A record beside a pool is not trusted: whatever it says, an outline refers only to the item's own bytes.
     #[test]
     fn an_outline_that_contradicts_its_base_is_not_filled_in() {
         let rows: Vec<u8> = (200..220_u128).flat_map(u128::to_le_bytes).collect();
@@ -149,7 +149,7 @@ mod tests {
         assert!(!outline("b", 20, 50..70, right()), "another item");
         assert!(!outline("a", 20, 50..71, right()), "more blocks than the regions have");
         assert!(!outline("a", 20, 50..70, vec![block(51, 3), block(0, 2), block(55, 15)]), "another block");
-        assert!(!outline("a", 21, 50..71, vec![block(50, 21)]), "a block that the base has not");
+        assert!(!outline("a", 21, 50..71, vec![block(50, 21)]), "a block that the base lacks");
         let split = vec![
             Extent { at: 50 * BLOCK_BYTES, bytes: 9 },
             Extent { at: 50 * BLOCK_BYTES + 9, bytes: 20 * BLOCK_BYTES - 9 },

@@ -1,4 +1,4 @@
-//! What was found out about a region: what changed of it, or what did not.
+//! The result of the search for changes in a region: its changed blocks, or its clean ones.
 
 use super::{Base, Lies};
 use crate::{capture::Region, space::format::BLOCK_BYTES};
@@ -6,14 +6,14 @@ use std::ops::Range;
 
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// These blocks changed, stretches that ascend, since the region was saved as the item `name`.
+    /// These blocks changed since the region was saved as the item `name`; ascending stretches.
     Changed { name: String, blocks: Vec<Range<u64>> },
-    /// These are as they were saved, under whatever names; stretches that ascend.
+    /// These blocks are as saved, under any names; ascending stretches.
     Clean(Vec<Lies>),
 }
 
 impl Found {
-    /// The whole blocks of `region` that are as `base` has them, stretches that ascend.
+    /// The whole blocks of `region` that are as in `base`, as ascending stretches.
     pub(crate) fn clean(&self, region: &Region, base: &Base) -> Vec<Lies> {
         match self {
             Found::Clean(lies) => lies.clone(),
@@ -24,7 +24,7 @@ impl Found {
     }
 }
 
-/// The stretches of `lies` that are none of the `changed` blocks of a region that has so many `blocks`.
+/// The stretches of `lies` without the `changed` blocks of a region with this many `blocks`.
 pub(super) fn without(lies: &[Lies], blocks: u64, changed: &[Range<u64>]) -> Vec<Lies> {
     let mut changed = changed.iter();
     let (mut clean, mut next) = (Vec::new(), changed.next());

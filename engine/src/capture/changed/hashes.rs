@@ -1,4 +1,4 @@
-//! What changed, by the hashes of blocks: needs nothing of the system, and reads all that is protected.
+//! Finds changes by the hashes of blocks. Needs no help from the system, but reads all protected memory.
 
 use super::{Base, Changes, Found, Lies, lies::add};
 use crate::{
@@ -8,12 +8,12 @@ use crate::{
 };
 use std::{collections::HashMap, ops::Range};
 
-/// Rows that lie apart are brought together in parts of so many blocks.
+/// Blocks in gapped rows are gathered in parts of this many blocks.
 const PART_BLOCKS: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct ByHashes {
-    /// Which region lay where when it was staged. No more than a hint: the hashes decide.
+    /// The name of the region at each address when it was staged. Only a hint: the hashes decide.
     lay: HashMap<usize, String>,
 }
 
@@ -31,8 +31,8 @@ impl Changes for ByHashes {
     }
 }
 
-/// An error, which names it, if a region has blocks that are not as `base` has them, though the pages said them to be `clean`.
-/// `found`: who said so of each region; what was hashed is not looked at once more.
+/// An error that names a region with blocks that differ from `base`, although its pages were reported `clean`. `found`:
+/// the source of that report for each region; regions that were hashed are not hashed again.
 pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[Vec<Lies>]) -> Result<()> {
     let of_pages = |found: &Found| matches!(found, Found::Changed { .. });
     for ((region, clean), _) in regions.iter().zip(clean).zip(found).filter(|(_, found)| of_pages(found)) {
@@ -46,7 +46,7 @@ pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[V
         });
         if changed > 0 {
             return Err(region.refused(format!(
-                "{changed} of its blocks changed, and the pages do not tell so: something writes there past the page tables \
+                "{changed} of its blocks changed, but their pages do not show it: something writes there past the page tables \
                  of this process, such as a device; untrack it, or set track = hashes"
             )));
         }
@@ -55,8 +55,8 @@ pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[V
 }
 
 impl ByHashes {
-    /// Compares each block of `region` with the same block of what was saved under its name, and of what was saved from
-    /// its address: programs swap pointers.
+    /// Compares each block of `region` with the saved block of its name, and with the one saved from its address:
+    /// programs swap pointers.
     pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {
         let name = &region.description.name;
         let here = self.lay.get(&region.begins_at()).filter(|other| *other != name);
@@ -84,7 +84,7 @@ impl ByHashes {
     }
 }
 
-/// Gives `each` these whole blocks of a region, with their numbers.
+/// Calls `each` with these whole blocks of a region and their numbers.
 pub(super) fn each_block(region: &Region, blocks: Range<u64>, mut each: impl FnMut(u64, &[u8])) {
     if let Some(row) = region.row() {
         let row = &row[blocks.start as usize * BLOCK..blocks.end as usize * BLOCK];
@@ -99,7 +99,7 @@ pub(super) fn each_block(region: &Region, blocks: Range<u64>, mut each: impl FnM
     }
 }
 
-/// Whether a block is zeros. Of one that is not, the first word tells nearly always.
+/// Whether a block is zeros. The first word nearly always shows that it is not.
 pub(super) fn is_zeros(block: &[u8]) -> bool {
     block[..8] == [0; 8] && block == [0; BLOCK]
 }
@@ -109,7 +109,8 @@ mod tests {
     use super::*;
     use crate::capture::Regions;
 
-    /// Its blocks are hashed each time, and others may write to it between the two looks.
+    /// The blocks of other regions are hashed each time, and other threads may write to them between the two
+    /// comparisons.
     #[test]
     fn only_what_the_pages_have_told_is_audited() {
         let mut memory = vec![1_u8; 64 * BLOCK];
@@ -117,7 +118,7 @@ mod tests {
         // SAFETY: the memory outlives the region.
         #[expect(unsafe_code, reason = "a region is memory")]
         regions.add(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
-        // Nothing has this block.
+        // No base has this block.
         let clean = [vec![Lies { block: 0, at: 5, count: 1 }]];
         let by_pages = Found::Changed { name: "x".to_owned(), blocks: Vec::new() };
         audit(regions.all(), &Base::default(), &[by_pages], &clean).unwrap_err();

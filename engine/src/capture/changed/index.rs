@@ -1,5 +1,5 @@
-//! An index of a revision that fell into many parts, made once that is saved: by it the next one is outlined at the cost of
-//! what changed, not of what there is.
+//! An index of a revision in many parts, made once the revision is saved. With it, the cost of the next outline depends
+//! on the changes, not on the size of the state.
 
 use super::{
     Lies,
@@ -9,17 +9,17 @@ use super::{
 use crate::space::{BlockSet, free::Blocks};
 use std::{collections::HashMap, ops::Range};
 
-/// An index of so few blocks and items is made at once. Of more it is worth its memory where there is a part for so many blocks,
-/// and so many for each item: what falls into fewer is planned part by part as fast.
+/// An index of this many blocks and items, or fewer, is made at once. A larger one must have at least one part for so
+/// many blocks, and so many parts for each item. With fewer parts, a plan part by part is as fast.
 const BLOCKS_FEW: u64 = 4096;
 const ITEMS_FEW: usize = 64;
 const BLOCKS_A_PART: u64 = 256;
 const PARTS_AN_ITEM: u64 = 4;
 
-/// No more of all blocks than this part is staged again: see `plan::more_of`.
+/// At most this fraction of all blocks is staged again: see `plan::more_of`.
 const SPARSE_PART: u64 = 3;
 
-/// In place of a block of the portion: the block is one of zeros, or lies nowhere in whole blocks.
+/// Marks in place of a block of the portion: a block of zeros, and a block that is not stored as a whole block.
 const ZEROS_MARK: u32 = u32::MAX - 1;
 const HOLE_MARK: u32 = u32::MAX;
 
@@ -27,27 +27,27 @@ const HOLE_MARK: u32 = u32::MAX;
 pub(super) struct Index {
     numbers: HashMap<String, usize>,
     items: Vec<Indexed>,
-    /// How many stretches the whole blocks of all items lie in.
+    /// The number of stretches of all items' whole blocks.
     pub(super) parts: u64,
-    /// How many of those blocks have bytes in the portion.
+    /// The number of those blocks with bytes in the portion.
     pub(super) stored: u64,
-    /// The blocks that are alone in the portion, by item and number there, those in the emptiest segments first.
+    /// The blocks in the emptiest segments, by item and number there; the emptiest segment first.
     sparse: Vec<(u32, u32)>,
-    /// Where in `sparse` each segment ends.
+    /// The end of each segment in `sparse`.
     ends: Vec<usize>,
 }
 
-/// Where the whole blocks of an item lie.
+/// The places of the whole blocks of an item.
 #[derive(Debug)]
 pub(super) struct Indexed {
     places: Vec<u32>,
-    /// Blocks before the last one that lie nowhere.
+    /// Blocks before the last one that have no place.
     pub(super) holes: Vec<Range<u64>>,
-    /// How many blocks would be staged again for the item to come to few parts; `None`: they are few.
+    /// The number of blocks to stage again until the item has few parts; `None` if it has.
     pub(super) to_merge: Option<u64>,
 }
 
-/// Where a block of an item lies.
+/// The place of a block of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Hole,
@@ -56,8 +56,8 @@ pub(super) enum Place {
 }
 
 impl Index {
-    /// The index of these items; `None` if they lie in few parts, a portion is too long for it, or one block is of two items, as no
-    /// build saves it.
+    /// The index of these items; `None` if they are in few parts, if the portion is too long for it, or if two items
+    /// have one block, which no build saves.
     pub(super) fn of(items: &HashMap<String, Vec<Lies>>) -> Option<Index> {
         let parts: u64 = items.values().map(|lies| lies.len() as u64).sum();
         let blocks: u64 = items.values().filter_map(|lies| lies.last()).map(|last| last.block + last.count).sum();
@@ -84,7 +84,7 @@ impl Index {
         Some(Index { numbers, items: all, parts, stored: set.count(), sparse, ends })
     }
 
-    /// The number of the item `name`, and where it lies.
+    /// The number of the item `name`, and its places.
     pub(super) fn item(&self, name: &str) -> Option<(usize, &Indexed)> {
         let number = *self.numbers.get(name)?;
         Some((number, &self.items[number]))
@@ -95,7 +95,7 @@ impl Index {
         self.items.iter()
     }
 
-    /// The blocks in each of the emptiest segments of the portion: numbers of items, and of blocks in these.
+    /// The blocks in each of the emptiest segments of the portion, as numbers of items and of their blocks.
     pub(super) fn emptiest(&self) -> impl Iterator<Item = &[(u32, u32)]> {
         let mut from = 0;
         self.ends.iter().map(move |end| &self.sparse[std::mem::replace(&mut from, *end)..*end])
@@ -122,7 +122,7 @@ impl Indexed {
         Indexed { places, holes, to_merge }
     }
 
-    /// How many blocks there are before the end of the last.
+    /// The number of blocks up to the end of the last one.
     pub(super) fn blocks(&self) -> u64 {
         self.places.len() as u64
     }
@@ -136,13 +136,13 @@ impl Indexed {
     }
 }
 
-/// Whether an index of so many blocks and items is made at once.
+/// Whether an index of this many blocks and items is made at once.
 pub(super) fn is_small(blocks: u64, items: usize) -> bool {
     blocks <= BLOCKS_FEW && items <= ITEMS_FEW
 }
 
-/// The blocks in the emptiest segments of `stored`, in which all items lie, and where each of these ends among them: as many as
-/// one revision can have staged again.
+/// The blocks in the emptiest segments of `stored`, which holds all items, and the end of each segment among them: as
+/// many as one revision can stage again.
 fn sparse(items: &[Indexed], stored: &BlockSet) -> (Vec<(u32, u32)>, Vec<usize>) {
     let (mut segments, mut left) = (emptiest(stored), stored.count() / SPARSE_PART);
     let most = segments.iter().position(|(_, count)| left.checked_sub(*count).map(|less| left = less).is_none());
@@ -159,7 +159,7 @@ fn sparse(items: &[Indexed], stored: &BlockSet) -> (Vec<(u32, u32)>, Vec<usize>)
     for (item, indexed) in (0..).zip(items) {
         for (block, at) in (0..).zip(&indexed.places).filter(|(_, at)| **at < ZEROS_MARK) {
             let number = numbers.get(segment_of((*at).into()) as usize);
-            // From where the segment begins in the list on, until each has come to its end.
+            // Starts at the beginning of the segment in the list, and ends at its end.
             if let Some(next) = number.and_then(|number| ends.get_mut(*number)) {
                 sparse[*next] = (item, block);
                 *next += 1;

@@ -1,8 +1,8 @@
-//! What did not change of bytes that come only after t1, as those of streams do: found block by block while they are staged,
-//! by hashes. Until all is staged, what is led to has places beyond the log.
+//! Finds unchanged blocks in data that arrives only after t1, such as streams. Compares hashes block by block during
+//! staging. Until all is staged, shared blocks have numbers beyond the log.
 //!
-//! What must hold: a block is led to only if its hash is that of the block at its place in the item of its name, or if the
-//! plan of a region says that it is unchanged; each block of the older revision by one block at most.
+//! Invariant: a block is shared only if its hash equals that of the block at its place in the item of its name, or if
+//! the plan of a region declares it unchanged. Each block of the older revision is shared at most once.
 
 use super::{
     Base, Lies,
@@ -14,15 +14,15 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Where in the log the older revision's portion begins while the shard is staged: no log is as long.
+/// The number in the log at which the older revision's portion begins during staging. No log is this long.
 const OLDER: u64 = 1 << 62;
 
-/// What a shard leads to, as far as it is staged.
+/// The shared blocks of a shard so far.
 #[derive(Debug)]
 pub(crate) struct Late {
-    /// That of no revision, if there is none: zeros are found all the same.
+    /// The default base if there is no older revision; zeros are found all the same.
     base: Arc<Base>,
-    /// Which of its blocks are led to.
+    /// For each block of the base, whether it is shared.
     taken: Vec<bool>,
 }
 
@@ -31,7 +31,8 @@ impl Late {
         Late { taken: vec![false; base.blocks() as usize], base }
     }
 
-    /// Where block number `block` of the item `name`, which has these `bytes`, lies without being staged; `None` if it changed.
+    /// The place of block number `block` of the item `name` with these `bytes`, if it need not be staged; `None` if it
+    /// changed.
     pub(crate) fn find(&mut self, name: &str, block: u64, bytes: &[u8]) -> Option<u64> {
         if bytes == [0; BLOCK] {
             return Some(Extent::ZEROS);
@@ -44,7 +45,7 @@ impl Late {
         if is_same { self.take(at, 1) } else { None }
     }
 
-    /// The place of `count` blocks of the older revision, from `at` on; `None` if one of them is led to already.
+    /// The place of `count` blocks of the older revision, from `at` on; `None` if one of them is already shared.
     pub(crate) fn take(&mut self, at: u64, count: u64) -> Option<u64> {
         let numbers = (at..at + count).map(|block| self.base.number(block).map(|number| number as usize));
         let numbers = numbers.collect::<Option<Vec<usize>>>()?;
@@ -55,8 +56,8 @@ impl Late {
         Some(OLDER + at * BLOCK_BYTES)
     }
 
-    /// The same contents with what is led to behind the blocks of the log, as an allocation has it, and the runs of it; `None`
-    /// if the older revision lacks a block of them.
+    /// The same contents with the shared blocks numbered behind the log, as an allocation has them, and their runs;
+    /// `None` if the older revision lacks one.
     pub(crate) fn settle(&self, contents: Contents) -> Option<(Contents, Vec<Run>)> {
         let older = |extent: &&Extent| extent.at >= OLDER && !extent.is_zeros();
         let mut led: Vec<(u64, u64)> =
@@ -64,7 +65,7 @@ impl Late {
         led.sort_unstable();
         let mut stretches = Vec::<Lies>::new();
         for (first, end) in led {
-            // Pieces that were written over it later may leave several parts of a block.
+            // Pieces that overwrote it later may leave several parts of a block.
             match stretches.last_mut() {
                 Some(last) if first <= last.at + last.count => last.count = last.count.max(end - last.at),
                 _ => stretches.push(Lies { block: 0, at: first, count: end - first }),
@@ -95,7 +96,7 @@ impl Late {
     }
 }
 
-/// The blocks of the portion that a stretch beyond the log has bytes of: the first, and the one behind the last.
+/// The blocks of the portion touched by a stretch beyond the log: the first, and the one behind the last.
 fn blocks_of(extent: &Extent) -> (u64, u64) {
     let at = extent.at - OLDER;
     (at / BLOCK_BYTES, (at + extent.bytes).div_ceil(BLOCK_BYTES))

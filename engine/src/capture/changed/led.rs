@@ -1,7 +1,7 @@
-//! Leading a shard to blocks that are there already, where it is saved once more: on a farther level, or by the holder of a
-//! copy. These have an older revision of their own, and a block that is as it was there need not be carried again.
+//! Shares blocks when a shard is saved again: on a farther level, or by the holder of a copy. These have an older
+//! revision of their own, and a block that is the same there need not be carried again.
 //!
-//! What must hold: a block is led to only if its hash is the same; each block of the older revision by one block at most.
+//! Invariant: a block is shared only if its hash is the same. Each block of the older revision is shared at most once.
 
 use super::{
     Base, Lies,
@@ -16,26 +16,26 @@ use crate::{
 };
 use std::ops::Range;
 
-/// A shard that leads to an older revision of the portion that it is saved in.
+/// A shard that shares blocks of an older revision in its portion.
 #[derive(Debug)]
 pub(crate) struct Led {
-    /// The contents, in a log of the blocks that are carried, behind which follow those that are shared.
+    /// The contents, in a log of the carried blocks, followed by the shared ones.
     pub(crate) contents: Contents,
     pub(crate) shared: Vec<Run>,
-    /// For each block of the whole log, its number in the log of what is carried.
+    /// For each block of the whole log, its number in the log of carried blocks.
     places: Vec<u64>,
-    /// The hashes of the shared blocks, in their order in that log.
+    /// The hashes of the shared blocks, in their order in the log.
     rows: Vec<u8>,
 }
 
-/// Which blocks of the log of a shard with these `contents` are not as `old` has them where the items of their names do, as
-/// stretches that ascend. `rows`: the hashes of all blocks of the log.
+/// The blocks of the log of a shard with these `contents` that differ from the same blocks of the same items in `old`,
+/// as ascending stretches. `rows`: the hashes of all blocks of the log.
 pub(crate) fn differing(contents: &Contents, rows: &[u8], old: &Base) -> Vec<Range<u64>> {
     let lies = stored_of(contents);
     without(contents, &lies, &same(contents, &lies, rows, old))
 }
 
-/// The same, and what is left in the emptiest segments of the portion that `old` is in, where it falls into many parts.
+/// The same, and the blocks in the emptiest segments of `old`'s portion, if it is in many parts.
 pub(crate) fn differing_or_sparse(contents: &Contents, rows: &[u8], old: &Base) -> Vec<Range<u64>> {
     let lies = stored_of(contents);
     let mut same = same(contents, &lies, rows, old);
@@ -46,12 +46,12 @@ pub(crate) fn differing_or_sparse(contents: &Contents, rows: &[u8], old: &Base) 
     without(contents, &lies, &same)
 }
 
-/// By item, where its blocks lie in the log; zeros are carried nowhere.
+/// By item, the places of its blocks in the log, without zeros, which are not carried.
 fn stored_of(contents: &Contents) -> Vec<Vec<Lies>> {
     contents.items.iter().map(|item| stored(&lies_of(item))).collect()
 }
 
-/// By item, the blocks that are as `old` has them, and where they lie there.
+/// By item, the blocks that are as in `old`, and their places there.
 fn same(contents: &Contents, lies: &[Vec<Lies>], rows: &[u8], old: &Base) -> Vec<Vec<Lies>> {
     let hash_of = |block: u64| rows.get(block as usize * HASH_BYTES..(block as usize + 1) * HASH_BYTES);
     let same = contents.items.iter().zip(lies).map(|(item, lies)| {
@@ -66,7 +66,7 @@ fn same(contents: &Contents, lies: &[Vec<Lies>], rows: &[u8], old: &Base) -> Vec
     once(same.collect(), old)
 }
 
-/// The blocks of the log but for those that are the `same`, as stretches that ascend.
+/// The blocks of the log without the `same` ones, as ascending stretches.
 fn without(contents: &Contents, lies: &[Vec<Lies>], same: &[Vec<Lies>]) -> Vec<Range<u64>> {
     let mut is_same = vec![false; contents.blocks as usize];
     for (lies, same) in lies.iter().zip(same) {
@@ -82,7 +82,7 @@ fn without(contents: &Contents, lies: &[Vec<Lies>], same: &[Vec<Lies>]) -> Vec<R
     differing
 }
 
-/// Gives `each` the blocks that are in both: number in the item, and where they lie in the one and in the other.
+/// Calls `each` with the blocks that are in both: number in the item, place in the one, place in the other.
 fn each_pair(one: &[Lies], other: &[Lies], mut each: impl FnMut(u64, u64, u64)) {
     let mut rest = other.iter().peekable();
     for lies in one {
@@ -97,8 +97,8 @@ fn each_pair(one: &[Lies], other: &[Lies], mut each: impl FnMut(u64, u64, u64)) 
 }
 
 impl Led {
-    /// A shard with `contents`, of whose log the blocks `carried` come, and of which `old` has all others where the items of
-    /// their names lie; `None` if it has not.
+    /// A shard with `contents`. The blocks `carried` of its log are carried; `old` has all others at the places of the
+    /// same items; `None` if it does not.
     pub(crate) fn new(contents: &Contents, carried: &[Range<u64>], old: &Base) -> Option<Led> {
         const UNKNOWN: u64 = u64::MAX;
         let blocks = usize::try_from(contents.blocks).ok()?;
@@ -147,13 +147,13 @@ impl Led {
         Some(Led { contents, shared, places, rows })
     }
 
-    /// Where in the log of what is carried a byte of the whole log lies, if it is carried.
+    /// The place in the log of carried blocks of a byte of the whole log, if it is carried.
     pub(crate) fn place(&self, at: u64) -> Option<u64> {
         let place = *self.places.get((at / BLOCK_BYTES) as usize)?;
         (place < self.contents.blocks).then(|| place * BLOCK_BYTES + at % BLOCK_BYTES)
     }
 
-    /// For each block of this log, those behind what is carried included, its number in the whole log; `None`: it has none.
+    /// For each block of this log, including the shared ones, its number in the whole log, if it has one.
     pub(crate) fn homes(&self) -> Vec<Option<u64>> {
         let shared: u64 = self.shared.iter().map(|run| run.blocks).sum();
         let mut homes = vec![None; (self.contents.blocks + shared) as usize];
@@ -163,7 +163,7 @@ impl Led {
         homes
     }
 
-    /// The hash of the hashes of all blocks of the whole log, of which the `carried` ones have these.
+    /// The hash of the hashes of all blocks of the whole log. `carried`: the hashes of the carried blocks.
     pub(crate) fn hash_of_hashes(&self, carried: &[u8]) -> Option<[u8; HASH_BYTES]> {
         let mut all = Hashing::default();
         for place in &self.places {
@@ -177,7 +177,7 @@ impl Led {
     }
 }
 
-/// The same item, in a log in which each block lies at its place.
+/// The same item, in a log with each block at its place.
 fn placed(item: &Item, places: &[u64]) -> Option<Item> {
     let mut extents = Vec::with_capacity(item.extents.len());
     for extent @ Extent { at, bytes } in &item.extents {
@@ -216,8 +216,8 @@ mod tests {
         }
     }
 
-    /// Whatever differs, every byte of every item is what it was, carried or led to, and the hash of all hashes is that of
-    /// the whole. Of many parts, those that are left in an empty segment are carried, too.
+    /// Whatever differs, every byte of every item keeps its value, carried or shared, and the hash of all hashes is
+    /// that of the whole. If there are many parts, blocks left in an empty segment are carried too.
     #[test]
     fn every_byte_is_carried_or_led_to() {
         const SEGMENT_AT: u64 = 1 << 20;
@@ -225,7 +225,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let are_many = seed == 100;
             let count = if are_many { 5 << 10 } else { random.u64(1..200) };
-            // The old revision: its blocks in a portion at random, its item's in order.
+            // The old revision: its blocks are at random places in a portion, in the item's order.
             let mut order: Vec<u64> = match are_many {
                 true => (1 << 10..6 << 10).map(|at| if at % 512 == 7 { SEGMENT_AT + at / 512 } else { at }).collect(),
                 false => (0..count).map(|index| 10 + 2 * index + index % 3 / 2).collect(),
@@ -247,7 +247,7 @@ mod tests {
             }
             let manifest = Manifest { runs, items: vec![old_item], ..Manifest::default() };
             let old = Base::new(&manifest, rows).unwrap();
-            // The new one, in its log, with an end that shares a block with another item.
+            // The new revision, in its log; the item's end shares a block with another item.
             let mut log: Vec<u64> = (0..=count).collect();
             random.shuffle(&mut log);
             let odds = if are_many { 3 } else { random.u8(0..=20) };
@@ -286,7 +286,7 @@ mod tests {
                 }
             });
             assert!(found.eq(content.iter().map(|content| hash_of(*content).to_vec())), "seed {seed}");
-            // A block that is neither carried nor there already is noticed.
+            // A block that is neither carried nor present is noticed.
             if let Some(first) = carried.first().filter(|first| first.contains(&log[0])) {
                 let less: Vec<_> = carried.iter().filter(|range| *range != first).cloned().collect();
                 let less = Led::new(&contents, &less, &old);

@@ -1,18 +1,18 @@
-//! Where whole blocks of items lie in a portion.
+//! The places of whole blocks of items in a portion.
 
 use crate::space::format::{BLOCK_BYTES, Extent, Item};
 
-/// Whole blocks of an item that lie together in the portion.
+/// Consecutive whole blocks of an item that are consecutive in the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lies {
-    /// The number of the first of them in the item.
+    /// The number of the first block in the item.
     pub(crate) block: u64,
-    /// The number of the first of them in the portion; of blocks of zeros `ZEROS` and `block`.
+    /// The number of the first block in the portion; for blocks of zeros `ZEROS` plus `block`.
     pub(crate) at: u64,
     pub(crate) count: u64,
 }
 
-/// What the blocks of zeros are counted from in place of blocks of the portion: no portion has as many.
+/// Base of the numbers of zero blocks, in place of blocks of the portion. No portion has this many.
 pub(super) const ZEROS: u64 = Extent::ZEROS / BLOCK_BYTES;
 
 impl Lies {
@@ -31,7 +31,7 @@ pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
     lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
 }
 
-/// The whole blocks of an item that are blocks of the portion, too, or zeros.
+/// The whole blocks of an item that are whole blocks of the portion, or zeros.
 pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
     let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
     for extent @ Extent { at, bytes } in &item.extents {
@@ -50,7 +50,7 @@ pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
     lies
 }
 
-/// Adds a stretch, to the last one if that goes on there.
+/// Adds a stretch; extends the last one if the new one continues it.
 pub(super) fn add(all: &mut Vec<Lies>, next: Lies) {
     match all.last_mut() {
         Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {

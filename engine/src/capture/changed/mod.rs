@@ -1,9 +1,9 @@
-//! What changed since an older revision was saved in the same portion: only that is staged, and the blocks of all else are
-//! shared with it. There are two ways to find out: by `hashes` of blocks, and by the `written` pages, which `pages` has the
-//! kernel tell.
+//! Finds the changes since an older revision in the same portion. Only changes are staged; all other blocks are shared
+//! with that revision. Changes are found in two ways: by `hashes` of blocks, and by the `written` pages, which `pages`
+//! gets from the kernel.
 //!
-//! What must hold: a block is clean when it has not changed since *this address* was saved, under whatever name; what
-//! nobody can tell to be clean has changed.
+//! Invariant: a block is clean if it has not changed since *this address* was saved, under any name. If this is
+//! uncertain, the block counts as changed.
 
 mod base;
 mod early;
@@ -37,35 +37,35 @@ use super::Region;
 use crate::space::format::FoundBy;
 use std::{fmt::Debug, ops::Range};
 
-/// What was found written of memory that is watched, as addresses; all of it, where that is not certain.
+/// The written parts of watched memory, as addresses; all of it if this is uncertain.
 #[derive(Debug)]
 pub(crate) struct WrittenOf {
     pub(crate) watched: Range<usize>,
     pub(crate) written: Vec<Range<usize>>,
 }
 
-/// A way to find out what changed.
+/// A way to find changes.
 pub(crate) trait Changes: Debug + Send {
-    /// Which whole blocks of each region are as `base` has them; all else may have changed. `is_since`: `base` is what was
-    /// saved last, and nobody has looked since.
+    /// The whole blocks of each region that are as in `base`; all others may have changed. `is_since`: `base` was saved
+    /// last, and no search took place since.
     fn find(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Found>;
 
-    /// Looks where there is nothing to compare with.
+    /// Searches without a base to compare with.
     fn look(&mut self, _regions: &[Region]) {}
 
-    /// Looks at a moment between two checkpoints: at these regions, or at what was looked at last. What is told then is told
-    /// to the next `find`, too. Nothing where only a comparison tells what changed.
+    /// Searches between two checkpoints: these regions, or the last searched ones. The result also counts for the next
+    /// `find`. Does nothing if only a comparison finds changes.
     fn tick(&mut self, _regions: Option<&[Region]>) {}
 
-    /// The same of one region.
+    /// The same for one region.
     fn tick_at(&mut self, _region: &Region) {}
 
-    /// What was found written since this was last asked.
+    /// The writes found since the last call.
     fn told(&mut self) -> Vec<WrittenOf> {
         Vec::new()
     }
 
-    /// These regions have been staged, as they lie now.
+    /// These regions have been staged at their current places.
     fn saved(&mut self, regions: &[Region]);
 
     fn found_by(&self) -> FoundBy;

@@ -1,7 +1,7 @@
-//! An outline of a shard: what is staged of it, and that all else is as the base has it. Where a revision fell into very many
-//! parts the program waits for the outline alone; where the rest lies is filled in once the program has gone on.
+//! An outline of a shard: its staged blocks; all others are as in the base. If a revision is in very many parts, the
+//! program waits only for the outline. The places of the shared blocks are filled in after the program goes on.
 //!
-//! What must hold: an outline and the base it was made of say the same as a plan that tells of each part.
+//! Invariant: an outline together with its base says the same as a plan with every part.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::{
     space::{BlockSet, format::BLOCK_BYTES, free::Blocks},
 };
 
-/// What becomes of the whole blocks of a region.
+/// The plan for the whole blocks of a region.
 struct OutlinedRegion<'a> {
     blocks: u64,
     staged: BlockSet,
@@ -27,8 +27,8 @@ struct OutlinedRegion<'a> {
 }
 
 impl Plan {
-    /// The plan for `regions`, of which `found` tells what changed since `base`, as an outline; `None` if only a plan of each
-    /// part can be had, or is as good. The rest as of `new`.
+    /// The plan for `regions` as an outline. `found`: their changes since `base`; `None` if only a plan of each part is
+    /// possible, or is as good. The other arguments are as in `new`.
     pub(crate) fn outline(
         regions: &[Region],
         base: &Base,
@@ -56,10 +56,10 @@ impl Plan {
             first += outlined.blocks;
         }
         let gone = gone(&all, index);
-        // Each block that is not led to may lie inside a run.
+        // Each block that is not shared may split a run.
         let runs = base.run_count() + base.blocks().saturating_sub(index.stored) as usize + gone.len();
         let count: u64 = plans.iter().map(|parts| parts.len() as u64).sum();
-        // Each part that is as in the base cuts one of its stretches at most.
+        // Each outlined part splits at most one stretch of the base.
         let parts = (index.parts + count).min(whole.blocks() + count);
         let outline = Outline { blocks: first, clean: clean(&all), parts, runs, gone };
         let size = whole.of_changed(staged_blocks(&bytes, &plans, small_below), parts, runs);
@@ -76,7 +76,7 @@ impl<'a> OutlinedRegion<'a> {
             (Found::Changed { name, .. }, _) if *name != region.description.name => return None,
             (Found::Changed { blocks: changed, .. }, Some((_, indexed))) => {
                 let beyond = indexed.blocks().min(blocks)..blocks;
-                // What was written behind the last whole block is staged anyway, and the item may have been longer.
+                // Bytes behind the last whole block are staged anyway, and the item may have been longer.
                 for range in changed.iter().chain(&indexed.holes).chain([&beyond]) {
                     staged.add(Blocks { first: range.start, count: range.end.min(blocks).saturating_sub(range.start) });
                 }
@@ -91,7 +91,7 @@ impl<'a> OutlinedRegion<'a> {
         Some(OutlinedRegion { blocks, staged, zeros, item })
     }
 
-    /// Notes which of the blocks that are to be staged are zeros.
+    /// Records the zero blocks among those to be staged.
     fn find_zeros(&mut self, region: &Region) {
         for blocks in self.staged.stretches() {
             each_block(region, blocks.first..blocks.end(), |block, bytes| {
@@ -103,18 +103,18 @@ impl<'a> OutlinedRegion<'a> {
         self.staged.remove_all(&self.zeros);
     }
 
-    /// How many blocks are as in the base.
+    /// The number of blocks that are as in the base.
     fn clean(&self) -> u64 {
         self.blocks - self.staged.count() - self.zeros.count()
     }
 
-    /// Whether number `block` is as in the base.
+    /// Whether block number `block` is as in the base.
     fn is_clean(&self, block: u64) -> bool {
         let block = Blocks { first: block, count: 1 };
         block.first < self.blocks && !self.staged.has(block) && !self.zeros.has(block)
     }
 
-    /// The parts of the region, which has `bytes` bytes. The blocks that are as in the base are numbered from `first` on.
+    /// The parts of the region, which has `bytes` bytes. The shared blocks are numbered from `first` on.
     fn parts(&self, bytes: u64, first: u64) -> Vec<Part> {
         let mut changed: Vec<(Blocks, PartPlace)> = Vec::new();
         changed.extend(self.staged.stretches().map(|blocks| (blocks, PartPlace::Staged)));
@@ -145,7 +145,7 @@ impl<'a> OutlinedRegion<'a> {
 }
 
 impl Indexed {
-    /// Whether these blocks lie there.
+    /// Whether these blocks are stored there.
     fn is_at(&self, lies: Lies) -> bool {
         (0..lies.count).all(|inside| match self.place(lies.block + inside) {
             Place::Hole => false,
@@ -155,7 +155,7 @@ impl Indexed {
     }
 }
 
-/// Where the base has blocks that the shard does not lead to.
+/// The places in the base of blocks that the shard does not share.
 fn gone(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Blocks> {
     let regions = regions_of(all, index);
     let of_item = |(indexed, region): (&'_ Indexed, Option<usize>), gone: &mut Vec<Blocks>| {
@@ -178,7 +178,7 @@ fn gone(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Blocks> {
     gone
 }
 
-/// By the number of each item of the index, the region that is outlined by it.
+/// For each item of the index, the region outlined by it.
 fn regions_of(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Option<usize>> {
     let mut regions = vec![None; index.items().count()];
     for (region, outlined) in all.iter().enumerate() {
@@ -189,13 +189,13 @@ fn regions_of(all: &[OutlinedRegion<'_>], index: &Index) -> Vec<Option<usize>> {
     regions
 }
 
-/// In how many stretches lies what is not as in the base.
+/// The number of stretches that are not as in the base.
 fn stretches(all: &[OutlinedRegion<'_>]) -> u64 {
     let changed = all.iter().flat_map(|outlined| [&outlined.staged, &outlined.zeros]);
     changed.map(|set| set.stretches().count() as u64).sum()
 }
 
-/// Has what is in the emptiest segments of the portion staged again, as many blocks as `more` allows: as `vacate::vacate` does.
+/// Marks the blocks in the emptiest segments of the portion for staging, up to `more` blocks, as `vacate::vacate` does.
 fn vacate(all: &mut [OutlinedRegion<'_>], index: &Index, mut more: u64) {
     let regions = regions_of(all, index);
     for segment in index.emptiest() {

@@ -1,12 +1,12 @@
-//! Which pages the program has written, by write protection that the kernel lifts at the first write.
+//! Finds the pages that the program has written, by write protection that the kernel lifts at the first write.
 //!
-//! What must hold: a page that differs from what it was when it was last told of is told of again. Everything is told
-//! where that is not certain: at first, after an error, where the memory was mapped anew, on pages that a range shares
-//! with something else. Pages that came or went count as written, and so do those that a private mapping still has from
-//! its file. Nothing is scanned that another session has by now: what was told to one is told to no other.
+//! Invariant: a page that changed since it was last reported is reported again. If this is uncertain, all is reported:
+//! at first, after an error, after a new mapping, and for pages that a range shares with other memory. Pages that were
+//! added or freed count as written, and so do pages that a private mapping still has from its file. Memory that another
+//! session has registered meanwhile is not scanned, because a write is reported to only one session.
 //!
-//! Unseen are writes that pass by this process's page tables: by devices into memory that is pinned for them. Whoever
-//! watches has to know of these.
+//! Writes past this process's page tables are not seen: devices write to memory that is pinned for them. The user of
+//! this module must check for these.
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ use crate::{
 use nix::sys::utsname::uname;
 use std::{collections::BTreeMap, io, ops::Range, ptr};
 
-/// How many stretches of pages one call of the kernel can tell.
+/// The number of stretches of pages that one call of the kernel can return.
 const FOUND_MAX: usize = 4096;
 
-/// Why memory cannot be watched that somebody else watches.
+/// The error for memory that another userfaultfd watches.
 const TAKEN: &str = "another userfaultfd of this process has it";
 
 #[derive(Debug)]
@@ -32,10 +32,10 @@ pub(crate) struct PageTracker {
     protection: Protection,
     pagemap: Pagemap,
     page_bytes: usize,
-    /// By where they begin, what is watched; they do not overlap.
+    /// The watched ranges, by their first byte; they do not overlap.
     watched: BTreeMap<usize, Watched>,
     found: Vec<ScannedPages>,
-    /// The descriptors are those of one process, whose memory they mean in its children, too.
+    /// The descriptors belong to one process. In a forked child they still mean the parent's memory.
     forks: u32,
 }
 
@@ -44,13 +44,13 @@ struct Watched {
     end: usize,
     kind: Kind,
     registered: Range<usize>,
-    /// Whether all pages of the range were protected, and stayed so until they were told of.
+    /// Whether all pages of the range were protected, and stayed so until they were reported.
     is_known: bool,
 }
 
-/// Whether a kernel of this release tells written pages, and takes some that were swapped out or are being moved for protected
-/// ones (mended in 6.8.10 and 6.9: "fix uffd-wp confusion in pagemap_scan_pmd_entry"). A distribution that has mended it under
-/// another number is found out as if it had not.
+/// Whether a kernel of this release misses some written pages that were swapped out or are being moved (mended in
+/// 6.8.10 and 6.9: "fix uffd-wp confusion in pagemap_scan_pmd_entry"). A distribution's kernel with the fix under
+/// another number counts as broken.
 fn misses_pages(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     let mut next = || numbers.next().unwrap_or(0);
@@ -58,7 +58,7 @@ fn misses_pages(release: &str) -> bool {
 }
 
 impl PageTracker {
-    /// An error says why there can be none here: of the kernel, or of what confines this process.
+    /// An error says why pages cannot be tracked here: because of the kernel, or of limits on this process.
     pub(crate) fn new() -> Result<PageTracker, String> {
         let kernel = uname().map_err(|e| format!("the version of the kernel: {e}"))?;
         if misses_pages(&kernel.release().to_string_lossy()) {
@@ -79,13 +79,13 @@ impl PageTracker {
         Ok(tracker)
     }
 
-    /// Sees on memory of our own that writes are told, and pages that came or went.
+    /// Checks on memory of our own that writes are found, and pages that were added or freed.
     fn try_out(&mut self) -> Result<(), String> {
         let probe = Probe::new().map_err(|e| format!("memory to try it out: {e}"))?;
         let (pages, page) = (probe.pages(), self.page_bytes);
         let first = pages.start..pages.start + page;
         self.watch(pages.clone())?;
-        // So that the scan is what finds the pages that are not there.
+        // Then only the scan can find the missing pages.
         self.watched_at(&pages).expect("just watched").is_known = true;
         let mut told = Vec::new();
         let mut expect = |tracker: &mut PageTracker, expected: &[Range<usize>]| {
@@ -94,7 +94,7 @@ impl PageTracker {
             let is_right = told == expected;
             is_right
                 .then_some(())
-                .ok_or_else(|| "this system tells other pages than those that were written".to_owned())
+                .ok_or_else(|| "this system reports other pages than the written ones".to_owned())
         };
         expect(self, std::slice::from_ref(&pages))?;
         expect(self, &[])?;
@@ -106,16 +106,16 @@ impl PageTracker {
         Ok(())
     }
 
-    /// Watches the pages that lie wholly in `range`, as addresses; the first `written` tells all of it. The same range
-    /// again begins anew. An error says why changes of it cannot be seen: it is shared, a device's, another
-    /// userfaultfd's, not mapped, or overlaps with what is watched.
+    /// Watches the pages that are wholly inside `range`, as addresses; the first `written` reports all of it. The same
+    /// range again begins anew. An error says why changes cannot be seen: the memory is shared, a device's, another
+    /// userfaultfd's, not mapped, or overlaps a watched range.
     pub(crate) fn watch(&mut self, range: Range<usize>) -> Result<(), String> {
         self.watch_in(range, &Mappings::now()?)
     }
 
-    /// Watches those of `ranges` that can be, and returns them.
+    /// Watches the ranges that can be watched, and returns them.
     pub(crate) fn watch_all(&mut self, mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-        // The table has a line for each mapping, of which thousands of ranges may have one each.
+        // Read once: the table has a line for each mapping, and thousands of ranges may have one each.
         let mappings = if ranges.is_empty() { Err(String::new()) } else { Mappings::now() };
         ranges.retain(|range| mappings.as_ref().is_ok_and(|mappings| self.watch_in(range.clone(), mappings).is_ok()));
         ranges
@@ -127,7 +127,7 @@ impl PageTracker {
             return Ok(());
         }
         if let Some(other) = self.overlapping(&range).filter(|other| *other != range) {
-            return Err(format!("it overlaps with {:#x} to {:#x}, which is watched already", other.start, other.end));
+            return Err(format!("it overlaps {:#x} to {:#x}, which is watched already", other.start, other.end));
         }
         self.watched.remove(&range.start);
         let (kind, registered) = self.register(&range, mappings)?;
@@ -135,12 +135,12 @@ impl PageTracker {
         Ok(())
     }
 
-    /// Stops watching `range`, which was watched; nothing, if it was not.
+    /// Stops watching `range`; no effect if it was not watched.
     pub(crate) fn unwatch(&mut self, range: Range<usize>) {
         if self.forks == forks() && self.watched_at(&range).is_some() {
             let watched = self.watched.remove(&range.start).expect("found above");
-            // What is no longer mapped, or somebody else's by now, stays as it is: before Linux 6.17 the kernel would end
-            // that, too.
+            // Memory that is no longer mapped, or belongs to another userfaultfd, stays as it is: before Linux 6.17 the
+            // kernel would unregister that one too.
             let registered = self.protection.register(&watched.registered);
             if !registered.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {
                 let _ = self.protection.unregister(&watched.registered);
@@ -148,10 +148,10 @@ impl PageTracker {
         }
     }
 
-    /// Appends to `out`, in order, what of `range` has been written since the last call, and what shares a page with
-    /// something else. From here on writes are for the next call; whoever does not save what is told now must keep
-    /// it. After an error, which says why changes of it can no longer be seen, all of `range` was appended, and it is
-    /// not watched any more.
+    /// Appends to `out`, in order, the parts of `range` that were written since the last call, and those that share a
+    /// page with other memory. Later writes are reported by the next call, so the caller must keep what it does not
+    /// save now. After an error, which says why changes can no longer be seen, all of `range` was appended and is no
+    /// longer watched.
     pub(crate) fn written(&mut self, range: Range<usize>, out: &mut Vec<Range<usize>>) -> Result<(), String> {
         let begun = out.len();
         let told = self.tell(&range, out);
@@ -163,7 +163,7 @@ impl PageTracker {
         told
     }
 
-    /// The next `written` tells all of `range`.
+    /// The next `written` reports all of `range`.
     #[cfg(test)]
     pub(crate) fn forget(&mut self, range: Range<usize>) {
         if let Some(watched) = self.watched_at(&range) {
@@ -178,7 +178,7 @@ impl PageTracker {
         }
         let (begun, pages) = (out.len(), self.inside(range));
         let watched = self.watched_at(range).ok_or("it is not watched")?;
-        // The range counts as known only once all of it is protected and told of.
+        // The range counts as known only once all of it is protected and reported.
         let was_known = std::mem::replace(&mut watched.is_known, false);
         let wanted = if watched.kind == Kind::OfFile { WantedPages::WrittenOrOfFile } else { WantedPages::Written };
         let told = if pages.is_empty() {
@@ -204,15 +204,16 @@ impl PageTracker {
         Ok(())
     }
 
-    /// Memory that was mapped anew is nobody's until it is registered, which another session of this process may have done
-    /// first; to a scan its protection looks like ours. `ResourceBusy` then. `PermissionDenied`: some of it is nobody's.
+    /// An error if the memory is not registered with this tracker. Newly mapped memory is not registered, and another
+    /// session of this process may register it first; to a scan its protection looks like ours. `ResourceBusy`: another
+    /// session has it. `PermissionDenied`: some of it is not registered.
     fn check_ours(&self, pages: &Range<usize>) -> io::Result<()> {
         self.pagemap.check_registered(pages)?;
-        // As all is registered this does nothing where that is ours.
+        // All is registered, so this has no effect on memory of ours.
         self.protection.register(pages)
     }
 
-    /// Something else is mapped in `range` than what was watched: all of it is new.
+    /// `range` has a new mapping: all of it counts as written.
     fn begin_anew(
         &mut self,
         range: &Range<usize>,
@@ -221,7 +222,7 @@ impl PageTracker {
         begun: usize,
     ) -> Result<(), String> {
         let (kind, registered) = self.register(range, &Mappings::now()?)?;
-        let watched = self.watched_at(range).expect("watched, as the caller found");
+        let watched = self.watched_at(range).expect("the caller found it watched");
         (watched.kind, watched.registered) = (kind, registered);
         self.pagemap.protect(pages).map_err(|e| format!("protecting its pages: {e}"))?;
         out.truncate(begun);
@@ -240,7 +241,7 @@ impl PageTracker {
             let (count, end) = self.pagemap.take_written(&pages, wanted, &mut self.found)?;
             for found in &self.found[..count] {
                 let found = found.start as usize..found.end as usize;
-                assert!(pages.start <= found.start && found.end <= end, "pages were told that were not asked for");
+                assert!(pages.start <= found.start && found.end <= end, "the kernel returned pages outside the range");
                 add(out, begun, found);
             }
             if end <= pages.start {
@@ -251,35 +252,35 @@ impl PageTracker {
         Ok(())
     }
 
-    /// What lies there, and which pages the kernel has registered for it.
+    /// The kind of memory in `range`, and the pages that the kernel has registered for it.
     fn register(&self, range: &Range<usize>, mappings: &Mappings) -> Result<(Kind, Range<usize>), String> {
         let pages = self.inside(range);
         if pages.is_empty() {
             return Ok((Kind::Anonymous, pages));
         }
         let kind = mappings.kind_of(&pages)?;
-        // Registering splits a mapping, and what is in two parts cannot be moved (mremap): those pages at its ends that the
-        // range has a part of stay with the others. They are never protected.
+        // Registering splits a mapping, and mremap cannot move a mapping in two parts. Pages at the ends that the range
+        // shares are therefore registered too, but never protected.
         let around = self.around(range);
         let registered = if mappings.kind_of(&around).is_ok() { around } else { pages.clone() };
         self.protection.register(&registered).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => TAKEN.to_owned(),
-            Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),
-            _ => format!("userfaultfd cannot have it: {e}"),
+            Some(libc::ENOMEM) => "the kernel cannot hold more mappings (vm.max_map_count)".to_owned(),
+            _ => format!("userfaultfd cannot register it: {e}"),
         })?;
-        // Where the kernel dropped a registration of its own accord, as it does when a moved mapping becomes one with its
-        // neighbour, pages look protected that are not, and no scan would protect them.
+        // The kernel may have dropped a registration, as it does when a moved mapping merges with its neighbour. Its
+        // pages then look protected but are not, and no scan would protect them.
         self.protection.lift(&pages).map_err(|e| format!("lifting the protection of its pages: {e}"))?;
         Ok((kind, registered))
     }
 
-    /// The pages of which `range` has bytes.
+    /// The pages that contain bytes of `range`.
     fn around(&self, range: &Range<usize>) -> Range<usize> {
         let start = range.start / self.page_bytes * self.page_bytes;
         start..range.end.checked_next_multiple_of(self.page_bytes).unwrap_or(range.end)
     }
 
-    /// The pages that lie wholly in `range`; none at its start, if there is no such page.
+    /// The pages wholly inside `range`; an empty range at its start if there are none.
     fn inside(&self, range: &Range<usize>) -> Range<usize> {
         let start = range.start.checked_next_multiple_of(self.page_bytes).unwrap_or(range.start);
         let end = range.end / self.page_bytes * self.page_bytes;
@@ -303,14 +304,14 @@ impl PageTracker {
 
 impl Drop for PageTracker {
     fn drop(&mut self) {
-        // A forked child may have the descriptor still, and closing ours would leave the memory registered.
+        // A forked child may still have the descriptor, so closing ours could leave the memory registered.
         for (start, end) in self.watched.iter().map(|(start, watched)| (*start, watched.end)).collect::<Vec<_>>() {
             self.unwatch(start..end);
         }
     }
 }
 
-/// Appends `range`, as part of the last one where that ends there; those before `begun` are not ours.
+/// Appends `range`, or extends the last range if that ends there. Ranges before `begun` belong to the caller.
 fn add(out: &mut Vec<Range<usize>>, begun: usize, range: Range<usize>) {
     match out[begun..].last_mut() {
         _ if range.is_empty() => {}
@@ -345,7 +346,7 @@ impl Probe {
         unsafe { self.at.write_volatile(1) };
     }
 
-    /// Has the kernel take all pages, and with them whole tables of pages.
+    /// Makes the kernel free all pages, and whole page tables with them.
     fn drop_all(&self) {
         // SAFETY: a mapping of our own.
         unsafe { libc::madvise(self.at.cast(), Probe::BYTES, libc::MADV_DONTNEED) };

@@ -1,7 +1,7 @@
-//! What is staged of each region, what is shared, and what is zero: decided at t1, when it is known what changed, as the
-//! room that is looked for then is that of what changed.
+//! Plans for each region the staged bytes, the shared blocks and the zeros. This is decided at t1, after the search for
+//! changes, because the space to look for is that of the changes.
 //!
-//! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
+//! Invariant: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
 use super::{
     Base, Lies,
@@ -20,46 +20,47 @@ use crate::{
 };
 use std::ops::Range;
 
-/// So many parts are likely from the first revision on.
+/// The number of parts to expect from the first revision on.
 const PARTS_FEW: u64 = 4096;
-/// A shard of which only staging tells what it shares has room for a part for so many blocks.
+/// If only staging shows the shared blocks of a shard, it has space for one part for so many blocks.
 const BLOCKS_A_LATE_PART: u64 = 4;
-/// How much more than what changed may be written: this share of what changed, and this share of all that is protected.
+/// Limits on further blocks that may be written: this fraction of the changes, and this fraction of all protected
+/// bytes.
 const MORE_OF_CHANGED: u64 = 4;
 const MORE_OF_ALL: u64 = 1024;
 
-/// What a part takes in a long list, which is compressed: a run has the hash of its hashes, and extents take little.
+/// Bytes of a part in a long, compressed list: a run has the hash of its hashes, and extents take little.
 const LISTED_BYTES: u64 = 24;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// By region, in the order in which they are protected.
+    /// By region, in the order of protection.
     regions: Vec<Vec<Part>>,
     /// Runs of the base that are shared, ascending.
     pub(crate) shared: Vec<Run>,
-    /// How many blocks the runs before each have.
+    /// For each run, the number of blocks in the runs before it.
     before: Vec<u64>,
-    /// The size of what is staged.
+    /// The size of the staged data.
     pub(crate) size: Size,
-    /// Where what is shared is not told part by part.
+    /// Set if the shared blocks are not listed part by part.
     pub(crate) outline: Option<Outline>,
 }
 
-/// What is known of a shard whose parts are not.
+/// The facts about a shard whose parts are not listed.
 #[derive(Debug)]
 pub(crate) struct Outline {
-    /// The whole blocks of all regions, by which what is as in the base is numbered, region by region.
+    /// The whole blocks of all regions; they give the shared blocks their numbers, region by region.
     pub(super) blocks: u64,
-    /// How many of them are as in the base.
+    /// The number of those blocks that are as in the base.
     pub(super) clean: u64,
-    /// At most so many parts, and so many runs of the base.
+    /// Upper bounds of the number of parts, and of the runs of the base.
     pub(super) parts: u64,
     pub(super) runs: usize,
-    /// Blocks of the base that the shard does not lead to.
+    /// Blocks of the base that the shard does not share.
     pub(crate) gone: Vec<Blocks>,
 }
 
-/// Bytes of a region that lie together.
+/// Consecutive bytes of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) from: u64,
@@ -70,9 +71,9 @@ pub(crate) struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartPlace {
     Staged,
-    /// The bytes are blocks of the base, the first of which has this number among all blocks that are shared.
+    /// The bytes are blocks of the base; this is the number of the first among all shared blocks.
     Shared(u64),
-    /// The bytes are zeros, which are only noted, and lie nowhere.
+    /// The bytes are zeros; they are recorded but not stored.
     Nowhere,
 }
 
@@ -81,15 +82,15 @@ impl Part {
         self.place == PartPlace::Staged
     }
 
-    /// The alignment at which the part has to begin in the log, if it is staged.
+    /// The alignment of the part in the log, if it is staged.
     pub(crate) fn alignment(&self) -> u64 {
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
     }
 }
 
 impl Plan {
-    /// The plan for `regions`, of which `base` has the blocks `clean`; `None` if all are staged whole. What is not clean is
-    /// looked at for zeros. `whole`: the size of all; what is smaller than `small_below` is gathered apart from the rest.
+    /// The plan for `regions`, whose blocks `clean` are in `base`; `None` if all are staged whole. Other blocks are
+    /// searched for zeros. `whole`: the size of all; regions smaller than `small_below` are gathered separately.
     pub(crate) fn new(
         regions: &[Region],
         base: &Base,
@@ -99,7 +100,7 @@ impl Plan {
     ) -> Option<Plan> {
         let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
         let (mut shared_clean, (mut blocks, are_apart)) = merged(regions, &clean, base);
-        // Two names have led to the same memory, which is rare.
+        // Two names may have referred to the same memory, which is rare.
         if !are_apart {
             (shared_clean, (blocks, _)) = merged(regions, &once(clean, base), base);
         }
@@ -119,7 +120,7 @@ impl Plan {
         is_worth_it.then_some(Plan { regions, before, shared, size, outline: None })
     }
 
-    /// The plan of which `outline` tells what is not staged.
+    /// The plan whose shared blocks `outline` describes.
     pub(super) fn of_outline(regions: Vec<Vec<Part>>, size: Size, outline: Outline) -> Plan {
         Plan { regions, shared: Vec::new(), before: Vec::new(), size, outline: Some(outline) }
     }
@@ -129,26 +130,26 @@ impl Plan {
         &self.regions[index]
     }
 
-    /// How many numbers the blocks that are shared have: one each, but in an outline.
+    /// The number of numbers of shared blocks: one each, except in an outline.
     pub(crate) fn shared_numbers(&self) -> u64 {
         self.outline.as_ref().map_or_else(|| self.shared_blocks(), |outline| outline.blocks)
     }
 
-    /// How many blocks are shared.
+    /// The number of shared blocks.
     pub(crate) fn shared_blocks(&self) -> u64 {
         self.outline.as_ref().map_or_else(|| self.shared.iter().map(|run| run.blocks).sum(), |outline| outline.clean)
     }
 
-    /// The block of the base that has this number among all that is shared.
+    /// The block of the base with this number among all shared blocks.
     pub(crate) fn shared_block(&self, number: u64) -> Option<u64> {
         let index = self.before.partition_point(|before| *before <= number).checked_sub(1)?;
         let (run, inside) = (self.shared[index], number - self.before[index]);
         (inside < run.blocks).then(|| run.first_block + inside)
     }
 
-    /// How large the shard is where it is written whole from what lies in the nearest portion.
+    /// The size of the shard if it is written whole from the nearest portion.
     fn size_elsewhere(&self, whole: &Size) -> Size {
-        // What is staged may lie between what is shared.
+        // Staged blocks may be between shared ones.
         let told = || (self.regions.iter().map(|parts| parts.len() as u64).sum(), self.shared.len());
         let (parts, runs) = self.outline.as_ref().map_or_else(told, |outline| (outline.parts, outline.runs));
         let parts = parts + Manifest::RUN_EXTENTS * runs as u64 + OWN_RUNS_LIKELY as u64;
@@ -158,35 +159,35 @@ impl Plan {
     }
 }
 
-/// How large a shard of `whole` size is on farther levels and copies where revisions share blocks: this one by `plan`, or
-/// whole without one. There is room for the parts of later ones from the first on, so that these need no larger layout.
+/// The size of a shard of `whole` size on farther levels and copies if revisions share blocks: by `plan`, or whole
+/// without one. It includes space for the parts of later revisions, so that these need no larger layout.
 pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
     plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
 }
 
-/// Room for a shard of `whole` size that may turn out, while it is staged, to lead to an older revision.
+/// Space for a shard of `whole` size that may turn out, during staging, to share blocks of an older revision.
 pub(crate) fn size_to_lead(whole: &Size) -> Size {
     let blocks = whole.blocks();
     whole.to_lead(PARTS_FEW.max(blocks / BLOCKS_A_LATE_PART).min(blocks))
 }
 
-/// As `Plan::size_elsewhere` counts them: the parts, and what lies before and behind each that is shared.
+/// Counts as `Plan::size_elsewhere` does: the parts, and the staged bytes before and after each shared one.
 fn parts_likely(whole: &Size) -> u64 {
     (3 * PARTS_FEW.min(whole.blocks())).max(whole.blocks()) + OWN_RUNS_LIKELY as u64
 }
 
-/// The most stretches that what is staged may lie in; and those that shards have room for from the first on, where it is not
-/// known yet.
+/// The maximum number of stretches for staged data; and the number for which shards have space from the first on, while
+/// it is not known yet.
 pub(crate) const OWN_RUNS_MAX: usize = 2048;
 const OWN_RUNS_LIKELY: usize = 256;
 
-/// How many blocks may be written besides of a shard of `all` bytes, of which these blocks are clean.
+/// The number of further blocks that may be written of a shard of `all` bytes with these clean blocks.
 pub(super) fn more_blocks(all: u64, clean: &[Vec<Lies>]) -> u64 {
     let stretches = clean.iter().map(|lies| lies.len() as u64).sum();
     more_of(all, clean.iter().flatten().map(|lies| lies.count).sum(), stretches)
 }
 
-/// The same, where so many blocks are clean, in so many stretches.
+/// The same, for this many clean blocks in this many stretches.
 pub(super) fn more_of(all: u64, clean_blocks: u64, stretches: u64) -> u64 {
     let staged = all.saturating_sub(clean_blocks * BLOCK_BYTES);
     let listed = 2 * stretches * LISTED_BYTES;
@@ -194,8 +195,7 @@ pub(super) fn more_of(all: u64, clean_blocks: u64, stretches: u64) -> u64 {
     (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes) / BLOCK_BYTES
 }
 
-/// The blocks `clean`, and those that are zero, without what is better staged again than led to; and where they lie, as of
-/// `set_of`.
+/// The `clean` and the zero blocks, without those that are better staged again; and their places, as in `set_of`.
 fn merged(regions: &[Region], clean: &[Vec<Lies>], base: &Base) -> (Vec<Vec<Lies>>, (BlockSet, bool)) {
     let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
     let mut more = more_blocks(regions.iter().map(|region| region.description.bytes).sum(), &clean);
@@ -210,7 +210,7 @@ fn merged(regions: &[Region], clean: &[Vec<Lies>], base: &Base) -> (Vec<Vec<Lies
     (clean, (blocks, are_apart))
 }
 
-/// The stretches of `clean`, and between them those of whole blocks that are zero.
+/// The stretches of `clean`, and between them the stretches of zero blocks.
 fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
     let (blocks, mut all, mut from) = (region.description.bytes / BLOCK_BYTES, Vec::with_capacity(clean.len()), 0);
     let look = |gap: Range<u64>, all: &mut Vec<Lies>| {
@@ -233,9 +233,9 @@ fn with_zeros(region: &Region, clean: &[Lies]) -> Vec<Lies> {
     all
 }
 
-/// The blocks `clean` without those that would lead to a block of the base a second time.
+/// The blocks `clean` without those that would share a block of the base a second time.
 pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
-    // Block by block only where two names have led to the same memory.
+    // Block by block only if two names referred to the same memory.
     if set_of(&clean).1 {
         return clean;
     }
@@ -260,20 +260,20 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     each.collect()
 }
 
-/// Where those of these blocks lie that are not zeros, and whether none of them lies where another does.
+/// The places of these blocks, without zeros, and whether no two blocks have the same place.
 pub(super) fn set_of(clean: &[Vec<Lies>]) -> (BlockSet, bool) {
     let stored = clean.iter().flatten().filter(|lies| !lies.are_zeros());
     BlockSet::of(stored.map(|lies| Blocks { first: lies.at, count: lies.count }))
 }
 
-/// The runs of the base that have these blocks, with the hashes of their rows, and the numbers of these blocks among all that
-/// is shared.
+/// The runs of the base with these blocks, the hashes of their rows, and the numbers of these blocks among all shared
+/// ones.
 pub(super) fn runs(blocks: BlockSet, base: &Base) -> Option<(Vec<Run>, Ranks)> {
     let runs = base.runs_of(blocks.stretches())?;
     Some((runs, Ranks::of(blocks)))
 }
 
-/// The parts of a region of `bytes` bytes of which these blocks are shared, or zero.
+/// The parts of a region of `bytes` bytes; the blocks `clean` are shared, or zero.
 fn parts(bytes: u64, clean: &[Lies], numbers: &Ranks) -> Option<Vec<Part>> {
     let (mut parts, mut from) = (Vec::with_capacity(2 * clean.len() + 1), 0);
     let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, place: PartPlace::Staged });
@@ -291,7 +291,7 @@ fn parts(bytes: u64, clean: &[Lies], numbers: &Ranks) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Upper bound of the blocks that are staged.
+/// Upper bound of the staged blocks.
 pub(super) fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 {
     let (mut small, mut rest) = (0_u64, 0_u64);
     for (bytes, parts) in bytes.iter().zip(regions) {
@@ -310,19 +310,19 @@ mod tests {
     use crate::space::format::{BLOCK, ElementType, Extent, Item, ItemKind, hash};
 
     fn region(name: &str, memory: &mut [u8]) -> Region {
-        // SAFETY: the memory outlives the region, of which nothing is touched.
+        // SAFETY: the memory outlives the region and is not touched.
         #[expect(unsafe_code, reason = "a region is memory")]
         let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
         region.unwrap()
     }
 
-    /// A revision whose items lie in these runs, one behind the other.
+    /// A revision with its items in these runs, one behind the other.
     fn base_of(runs: &[(u64, u64)], sizes: &[u64]) -> Base {
         base_at(runs, runs.iter().flat_map(|(first, blocks)| *first..first + blocks), sizes)
     }
 
-    /// A revision in these runs, whose items lie in `blocks`, one behind the other, and its blocks' hashes: their numbers in
-    /// the portion.
+    /// A revision in these runs, with its items in `blocks`, one behind the other. The hashes of the blocks are their
+    /// numbers in the portion.
     fn base_at(runs: &[(u64, u64)], mut blocks: impl Iterator<Item = u64>, sizes: &[u64]) -> Base {
         let (mut row, mut rows) = (900 * BLOCK_BYTES, Vec::new());
         let run = |(first_block, blocks): &(u64, u64)| {
@@ -356,8 +356,7 @@ mod tests {
         Base::new(&Manifest { runs, items, ..Manifest::default() }, rows).unwrap()
     }
 
-    /// Whatever is clean, all bytes are staged or shared, in order, and what is shared is led to by runs and rows of the
-    /// base.
+    /// Whatever is clean, all bytes are staged or shared, in order. Shared bytes are in runs and rows of the base.
     #[test]
     fn every_byte_is_staged_or_shared_once() {
         for seed in 0..100 {
@@ -365,7 +364,7 @@ mod tests {
             let sizes = [60 * BLOCK_BYTES + 100, 5, 33 * BLOCK_BYTES, BLOCK_BYTES - 1];
             let base = base_of(&[(10, 20), (30, 7), (50, 40), (100, 60)], &sizes);
             let mut memory: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![1; *bytes as usize]).collect();
-            // A block of zeros counts as such where it is not clean, and only if it is whole.
+            // A zero block counts as such if it is not clean, and only if it is whole.
             let zero = random.u64(..60);
             memory[0][zero as usize * BLOCK..][..BLOCK].fill(0);
             memory[3].fill(0);
@@ -419,8 +418,8 @@ mod tests {
         }
     }
 
-    /// A shard that fell into very many parts had much written again that had not changed: a third of it, with 10 % of its pages
-    /// at random.
+    /// Story: much of a shard in very many parts was written again without having changed: a third of it, with 10 % of
+    /// its pages changed at random.
     #[test]
     fn random_pages_have_little_more_written_than_changed_however_often() {
         const BLOCKS: u64 = 20_000;
@@ -447,7 +446,7 @@ mod tests {
                 places[block as usize] = free;
                 free += 1;
             }
-            // Revisions do not touch.
+            // Revisions are not adjacent.
             free += 1;
         }
     }

@@ -1,20 +1,21 @@
-//! Keeping long stretches of a portion free: blocks that are alone where most was let go of are staged again, so that new
-//! ones need not lie between them, and a whole shard finds room. Method: the cleaning of segments of a log-structured file
-//! system (Rosenblum and Ousterhout 1992, section 3.4), the emptiest first, as here old and new are written equally often.
+//! Keeps long stretches of a portion free. Blocks that are left alone in sparsely used segments are staged again. New
+//! blocks then need not be placed between them, and a whole shard finds space. The method is the cleaning of segments
+//! of a log-structured file system (Rosenblum and Ousterhout 1992, section 3.4), the emptiest first, because here old
+//! and new blocks are written equally often.
 //!
-//! What must hold: nothing becomes clean that was not.
+//! Invariant: no block becomes clean that was not.
 
 use super::{Lies, lies::add};
 use crate::space::{BlockSet, free::Blocks};
 
-/// Written at once, so much is as fast as in longer stretches.
+/// A write of this length is as fast as a longer one.
 const SEGMENT_BLOCKS: u64 = 512;
-/// What is fuller stays as it is: more would be written than is gained.
+/// Fuller segments stay as they are: more would be written than gained.
 const SHARED_MAX: u64 = SEGMENT_BLOCKS / 4 * 3;
 
-/// Has the clean blocks in the emptiest segments of the portion staged again, as many as `more` allows.
-/// `shared`: the blocks of the portion that all of `clean` lies in, from which they are taken. `early`: blocks that no
-/// revision has yet, which stay.
+/// Marks the clean blocks in the emptiest segments of the portion for staging, up to `more` blocks. `shared`: the
+/// blocks of the portion that `clean` uses; the marked ones are removed. `early`: blocks that no revision has yet; they
+/// stay.
 pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, early: &[Blocks]) {
     let mut old = shared.clone();
     early.iter().for_each(|blocks| old.remove(*blocks));
@@ -45,19 +46,19 @@ pub(super) fn vacate(clean: &mut [Vec<Lies>], more: u64, shared: &mut BlockSet, 
     }
 }
 
-/// The segments of the portion that have few of these blocks, the emptiest first, with how many they have.
+/// The segments of the portion with few of these blocks, the emptiest first, with their number of blocks.
 pub(super) fn emptiest(blocks: &BlockSet) -> Vec<(u64, u64)> {
     let mut few: Vec<(u64, u64)> = blocks.counts(SEGMENT_BLOCKS).filter(|(_, count)| *count <= SHARED_MAX).collect();
     few.sort_unstable_by_key(|(_, count)| *count);
     few
 }
 
-/// The number of the segment that a block of the portion is in.
+/// The number of the segment of a block of the portion.
 pub(super) fn segment_of(at: u64) -> u64 {
     at / SEGMENT_BLOCKS
 }
 
-/// Blocks of the portion in parts of which each lies in one segment; zeros, which lie nowhere, as they are.
+/// The blocks split at the edges of segments. Zeros stay as they are, because they have no place.
 fn in_segments(mut lies: Lies) -> impl Iterator<Item = Lies> {
     std::iter::from_fn(move || {
         let inside = if lies.are_zeros() { lies.count } else { SEGMENT_BLOCKS - lies.at % SEGMENT_BLOCKS };
@@ -80,7 +81,8 @@ mod tests {
     fn the_emptiest_segments_go_first_as_far_as_bytes_allow() {
         let at = |segment: u64, inside: u64| segment * SEGMENT_BLOCKS + inside;
         let lies = |block: u64, at: u64, count: u64| Lies { block, at, count };
-        // Segment 2 has 30 blocks; 3 has 20, which go on in 4, 100 in all; 5 has 40, saved early; 6 is full but for one.
+        // Segment 2 has 30 blocks; 3 has 20, which continue in 4, 100 in all; 5 has 40, saved early; 6 is full except
+        // for one.
         let all = [
             vec![lies(0, at(2, 7), 30), lies(30, at(4, 0) - 20, 120), lies(150, at(5, 9), 40)],
             vec![Lies::zeros(0, 50), lies(50, at(6, 1), SEGMENT_BLOCKS - 1)],
@@ -96,12 +98,12 @@ mod tests {
         let rest = lies(50, at(4, 0), 100);
         assert_eq!(of(20), [vec![all[0][0], rest, early], all[1].clone()]);
         assert_eq!(of(149), [vec![rest, early], all[1].clone()]);
-        // What is full stays, and zeros do.
+        // Full segments and zeros stay.
         assert_eq!(of(u64::MAX), [vec![early], all[1].clone()]);
     }
 
-    /// Where pages are written at random, old logs held so many places that a log found none: every 17th time, a shard was
-    /// saved whole, twice.
+    /// Story: with pages written at random, old logs held so many places that a log found none. Every 17th time, a
+    /// shard was saved whole, twice.
     #[test]
     fn a_log_goes_on_finding_a_stretch() {
         const BLOCKS: u64 = 40_000;

@@ -1,4 +1,4 @@
-//! Of which regions the pages are asked what was written.
+//! Selects the regions whose pages are watched for writes.
 
 use crate::{capture::Region, space::format::BLOCK_BYTES};
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::ops::Range;
 /// Regions with fewer bytes than this are hashed: that costs less than asking for their pages.
 pub(super) const TRACKED_BYTES_MIN: u64 = 16 * BLOCK_BYTES;
 
-/// Where a region lies, if its pages are worth asking for: what is put is elsewhere each time, or in memory that was used for
-/// something else meanwhile.
+/// The addresses of a region, if watching its pages is worthwhile. A put buffer has another address each time, or had
+/// another use meanwhile.
 pub(super) fn range_of(region: &Region) -> Option<Range<usize>> {
     if region.is_put() {
         return None;

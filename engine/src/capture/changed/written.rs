@@ -1,7 +1,7 @@
-//! What changed, by the pages that were written: nothing is read of a region whose pages the kernel tells.
+//! Finds changes by the written pages: a region whose pages the kernel tracks is not read.
 //!
-//! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
-//! not, or cannot be told, hashes decide.
+//! Invariant: pages count only if no other search took place between the saving of the base and now. If they do not
+//! count, or cannot be tracked, hashes decide.
 
 use super::{Base, ByHashes, Changes, Found, Lies, PageTracker, WrittenOf, watched::range_of};
 use crate::{
@@ -17,24 +17,25 @@ use std::{
 pub(crate) struct Written {
     tracker: PageTracker,
     hashes: ByHashes,
-    /// Which region lay where when it was staged: by its first byte its name, and where it ended.
+    /// The regions as staged: by first byte, their end and name.
     lay: HashMap<usize, (usize, String)>,
     watched: HashSet<Range<usize>>,
-    /// What was found written between two checkpoints, by what is watched: a region that is not may begin at the same byte. Ascending.
+    /// Writes found between two checkpoints, by watched range, because an unwatched region may begin at the same byte.
+    /// Ascending.
     between: HashMap<Range<usize>, Vec<Range<usize>>>,
-    /// What was found written and has not been told to whoever looks between checkpoints.
+    /// Writes that were found but not yet returned by `told`.
     told: Vec<WrittenOf>,
 }
 
 impl Written {
-    /// An error says why the kernel does not tell pages here.
+    /// An error says why the kernel cannot track pages here.
     pub(crate) fn new() -> Result<Written, String> {
         let tracker = PageTracker::new()?;
         let (hashes, lay, watched, between, told) = Default::default();
         Ok(Written { tracker, hashes, lay, watched, between, told })
     }
 
-    /// What of `region` was written since a checkpoint last asked; `None` if nobody can tell.
+    /// The parts of `region` that were written since the last search of a checkpoint; `None` if this is not known.
     fn written(&mut self, region: &Region) -> Option<Vec<Range<usize>>> {
         let range = range_of(region)?;
         let is_told = self.look_at(&range);
@@ -42,13 +43,13 @@ impl Written {
         is_told.then_some(written)
     }
 
-    /// Watches those of `ranges` from here on that can be.
+    /// Watches those of `ranges` that can be watched, from now on.
     fn watch(&mut self, ranges: impl Iterator<Item = Range<usize>>) {
         let new: Vec<Range<usize>> = ranges.filter(|range| !self.watched.contains(range)).collect();
         self.watched.extend(self.tracker.watch_all(new));
     }
 
-    /// Finds what of `range` was written since anybody last looked; `false` if nobody can tell.
+    /// Finds the parts of `range` that were written since the last search; `false` if this is not known.
     fn look_at(&mut self, range: &Range<usize>) -> bool {
         let mut written = Vec::new();
         let is_told = self.watched.contains(range) && self.tracker.written(range.clone(), &mut written).is_ok();
@@ -65,7 +66,7 @@ impl Written {
         is_told
     }
 
-    /// Watches nothing any more where no region lies. All of that counts as written: nobody is asked again.
+    /// Stops watching ranges without a region. All of them count as written, because they are not searched again.
     fn leave(&mut self, regions: &[Region]) {
         let lie: HashSet<Range<usize>> = regions.iter().filter_map(range_of).collect();
         let (stay, left): (HashSet<_>, HashSet<_>) = self.watched.drain().partition(|watched| lie.contains(watched));
@@ -82,7 +83,7 @@ impl Changes for Written {
     fn find(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Found> {
         self.leave(regions);
         self.watch(regions.iter().filter_map(range_of));
-        // Several names of one memory are told once.
+        // Several names of one memory are searched once.
         let mut told = HashMap::new();
         let find = |region: &Region| {
             let range = range_of(region);
@@ -119,7 +120,7 @@ impl Changes for Written {
             }
             None => self.watched.iter().cloned().collect(),
         };
-        // Several names of one memory are looked at once.
+        // Several names of one memory are searched once.
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
         for range in &ranges {
@@ -139,7 +140,7 @@ impl Changes for Written {
     }
 
     fn saved(&mut self, regions: &[Region]) {
-        // Where nobody looks between checkpoints, nobody ever asks for this.
+        // Without searches between checkpoints, `told` is never called.
         self.told.clear();
         self.hashes.saved(regions);
         let lie = regions.iter().filter_map(|region| Some((range_of(region)?, region.description.name.clone())));
@@ -151,7 +152,7 @@ impl Changes for Written {
     }
 }
 
-/// Adds `more` to `ranges`; both ascend, and so does what comes of it.
+/// Adds `more` to `ranges`; both ascend, and so does the result.
 fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     if ranges.is_empty() {
         ranges.extend_from_slice(more);
@@ -172,8 +173,8 @@ fn unite(ranges: &mut Vec<Range<usize>>, more: &[Range<usize>]) {
     }
 }
 
-/// The blocks of `region` of which anything was `written`, as stretches that ascend; what was written ascends, too. A block that
-/// only shares a page with that counts if `is_same` does not say that it is as it was.
+/// The blocks of `region` with a `written` byte, as ascending stretches; `written` ascends too. A block that only
+/// shares a page with written bytes does not count if `is_same` says that it is unchanged.
 fn blocks_of(region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
     let start = region.begins_at();
     let changed = written.iter().filter_map(|range| {
@@ -186,7 +187,7 @@ fn blocks_of(region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) ->
     changed.collect()
 }
 
-/// Whether a block of `region` is as `base` has it, where its blocks lie.
+/// Whether a block of `region` is as `base` has it. `lies`: the places of its blocks.
 fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool {
     let index = lies.partition_point(|lies| lies.block + lies.count <= block);
     let lies = lies.get(index).filter(|lies| lies.block <= block);
@@ -228,8 +229,8 @@ mod tests {
         assert!(range_of(&regions.all()[0]).is_some());
     }
 
-    /// A region that cannot be watched, as another begins at the same byte, had what was found written of that one forgotten: the
-    /// page was led to as it had been before.
+    /// Story: a region could not be watched because another began at the same byte. The writes found for the other were
+    /// then forgotten, and the page was shared in its old state.
     #[test]
     fn what_was_written_between_two_checkpoints_stays_told_whatever_else_begins_there() {
         let memory = TestPages::new(64);
@@ -272,7 +273,7 @@ mod tests {
             [(0, 50, 2), (3, 53, 1), (4, 20, 5)]
         );
         assert_eq!(clean(&[0..10 * BLOCK + 100]), []);
-        // Where no other byte of a block was written than those that share a page with it.
+        // A block is clean if only other bytes of its page were written.
         let written = [BLOCK - 9..3 * BLOCK - 9, 5 * BLOCK + 1..5 * BLOCK + 9];
         let written: Vec<_> = written.map(|range| start + range.start..start + range.end).to_vec();
         let clean = without(&lies, 10, &blocks_of(&region, &written, |block| [0, 2, 5].contains(&block)));

@@ -1,4 +1,4 @@
-//! What an outline stages and leaves to its base, against what changed.
+//! Compares an outline's staged and shared blocks with the changes.
 
 use super::*;
 use crate::{
@@ -9,12 +9,13 @@ use crate::{
 const REGIONS: [&str; 4] = ["a", "b", "c", "d"];
 
 fn region(name: &str, memory: &mut [u8]) -> Region {
-    // SAFETY: the memory outlives the region, of which nothing is touched but by reading.
+    // SAFETY: the memory outlives the region and is only read.
     #[expect(unsafe_code, reason = "a region is memory")]
     unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
 }
 
-/// A revision whose items have these places, block by block: `None` for zeros, and a hole where no block lies in whole.
+/// A revision with items at these places, block by block: `None` for zeros, and a hole for a block that is not stored
+/// as a whole block.
 fn base_of(places: &[Vec<Place>]) -> Base {
     let mut stored: Vec<u64> = places.iter().flatten().filter_map(|place| at(*place)).collect();
     stored.sort_unstable();
@@ -29,7 +30,7 @@ fn base_of(places: &[Vec<Place>]) -> Base {
     let extent = |place: &Place| match place {
         Place::At(at) => Extent { at: at * BLOCK_BYTES, bytes: BLOCK_BYTES },
         Place::Zeros => Extent { at: Extent::ZEROS, bytes: BLOCK_BYTES },
-        // Bytes that lie in no whole block.
+        // Bytes that are not in a whole block.
         Place::Hole => Extent { at: 8000 * BLOCK_BYTES + 7, bytes: BLOCK_BYTES },
     };
     let item = |(name, places): (&&str, &Vec<Place>)| {
@@ -55,7 +56,7 @@ fn at(place: Place) -> Option<u64> {
     if let Place::At(at) = place { Some(at) } else { None }
 }
 
-/// Places of `blocks` blocks, taken out of `free`.
+/// Places of `blocks` blocks, taken from `free`.
 fn places(random: &mut fastrand::Rng, free: &mut Vec<u64>, blocks: u64) -> Vec<Place> {
     let one = |_| match random.u8(0..12) {
         0 => Place::Zeros,
@@ -65,8 +66,8 @@ fn places(random: &mut fastrand::Rng, free: &mut Vec<u64>, blocks: u64) -> Vec<P
     (0..blocks).map(one).collect()
 }
 
-/// What an outline leads to once it is filled in: changed bytes to the log, zeros nowhere, and all else to where the base
-/// has it; whatever changed, grew, or was not there.
+/// A filled-in outline refers changed bytes to the log, zeros to no place, and all others to their places in the base.
+/// This holds whatever changed, grew, or did not exist.
 #[test]
 fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
     let mut outlined = 0;
@@ -97,14 +98,14 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
         }
         let regions: Vec<Region> = REGIONS.iter().zip(&mut memory).map(|(name, memory)| region(name, memory)).collect();
         if random.bool() {
-            // As hashes tell it.
+            // As the search by hashes reports it.
             found[0] = Found::Clean(found[0].clean(&regions[0], &base));
         }
         let whole = Size::new(&regions, 0, 0, Vec::new(), &[]);
         let Some(plan) = Plan::outline(&regions, &base, &found, &whole, 0) else { continue };
         outlined += 1;
         let outline = plan.outline.as_ref().unwrap();
-        // As a stager lays it: what is staged one behind the other, and all else at its number.
+        // As the stager places it: staged blocks one behind the other, all others at their numbers.
         let (mut log, mut items, mut staged, first) = (0, Vec::new(), Vec::new(), plan.size.blocks());
         for (index, region) in regions.iter().enumerate() {
             let (mut extents, mut offset) = (Vec::new(), 0);
@@ -138,18 +139,18 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
             });
         }
         let blocks = log.div_ceil(BLOCK_BYTES);
-        assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is room for {first}");
+        assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is space for {first}");
         let shared = first..first + plan.shared_numbers();
         let contents = Contents { items, blocks, shared, is_outline: true, annex: Annex::default() };
         let told = contents.encode();
-        assert!(Contents::decode(&told, u64::MAX).is_none(), "seed {seed}: an outline is told as one");
+        assert!(Contents::decode(&told, u64::MAX).is_none(), "seed {seed}: an outline is encoded as one");
         let (contents, shared) = Contents::decode_outline(&told).unwrap().filled(&base).unwrap();
         let lies: Vec<u64> = shared.iter().flat_map(|run| run.first_block..run.stretch().end()).collect();
         assert_eq!((contents.blocks, contents.is_outline), (blocks, false), "seed {seed}");
         assert_eq!(contents.shared, blocks..blocks + lies.len() as u64, "seed {seed}");
         assert!(shared.len() <= outline.runs, "seed {seed}");
         let parts: u64 = contents.items.iter().map(|item| item.extents.len() as u64).sum();
-        assert!(parts <= outline.parts, "seed {seed}: {parts} parts, and there is room for {}", outline.parts);
+        assert!(parts <= outline.parts, "seed {seed}: {parts} parts, and there is space for {}", outline.parts);
         let mut led = Vec::new();
         for (index, item) in contents.items.iter().enumerate() {
             let mut offset = 0;
@@ -184,20 +185,20 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
             }
             assert_eq!(offset, item.bytes, "seed {seed}");
         }
-        // All of the base is led to or gone.
+        // Each block of the base is shared or gone.
         let is_gone = |block: &u64| outline.gone.iter().any(|gone| gone.first == *block);
         assert!(!led.iter().any(is_gone), "seed {seed}");
     }
     assert!(outlined > 150, "only {outlined} are outlined");
 }
 
-/// Old logs would hold so many places that a new one finds none.
+/// Story: old logs held so many places that a new log found none.
 #[test]
 fn blocks_that_are_alone_are_staged_again_as_far_as_bytes_allow() {
     const BLOCKS: u64 = 6000;
     const ALONE: u64 = 100;
     let mut random = fastrand::Rng::with_seed(1);
-    // All but a hundred lie close together, in no order, and each of those in a segment of its own.
+    // All but a hundred blocks are close together, in no order; the hundred have a segment each.
     let mut close: Vec<u64> = (10_240..10_240 + BLOCKS - ALONE).collect();
     random.shuffle(&mut close);
     let far = (0..ALONE).map(|number| 20_000 + 600 * number);
@@ -221,12 +222,12 @@ fn blocks_that_are_alone_are_staged_again_as_far_as_bytes_allow() {
     let all = staged(1000);
     assert!(all.iter().filter(|block| **block < BLOCKS - ALONE).all(|block| *block % 5 == 0 && *block < 5000));
     assert_eq!(all.len() as u64, 1000 + ALONE);
-    // Fewer may be written besides where less changed.
+    // If less changed, fewer further blocks may be written.
     let some = staged(500).len() as u64;
     assert!((500 + 10..500 + ALONE).contains(&some), "{some} are staged");
 }
 
-/// No build saves one, and a manifest that was made up may be one.
+/// No build saves such a revision, but a forged manifest may describe one.
 #[test]
 fn a_revision_of_which_two_items_have_one_block_is_no_base_of_an_outline() {
     for first in [210, 209] {

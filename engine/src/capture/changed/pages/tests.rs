@@ -1,4 +1,4 @@
-//! Each way in which a program can change its memory, or what lies there, with the kernel that runs the test.
+//! Each way in which a program can change its memory or its mappings, on the kernel that runs the test.
 
 mod cost;
 mod refused;
@@ -13,7 +13,7 @@ fn tracker() -> PageTracker {
     PageTracker::new().expect("this machine tracks pages")
 }
 
-/// A tracker to whom all of `memory` is known.
+/// A tracker that knows all of `memory`.
 fn knowing(memory: &TestPages) -> PageTracker {
     let mut tracker = tracker();
     tracker.watch(memory.range()).unwrap();
@@ -21,7 +21,7 @@ fn knowing(memory: &TestPages) -> PageTracker {
     tracker
 }
 
-/// Which pages of `memory` are told.
+/// The reported pages of `memory`.
 fn told(tracker: &mut PageTracker, memory: &TestPages) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     tracker.written(memory.range(), &mut out).unwrap();

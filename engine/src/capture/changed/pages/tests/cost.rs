@@ -1,4 +1,4 @@
-//! What it costs to find written pages and to protect them again.
+//! The cost of finding written pages and protecting them again.
 
 use super::{TestPages, told, tracker};
 use crate::capture::userfaultfd::{Pagemap, Protection, ScannedPages, WantedPages};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const PAGES: usize = 1 << 18;
 const ROUNDS: usize = 5;
 
-/// For 1 GiB: the tracker beside the calls of the kernel alone, in turns, and what each first write costs.
+/// For 1 GiB: the tracker beside bare kernel calls, in turns, and the cost of each first write.
 #[test]
 #[ignore = "a measurement"]
 fn scan_and_protection_of_a_gibibyte() {
@@ -33,7 +33,7 @@ fn scan_and_protection_of_a_gibibyte() {
         for percent in [0, 1, 50, 100] {
             let (mut best, mut pages) = ([Duration::MAX; 4], 0);
             for round in 0..ROUNDS {
-                // As many, spread over all of it, and others in each round.
+                // As many pages, spread over all of it, and others in each round.
                 let dirty: Vec<usize> = (0..PAGES)
                     .filter(|page| (page.wrapping_mul(2654435761) >> 12) % 100 < percent)
                     .map(|page| (page + round) % PAGES)

@@ -25,7 +25,7 @@ fn shared_mappings_are_refused() {
     tracker().watch(memory.range()).unwrap();
 }
 
-/// Their revisions were complete, verified, and wrong.
+/// Story: their revisions were complete, verified, and wrong.
 #[test]
 fn kernels_that_miss_pages_are_refused() {
     let refused = ["6.7.0", "6.7.12-amd64", "6.8.0-45-generic", "6.8.9", "6.7", "6.8", "6.8.0+"];
@@ -50,7 +50,7 @@ fn memory_of_another_userfaultfd_is_refused_until_that_lets_go() {
     let other = Protection::lifted_by_the_kernel().unwrap();
     other.register(&memory.range()).unwrap();
     refused(&memory, "another userfaultfd");
-    // Dropped alone it could live on in a child that another test has forked.
+    // If only dropped, it could live on in a child that another test has forked.
     other.unregister(&memory.range()).unwrap();
     knowing(&memory);
 }
@@ -69,7 +69,7 @@ fn overlapping_memory_is_refused() {
     tracker.watch(part.end..memory.range().end).unwrap();
 }
 
-/// A child that lives on would else keep the memory registered.
+/// Otherwise a surviving child would keep the memory registered.
 #[test]
 #[allow(unsafe_code)]
 fn a_dropped_tracker_leaves_the_memory_to_others_whatever_children_there_are() {

@@ -1,4 +1,4 @@
-//! Programs that move, drop and replace what lies in watched memory: nothing that is new may look known.
+//! Programs that move, drop and replace watched memory: no new memory may look known.
 
 use super::{PAGE, PageTracker, TestPages, knowing, told, tracker};
 use crate::capture::tests::memory::in_child;
@@ -11,7 +11,7 @@ fn memory_that_was_mapped_anew_is_all_told() {
     in_child(|| {
         let memory = TestPages::new(1024);
         let mut tracker = knowing(&memory);
-        // Over it; and after it was given back, in the middle.
+        // Mapped over it; and after the middle was freed.
         forget(TestPages::mapped(memory.at(0), 1024, PRIVATE, -1));
         assert_eq!(told(&mut tracker, &memory), memory.all());
         assert_eq!(told(&mut tracker, &memory), []);
@@ -25,7 +25,7 @@ fn memory_that_was_mapped_anew_is_all_told() {
     });
 }
 
-/// To a scan the protection of another session looks like one's own.
+/// To a scan the protection of another session looks like our own.
 #[test]
 fn what_another_watches_since_it_was_mapped_anew_is_left_to_that() {
     in_child(|| {
@@ -112,7 +112,7 @@ fn what_grew_in_place_is_watched_with_what_came() {
     });
 }
 
-/// Also beside others: of neighbours the kernel makes one mapping.
+/// Also beside others: the kernel merges neighbours into one mapping.
 #[test]
 fn a_mapping_moves_of_whose_first_and_last_page_a_part_alone_is_watched() {
     in_child(|| {
@@ -170,8 +170,8 @@ fn what_became_a_shared_mapping_is_told_and_refused() {
     }
 }
 
-/// The kernel drops the registration of a neighbour with which a moved mapping becomes one, and leaves its pages marked as
-/// protected, though they are not.
+/// The kernel drops the registration of the neighbour with which a moved mapping merges. It leaves the neighbour's
+/// pages marked as protected although they are not.
 #[test]
 fn a_neighbour_with_which_a_moved_mapping_becomes_one_is_told() {
     in_child(|| {

@@ -1,4 +1,4 @@
-//! Writes, and what else makes a page another one.
+//! Writes, and other changes of a page.
 
 use super::{PAGE, TestPages, knowing, told, tracker};
 use crate::capture::{changed::pages::FOUND_MAX, tests::memory::in_child};
@@ -24,7 +24,7 @@ fn each_write_is_told_once_and_neighbours_as_one() {
     assert_eq!(told(&mut tracker, &memory), [0..1, 700..703, 4999..5000]);
     assert_eq!(told(&mut tracker, &memory), []);
     assert_eq!((memory.read(3), memory.read(700)), (0, 1));
-    assert_eq!(told(&mut tracker, &memory), [], "what was only read");
+    assert_eq!(told(&mut tracker, &memory), [], "pages that were only read");
     memory.write(701);
     assert_eq!(told(&mut tracker, &memory), [Range { start: 701, end: 702 }]);
     tracker.forget(memory.range());
@@ -54,7 +54,7 @@ fn what_shares_a_page_with_something_else_always_counts_as_written() {
     let mut tell = |range: &Range<usize>| {
         let mut out = vec![Range { start: 0, end: start + range.start }];
         tracker.written(start + range.start..start + range.end, &mut out).unwrap();
-        assert_eq!(out.remove(0), 0..start + range.start, "what the caller has");
+        assert_eq!(out.remove(0), 0..start + range.start, "the caller's range stays");
         out.into_iter().map(|range| range.start - start..range.end - start).collect::<Vec<_>>()
     };
     for range in &ranges {
@@ -71,7 +71,7 @@ fn what_shares_a_page_with_something_else_always_counts_as_written() {
     assert_eq!(tell(&ranges[3]), ranges[3..]);
 }
 
-/// The model: a copy of what was told, made right after it was told. It must never differ from the memory.
+/// The model is a copy of the reported pages, made right after each report. It must never differ from the memory.
 #[test]
 fn a_thousand_random_changes_are_all_told() {
     let pages = 2048;
@@ -115,7 +115,7 @@ fn huge_pages_are_told_by_the_page() {
     assert_eq!(told(&mut tracker, &memory), []);
 }
 
-/// Threads go on until it is dropped, also by a test that fails.
+/// Threads go on until it is dropped, even by a failing test.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -124,7 +124,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Each thread counts up in pages of its own; what is told is copied at once.
+/// Each thread counts up in pages of its own; reported pages are copied at once.
 #[test]
 fn no_write_of_a_thread_is_lost_while_pages_are_looked_for() {
     const THREADS: usize = 3;
@@ -235,7 +235,7 @@ fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
         assert_eq!(out, [memory.range()]);
         tracker.watch(memory.range()).unwrap_err();
         tracker.unwatch(memory.range());
-        // One of its own is another matter.
+        // A userfaultfd of its own behaves differently.
         let mut own = knowing(&memory);
         memory.write(5);
         assert_eq!(told(&mut own, &memory), [Range { start: 5, end: 6 }]);
@@ -255,7 +255,7 @@ fn pages_of_a_file_count_as_written_until_they_are_the_programs() {
     let mut tracker = knowing(&memory);
     assert_eq!(memory.read(2), 7);
     assert_eq!(told(&mut tracker, &memory), [0..1, 2..8]);
-    // Somebody else changes it.
+    // Another writer changes the file.
     file.write_all_at(&[9], 2 * PAGE as u64).unwrap();
     assert_eq!((memory.read(2), memory.read(1)), (9, 8));
     assert_eq!(told(&mut tracker, &memory), [0..1, 2..8]);
@@ -299,7 +299,7 @@ fn what_is_not_watched_any_more_is_all_told() {
     assert_eq!(out, [memory.range()]);
     tracker.watch(memory.range()).unwrap();
     assert_eq!(told(&mut tracker, &memory), memory.all());
-    // The same once more begins anew.
+    // Watching the same range again begins anew.
     tracker.watch(memory.range()).unwrap();
     assert_eq!(told(&mut tracker, &memory), memory.all());
     assert_eq!(told(&mut tracker, &memory), []);
