@@ -112,7 +112,7 @@ pub(super) fn check_apart_from(region: &Region, other: &Region) -> Result<()> {
     let Some(common) = lies_apart(other).then(|| common(region, other)).flatten() else { return Ok(()) };
     let name = &other.description.name;
     Err(region.refused(format!(
-        "{} byte(s) of it, from {:#x} on, belong to {name:?} already, and a restore fills them twice; protect one region \
+        "{} byte(s) of it, from {:#x} on, belong to {name:?} already: a restore would fill them twice; protect one region \
          for all of these bytes, or unprotect {name:?} first",
         common.len(),
         common.start

@@ -22,7 +22,7 @@ pub(crate) struct EarlyBlocks {
 }
 
 impl EarlyBlocks {
-    /// Blocks in these ascending `runs`, whose hashes are `rows`; `at`: the places of the blocks that count, by
+    /// Blocks in these ascending `runs`, whose hashes are `rows`. `at` gives the places of the blocks that count, by
     /// address.
     pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> EarlyBlocks {
         EarlyBlocks { at, runs, rows }

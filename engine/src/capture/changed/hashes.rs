@@ -46,7 +46,7 @@ pub(crate) fn audit(regions: &[Region], base: &Base, found: &[Found], clean: &[V
         });
         if changed > 0 {
             return Err(region.refused(format!(
-                "{changed} of its blocks changed, but their pages do not show it: something writes there past the page tables \
+                "{changed} of its blocks changed, unseen by their pages: something writes there past the page tables \
                  of this process, such as a device; untrack it, or set track = hashes"
             )));
         }

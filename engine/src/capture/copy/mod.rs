@@ -1,4 +1,4 @@
-//! The copy between the program's memory and the chunks, in the way that is the fastest on this processor.
+//! Copies between the program's memory and the chunks, by the fastest method on this processor.
 
 #[cfg(target_arch = "x86_64")]
 mod stream;
@@ -11,8 +11,8 @@ const LARGE_BYTES_MIN: usize = 256 << 10;
 
 type Way = fn(&[u8], &mut [u8]);
 
-/// No one of them wins everywhere: four pages side by side take three quarters of the time of `memcpy` on one
-/// processor, and five times as long on another.
+/// No method wins everywhere: four pages side by side take three quarters of the time of `memcpy` on one processor, and
+/// five times as long on another.
 #[cfg(target_arch = "x86_64")]
 const WAYS: [Way; 3] = [stream::copy::<1>, stream::copy::<4>, plain];
 #[cfg(not(target_arch = "x86_64"))]
@@ -20,7 +20,7 @@ const WAYS: [Way; 1] = [plain];
 
 static TRIAL: Trial<{ WAYS.len() }> = Trial::new();
 
-/// Copies all of `from` into `into`, which are equally long.
+/// Copies all of `from` into `into`, which must have the same length.
 pub(crate) fn copy(from: &[u8], into: &mut [u8]) {
     assert_eq!(from.len(), into.len());
     if from.len() < LARGE_BYTES_MIN {

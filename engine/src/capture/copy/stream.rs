@@ -1,6 +1,5 @@
-//! Copies past the caches: nothing reads a chunk again before it has left them anyway, and a store that first fetches
-//! the line it overwrites costs half as much again. `memcpy` does the same, but only for single copies far larger than
-//! a chunk.
+//! Copies past the caches. A chunk leaves the caches before it is read again, and a store that first fetches its line
+//! costs half as much again. `memcpy` also bypasses them, but only for single copies far larger than a chunk.
 
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
@@ -8,7 +7,8 @@ type Line = [__m128i; 4];
 const LINE: usize = size_of::<Line>();
 const LINES_OF_PAGE: usize = 4096 / LINE;
 
-/// `PAGES`: how many are copied side by side. Some processors prefetch each page on its own, and not across its end.
+/// `PAGES`: the number of pages copied side by side. Some processors prefetch each page separately, and not across its
+/// end.
 #[allow(unsafe_code)]
 pub(super) fn copy<const PAGES: usize>(from: &[u8], into: &mut [u8]) {
     // SAFETY: any bytes are valid vectors, and vectors are valid bytes.
@@ -30,15 +30,15 @@ pub(super) fn copy<const PAGES: usize>(from: &[u8], into: &mut [u8]) {
             from.iter().zip(lines).for_each(|(from, line)| copy_line(from, line));
         }
     }
-    // SAFETY: no conditions. Streamed stores are ordered before whatever hands the chunk on.
+    // SAFETY: no conditions. The fence orders streamed stores before the store that hands the chunk on.
     unsafe { _mm_sfence() };
 }
 
 #[allow(unsafe_code)]
 #[inline(always)]
 fn copy_line(from: &[u8; LINE], into: &mut Line) {
-    // SAFETY: 64 bytes are read from an array of as many, and `into` is aligned to its vectors.
-    // Nobody reads `into` before the fence.
+    // SAFETY: 64 bytes are read from an array of 64, and `into` is aligned to its vectors. Nothing reads `into` before
+    // the fence.
     unsafe {
         let from: *const __m128i = from.as_ptr().cast();
         let line = [

@@ -1,4 +1,4 @@
-//! Finds the fastest of several ways of doing the same work, while the work is done.
+//! Finds the fastest of several methods for the same work, while the work is done.
 
 use crate::ground::Instant;
 use std::{
@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-/// The best of so many counts: a single one may have met a page fault, or another process.
+/// The best of this many runs counts: a single run may have met a page fault, or another process.
 const TIMES_EACH: usize = 4;
 
-/// Ways are tried in turns; then the fastest is taken for good. Threads may share it.
+/// The methods take turns; afterwards the fastest is used for good. Threads may share it.
 pub(super) struct Trial<const WAYS: usize> {
     turns: AtomicUsize,
-    /// The least that each has taken, in picoseconds a byte.
+    /// The shortest time of each, in picoseconds a byte.
     best: [AtomicU64; WAYS],
 }
 
@@ -21,7 +21,7 @@ impl<const WAYS: usize> Trial<WAYS> {
         Trial { turns: AtomicUsize::new(0), best: [const { AtomicU64::new(u64::MAX) }; WAYS] }
     }
 
-    /// Has `work` done in the way that it is given the number of; `bytes`: how much work.
+    /// Runs `work` with the number of the method to use; `bytes`: the amount of work.
     pub(super) fn run(&self, bytes: usize, work: impl FnOnce(usize)) {
         match self.untried() {
             Some(way) => {
@@ -33,7 +33,7 @@ impl<const WAYS: usize> Trial<WAYS> {
         }
     }
 
-    /// Whose turn it is, while not each has had its turns.
+    /// The method whose turn it is, until each has had all its turns.
     fn untried(&self) -> Option<usize> {
         let turn = self.turns.load(Ordering::Relaxed);
         (WAYS > 1 && turn < WAYS * TIMES_EACH).then_some(turn % WAYS)

@@ -1,5 +1,6 @@
-//! Where things lie that the program's variables may point to, as it is saved with them: where the program was loaded, its
-//! session, and its other regions, each with a hash of its name. A restore may find other regions than were saved.
+//! The addresses to which the program's variables may point, saved with them: the load address of the program, its
+//! session, and its other regions. Each has a hash of its name, because a restore may find other regions than the
+//! checkpoint.
 
 use crate::{
     capture::region::Region,
@@ -18,7 +19,7 @@ pub(super) type Place = [u64; 2];
 
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// The list as it is saved, to which a restore writes.
+    /// The saved list; a restore writes to it.
     list: Box<[[AtomicU64; 2]]>,
     base: u64,
     handles: Vec<u64>,
@@ -45,7 +46,7 @@ impl Addresses {
         }
     }
 
-    /// What is in the list: after `note` the places of now, after a restore those of when the list was saved.
+    /// The contents of the list: the current addresses after `note`, the saved ones after a restore.
     pub(super) fn all(&self) -> Vec<Place> {
         self.list.iter().map(|place| [0, 1].map(|index| place[index].load(Relaxed))).collect()
     }
@@ -71,13 +72,13 @@ fn key(name: &str) -> u64 {
     u128::from_le_bytes(hash(name.as_bytes())) as u64
 }
 
-/// Where the program was loaded.
+/// The load address of the program.
 pub(super) fn base_of(places: &[Place]) -> u64 {
     let program = key(PROGRAM);
     places.iter().find(|[name, _]| *name == program).map_or(0, |[_, at]| *at)
 }
 
-/// What lay somewhere and lies somewhere now, besides the program: the address then, and the one of now.
+/// The saved and the current address of each named place that exists in both lists, without the program.
 pub(super) fn moved(was: &[Place], now: &[Place]) -> Vec<(u64, u64)> {
     let program = key(PROGRAM);
     let now: HashMap<u64, u64> = now.iter().map(|[name, at]| (*name, *at)).collect();
@@ -89,7 +90,7 @@ pub(super) fn moved(was: &[Place], now: &[Place]) -> Vec<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// Two lists of one length had other regions: a pointer to one came to point to another.
+    /// Story: two lists of the same length held other regions, and a pointer came to point to the wrong one.
     #[test]
     fn a_pointer_is_mended_to_the_thing_of_its_name_alone() {
         let place = |name: &str, at: u64| [key(name), at];

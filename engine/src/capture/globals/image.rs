@@ -1,8 +1,8 @@
-//! The running program, as its file and the loader describe it: in which memory its variables lie, and which words of them
+//! The running program, as its file and the loader describe it: the memory of its variables, and the words in them that
 //! the loader has filled in.
 //!
-//! What must hold: memory of the loader, or of another library, counts as no variable of the program. A program that is not
-//! understood is refused.
+//! Invariant: memory of the loader, or of another library, never counts as a variable. Mainstay refuses a program that
+//! it does not understand.
 
 use super::symbols::{Symbol, symbols};
 use crate::{
@@ -31,10 +31,10 @@ const FILE: &str = "/proc/self/exe";
 /// An address of Mainstay's own.
 static HERE: u8 = 0;
 const WORD: u64 = 8;
-/// The words of the table of procedures that the loader keeps for itself.
+/// The words of the procedure table that the loader reserves for itself.
 const LOADER_WORDS: u64 = 3;
 
-/// How this processor's linkers name what the loader is to do.
+/// The types of relocations on this processor.
 mod relocation {
     use object::elf::{self, RelocationType};
 
@@ -53,13 +53,13 @@ mod relocation {
 pub(super) struct Image {
     /// The identity of the program: the same for each run of one file.
     pub(super) identity: String,
-    /// What the loader has added to the addresses in the file.
+    /// The difference between addresses in memory and in the file.
     pub(super) base: u64,
-    /// The memory that the program takes, from its first byte to its last.
+    /// The memory of the program, from its first byte to its last.
     pub(super) loaded: Range,
-    /// Where its variables are, with the name of what they lie in.
+    /// The memory of its variables, each with the name of its section.
     pub(super) variables: Vec<(&'static str, Range)>,
-    /// Those of them that the file still names.
+    /// The variables that the file still names.
     pub(super) symbols: Vec<Symbol>,
     /// Words among them that began as addresses within the program, in order.
     pub(super) inner: Vec<u64>,
@@ -89,7 +89,7 @@ impl Image {
         self.loaded.contains(&at) && self.variables.iter().any(|(_, range)| range.contains(&at))
     }
 
-    /// The name of the variable at `address`, where the file still tells.
+    /// The name of the variable at `address`, if the file still has it.
     pub(super) fn name_at(&self, address: u64) -> Option<&str> {
         let found = self.symbols.iter().find(|symbol| symbol.range.contains(&address));
         found.map(|symbol| symbol.name.as_str())
@@ -98,23 +98,23 @@ impl Image {
 
 fn with_file<T>(read: impl FnOnce(&[u8]) -> std::result::Result<T, String>) -> Result<T> {
     let file = files::kernel_file(FILE).map_err(|error| Error::io("opening", FILE, error))?;
-    // SAFETY: the kernel lets nobody write to the file of a running program.
+    // SAFETY: the kernel prevents writes to the file of a running program.
     #[allow(unsafe_code)]
     let mapped = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("reading", FILE, error))?;
     read(&mapped).map_err(|why| Error::argument("protect_globals", format!("the program's own file, {FILE}: {why}")))
 }
 
-/// What was added to the addresses of the main program, and its program headers.
+/// The load offset of the main program, and its program headers.
 #[allow(unsafe_code)]
 fn main_program() -> (u64, Vec<u8>) {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-        // SAFETY: as the loader calls it, with what was given to it below.
+        // SAFETY: the loader calls this with the pointer passed below.
         let (info, found) = unsafe { (&*info, &mut *found.cast::<(u64, Vec<u8>)>()) };
         let bytes = usize::from(info.dlpi_phnum) * size_of::<Segment>();
-        // SAFETY: the loader keeps so many of them there.
+        // SAFETY: the loader keeps this many headers there.
         let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr.cast::<u8>(), bytes) };
         *found = (info.dlpi_addr, headers.to_vec());
-        // The loader tells of the main program first.
+        // The loader lists the main program first.
         1
     }
     let mut found = (0, Vec::new());
@@ -123,7 +123,7 @@ fn main_program() -> (u64, Vec<u8>) {
     found
 }
 
-/// The memory that the running program takes, from its first byte to its last.
+/// The memory of the running program, from its first byte to its last.
 pub(super) fn loaded() -> Range {
     let (base, headers) = main_program();
     let segments: &[Segment] = slice_from_all_bytes(&headers).unwrap_or_default();
@@ -137,18 +137,18 @@ pub(super) fn loaded() -> Range {
 fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, String> {
     let Some([copy, relative, absolute]) = relocation::KINDS else {
         return Err(
-            "what the loader does to it is not known on this processor; protect its variables one by one".to_owned()
+            "Mainstay does not know the loader's changes on this processor; protect its variables one by one".to_owned()
         );
     };
     let segments = segments(file)?;
     if as_bytes(segments) != headers {
         return Err(
-            "it is not the program that runs, which another one has loaded; start it by its own name".to_owned()
+            "it is not the running program, but one that loads it; start the program by its own name".to_owned()
         );
     }
     if !segments.iter().any(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP) {
         return Err(
-            "it is linked statically, and so what the C library and MPI keep lies among its variables; link it \
+            "it is linked statically, so data of the C library and MPI is among its variables; link it \
                     dynamically, or protect its variables one by one"
                 .to_owned(),
         );
@@ -175,7 +175,7 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
             kind if kind == copy => others.push(at..at + dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?),
             kind if kind == relative => inner.push(at),
             kind if kind == absolute => outer.push(at),
-            // A relocation of any other type fills an entry of the loader's tables, for something in a library.
+            // Any other relocation fills an entry of the loader's tables, for a symbol in a library.
             _ => others.push(at..at + WORD),
         }
     }
@@ -198,14 +198,14 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
         words.sort_unstable();
     }
     symbols.retain(|symbol| variables.iter().any(|(_, range)| meet(range, &symbol.range)));
-    // The names of what is saved differ then.
+    // A stripped program gives its regions other names.
     let stripped = if symbols.is_empty() { ", stripped" } else { "" };
     let identity = format!("{}{stripped}", identity(file, segments));
     Ok(Image { identity, base: 0, loaded, variables, symbols, inner, outer })
 }
 
 fn segments(file: &[u8]) -> std::result::Result<&[Segment], String> {
-    let header = Header::parse(file).map_err(|_| "it is no 64-bit ELF file".to_owned())?;
+    let header = Header::parse(file).map_err(|_| "it is not a 64-bit ELF file".to_owned())?;
     header.program_headers(ENDIAN, file).map_err(odd)
 }
 
@@ -223,10 +223,10 @@ fn entries<'a>(file: &'a [u8], segments: &[Segment]) -> std::result::Result<&'a 
             return Ok(entries);
         }
     }
-    Err("it says nothing to the loader".to_owned())
+    Err("it has no section for the loader".to_owned())
 }
 
-/// What the file tells the loader.
+/// The file's instructions to the loader.
 struct Dynamic<'a> {
     file: &'a [u8],
     segments: &'a [Segment],
@@ -245,7 +245,7 @@ impl<'a> Dynamic<'a> {
         found.next().ok_or_else(|| odd(format_args!("{bytes} bytes at {at:#x} are not in it")))
     }
 
-    /// The bytes at the address that one entry of the loader's list gives, as many as another entry says.
+    /// The bytes of a table; one entry of the loader's list gives its address, another its length.
     fn table<T: object::pod::Pod>(&self, [at, bytes]: [elf::DynamicTag; 2]) -> std::result::Result<&'a [T], String> {
         let (Some(at), Some(bytes)) = (self.value(at), self.value(bytes)) else { return Ok(&[]) };
         slice_from_all_bytes(self.bytes(at, bytes)?).map_err(|()| odd("a table that is cut short"))
@@ -256,7 +256,7 @@ impl<'a> Dynamic<'a> {
         Ok(own.iter().chain(self.table::<Rela64<NativeEndian>>([elf::DT_JMPREL, elf::DT_PLTRELSZ])?))
     }
 
-    /// The words that are addresses within the program, where the linker has packed their list.
+    /// The words that are addresses within the program, from the linker's packed list.
     fn packed(&self) -> std::result::Result<Vec<u64>, String> {
         let table: &[Relr64<NativeEndian>] = self.table([elf::DT_RELR, elf::DT_RELRSZ])?;
         Ok(RelrIterator::<Header>::new(ENDIAN, table).collect())
@@ -271,7 +271,7 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// The variables of Mainstay itself, which is linked into the program.
+/// The variables of Mainstay itself, if it is linked into the program.
 fn of_mainstay(symbols: &[Symbol]) -> std::result::Result<Vec<Range>, String> {
     let own: Vec<Range> = symbols.iter().filter(|one| one.is_of_rust).map(|one| one.range.clone()).collect();
     if own.is_empty() {
@@ -284,7 +284,7 @@ fn of_mainstay(symbols: &[Symbol]) -> std::result::Result<Vec<Range>, String> {
     Ok(own)
 }
 
-/// The build id where the linker made one; or else a hash of what is loaded.
+/// The build id if the linker made one; otherwise a hash of the loaded parts.
 fn identity(file: &[u8], segments: &[Segment]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for segment in segments {

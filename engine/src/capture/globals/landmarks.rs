@@ -1,7 +1,7 @@
-//! What lies where in a run, noted in a rehearsal: two runs have other addresses, and pointers of both are the same if they lead
-//! to one place.
+//! The names of places in memory, noted in a rehearsal. Two runs have different addresses; pointers of both are the
+//! same if they point to the same place.
 //!
-//! What must hold: an address that both runs can name is compared by its name and its offset there.
+//! Invariant: an address that both runs can name is compared by name and offset.
 
 use super::{addresses, image};
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
 use std::{fmt::Write, io, ops::Range};
 
 pub(super) const NOTE: &str = "globals/landmarks";
-/// A note holds no more.
+/// The limit of a note.
 const BYTES_MAX: usize = 64 << 10;
 const WORD: usize = 8;
-/// Other numbers are no addresses. A program that lies below lies there in each run.
+/// Other numbers are not addresses. A program below this range has the same addresses in each run.
 const ADDRESSES: Range<u64> = 1 << 32..1 << 56;
 
-/// What is noted of a run: a line for each place, its addresses and its name.
+/// The text of the note: a line for each place, with its addresses and its name.
 pub(super) fn text<'a>(handles: &[u64], regions: impl Iterator<Item = &'a Region>) -> io::Result<String> {
     let handles = handles.iter().enumerate().map(|(index, at)| (*at..at + 1, format!("/session-{index}")));
     let has_own = |at: usize| !has_same_address(at) && !heap::has_address(at);
@@ -38,15 +38,15 @@ pub(super) fn text<'a>(handles: &[u64], regions: impl Iterator<Item = &'a Region
     Ok(text)
 }
 
-/// What lay where in the run that has saved a shard.
+/// The named places of the run that saved a shard.
 #[derive(Debug, Default)]
 pub struct Landmarks {
-    /// Memory that nobody saves has no name.
+    /// Unsaved memory has no name.
     all: Vec<(Range<u64>, String)>,
 }
 
 impl Landmarks {
-    /// As the `notes` of a shard say; none but in a rehearsal.
+    /// Reads the `notes` of a shard; empty except in a rehearsal.
     pub fn of(notes: &[Note]) -> Landmarks {
         let text = notes.iter().find(|note| note.name == NOTE).map_or("", |note| &note.value);
         let place = |line: &str| {
@@ -58,13 +58,13 @@ impl Landmarks {
         Landmarks { all: text.lines().filter_map(place).collect() }
     }
 
-    /// The item that consists of addresses alone.
+    /// Whether the item consists only of addresses.
     pub fn are_item(name: &str) -> bool {
         name == addresses::NAME
     }
 
-    /// Has `theirs`, an item of the other run, hold what `ours` has where both have pointers to one place. Where neither run
-    /// saves what they point to, they count as pointers to one.
+    /// Copies each pointer of `ours` into `theirs`, an item of the other run, if both point to the same place. If
+    /// neither run saves the memory that they point to, they count as the same.
     pub fn settle(&self, ours: &[u8], others: &Landmarks, theirs: &mut [u8]) {
         let length = ours.len().min(theirs.len());
         let mut at = 0;
@@ -88,7 +88,7 @@ impl Landmarks {
         }
     }
 
-    /// The name of the smallest place that has the address, and the offset there.
+    /// The name of the smallest place that contains the address, and the offset there.
     fn find(&self, address: u64) -> Option<(&str, u64)> {
         let all = if ADDRESSES.contains(&address) { self.all.as_slice() } else { &[] };
         let there = all.iter().filter(|(range, _)| range.contains(&address));
@@ -117,12 +117,12 @@ mod tests {
         };
         for before in 0..9 {
             assert!(same(0x7f00_0000_1008, 0x7f10_0000_5008, before));
-            assert!(same(0x7f00_0000_8010, 0x7f10_0000_0010, before), "both to memory that nobody saves");
+            assert!(same(0x7f00_0000_8010, 0x7f10_0000_0010, before), "both to unsaved memory");
             for [a, b] in [
                 [0x7f00_0000_1008, 0x7f10_0000_5010],
                 [0x7f00_0000_1008, 0x7f10_0000_7008],
                 [0x7f00_0000_1008, 0x7f10_0000_0008],
-                // It still points to where things were in another run.
+                // It still points to a place of another run.
                 [0x7f00_0000_1008, 0x7f00_0000_1010],
                 [0x7f00_0000_1008, 0],
                 [1, 2],

@@ -1,4 +1,4 @@
-//! Pointers among the variables, after a restore has put back what they were in another run.
+//! Mends pointers among the variables, after a restore has put back the values of another run.
 
 use super::{
     Globals, OwnVariables,
@@ -10,10 +10,10 @@ use std::ptr;
 
 const WORD: usize = 8;
 
-/// What is noted before a restore, and is needed once the variables are filled.
+/// Facts noted before a restore and needed once the variables are filled.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPointers {
-    /// Where things lie now.
+    /// The current places.
     now: Vec<Place>,
     /// The variables that hold the session.
     handles: Vec<(usize, u64)>,
@@ -21,7 +21,7 @@ pub(crate) struct KeptPointers {
     outer: Vec<(usize, u64)>,
 }
 
-/// Pointers that point nowhere after a restore.
+/// Pointers that are invalid after a restore.
 #[derive(Debug, Default)]
 struct Stale {
     words: u64,
@@ -29,7 +29,8 @@ struct Stale {
 }
 
 impl Globals {
-    /// Notes what a restore must not lose, before it fills the variables, and once the addresses of now are noted.
+    /// Notes the facts that a restore must not lose. Call it after the current addresses are noted and before the
+    /// variables are filled.
     pub(crate) fn keep(&self, regions: &Regions) -> KeptPointers {
         let Some(found) = &self.found else { return KeptPointers::default() };
         let handles = found.addresses.handles();
@@ -43,8 +44,8 @@ impl Globals {
         kept
     }
 
-    /// Mends the pointers after a restore, of which `has_filled` says whether it has put all variables back. Returns what to
-    /// tell the user.
+    /// Mends the pointers after a restore. `has_filled`: the restore has put all variables back. Returns a warning for
+    /// the user.
     pub(crate) fn mend(&self, regions: &Regions, kept: KeptPointers, has_filled: bool) -> Option<String> {
         let found = self.found.as_ref()?;
         let stale = if has_filled { found.mend(regions, &kept) } else { Stale::default() };
@@ -53,7 +54,7 @@ impl Globals {
             let at = || format!("at {:#x}", stale.first);
             let first = found.image.name_at(stale.first as u64).map_or_else(at, str::to_owned);
             format!(
-                "{} variable(s) that were restored point into this program, where it lay in the run that saved them, the \
+                "{} restored variable(s) point into this program at its address in the run that saved them, the \
                  first in {first}: link it with -no-pie, or leave them out (mainstay_leave_out)",
                 stale.words
             )
@@ -69,10 +70,10 @@ impl OwnVariables {
         let begin = self.image.loaded.start.wrapping_sub(new).wrapping_add(old);
         let is_inside = |value: u64| value.wrapping_sub(begin) < length;
         let mut moved = moved(&was, &kept.now);
-        // What lies in the program has moved with it; a region that follows a pointer may be another part of it now.
+        // Everything inside the program has moved with it; a followed region may be another part of it now.
         let moves_with = |was: u64, now: u64| now.wrapping_sub(was) == new.wrapping_sub(old);
         moved.retain(|(was, now)| !is_inside(*was) || moves_with(*was, *now));
-        // Where two things lie in one place, either will do.
+        // If two places have the same address, either will do.
         moved.sort_by_key(|(was, _)| *was);
         moved.dedup_by_key(|(was, _)| *was);
         let find = |value: u64| moved.binary_search_by_key(&value, |(was, _)| *was).ok().map(|index| moved[index].1);
@@ -102,7 +103,7 @@ impl OwnVariables {
         stale
     }
 
-    /// Each word of the variables that are protected still, where a pointer can lie.
+    /// Calls `each` for each word of the still protected variables that can hold a pointer.
     fn words(&self, regions: &Regions, mut each: impl FnMut(usize, u64)) {
         let protected = self.pieces.iter().filter(|piece| regions.has(&piece.name));
         for range in protected.flat_map(|piece| &piece.ranges).map(addresses_of) {
@@ -118,10 +119,11 @@ impl OwnVariables {
     }
 }
 
-/// A word of the program's variables. Others of the program's threads may not write them during a restore.
+/// A word of the program's variables. The program's other threads may not write them during a restore.
 #[allow(unsafe_code)]
 fn read(at: usize) -> u64 {
-    // SAFETY: `at` is a multiple of the word's size, inside memory that the program promised to be readable and writable.
+    // SAFETY: `at` is a multiple of the word's size, inside memory that the program promised to keep readable and
+    // writable.
     unsafe { ptr::with_exposed_provenance::<u64>(at).read_unaligned() }
 }
 

@@ -1,11 +1,11 @@
-//! The program's own variables, its .data and .bss, as regions by their names: where C and Fortran programs keep their arrays.
+//! The program's own variables, its .data and .bss, as regions by their names. C and Fortran programs keep their arrays
+//! there.
 //!
-//! A fresh run of the same program lies elsewhere in memory, and so do its session and what else it has protected. A
-//! table of those addresses is saved beside the variables (`addresses`); after a restore the variables that hold one of
-//! them have the address of now (`mend`).
+//! A fresh run of the same program has other addresses, and so have its session and its other regions. A table of these
+//! addresses is saved beside the variables (`addresses`). After a restore, variables that hold a saved address get the
+//! current one (`mend`).
 //!
-//! What must hold: no byte is touched that others than the program own; a pointer of which Mainstay knows what it points
-//! to points there after a restore.
+//! Invariant: only bytes of the program are touched. A pointer to a known place points to that place after a restore.
 
 mod addresses;
 mod image;
@@ -25,12 +25,12 @@ pub use landmarks::Landmarks;
 use pieces::{Piece, pieces};
 use std::{collections::HashMap, ops};
 
-/// The note that says whose variables they are.
+/// The note that identifies the program of the variables.
 const NOTE: &str = "globals/program";
-/// The note that says where in memory the program lay.
+/// The note of the program's place in memory.
 pub(super) const NOTE_OF_PLACE: &str = "globals/loaded";
 
-/// The program's variables, once they are protected; and what is no part of them.
+/// The program's variables, once they are protected, and the memory left out of them.
 #[derive(Debug, Default)]
 pub(crate) struct Globals {
     left_out: Vec<Range>,
@@ -42,28 +42,27 @@ struct OwnVariables {
     image: Image,
     addresses: Addresses,
     pieces: Vec<Piece>,
-    /// Where the regions lie, by name, that have taken variables out of the globals.
+    /// The addresses, by name, of regions that were taken out of the globals.
     taken_out: HashMap<String, u64>,
 }
 
 impl Globals {
-    /// Has the variables at `address` stay as they are at a restore, and not be saved.
+    /// Leaves the variables at `address` out: a checkpoint does not save them, and a restore does not change them.
     pub(crate) fn leave_out(&mut self, address: usize, bytes: u64) -> Result<()> {
         if self.found.is_some() {
             let why = "the globals are protected already; name what is left out before";
             return Err(Error::argument("leave_out", why));
         }
         let end = (address as u64).checked_add(bytes).filter(|_| address != 0 || bytes == 0);
-        let end = end.ok_or_else(|| Error::argument("leave_out", "no memory lies at such an address"))?;
+        let end = end.ok_or_else(|| Error::argument("leave_out", "the address is beyond all memory"))?;
         self.left_out.push(address as u64..end);
         Ok(())
     }
 
-    /// Protects the variables; what is protected by a name of its own stays out of them. `handles` are the addresses by
-    /// which the program knows its session. Returns the regions that came to be.
+    /// Protects the variables, except those that are protected by a name of their own. `handles` are the addresses by
+    /// which the program knows its session. Returns the new regions.
     ///
-    /// # Safety
-    /// The promise of [`Region::new`] holds for all variables of the program that are not left out.
+    /// # Safety The promise of [`Region::new`] holds for all variables of the program that are not left out.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn protect(
         &mut self,
@@ -108,7 +107,7 @@ impl Globals {
         notes.remove(landmarks::NOTE);
     }
 
-    /// Refuses a revision that has variables of another program.
+    /// Refuses a revision with variables of another program.
     pub(crate) fn check(&self, notes: &[Note], revision: u64) -> Result<()> {
         let saved = notes.iter().find(|note| note.name == NOTE);
         match (saved, &self.found) {
@@ -119,20 +118,21 @@ impl Globals {
         }
     }
 
-    /// Whether this program protects its variables, and a shard with these `notes` holds some: what one rank had is no state of
-    /// another.
+    /// Whether this program protects its variables and a shard with these `notes` holds some. The state of one rank is
+    /// then no state for another.
     pub(crate) fn are_in(&self, notes: &[Note]) -> bool {
         self.found.is_some() && notes.iter().any(|note| note.name == NOTE)
     }
 
-    /// Writes down where everything is now: before a checkpoint, and before a restore. An error if a region has left
-    /// the variables that it took out of these, which nobody saves then, or is followed and lies among them.
+    /// Notes all current addresses: before a checkpoint, and before a restore. An error if a region has left the
+    /// variables that it took out of the globals, because they would not be saved; or if a followed region is among the
+    /// variables.
     pub(crate) fn note_addresses(&mut self, regions: &mut Regions) -> Result<()> {
         let Some(found) = &mut self.found else { return Ok(()) };
         if !regions.has(addresses::NAME) {
             return Ok(());
         }
-        // What is put lies elsewhere each time, and is protected by nobody when it is restored.
+        // A put buffer has another address each time, and is not protected during a restore.
         let is_apart = |region: &&Region| !region.is_put() && !region.is_found_by_us();
         for region in regions.all().iter().filter(is_apart).filter(has_bytes) {
             found.check_place(region, regions)?;
@@ -141,7 +141,7 @@ impl Globals {
         regions.replace_as(found.addresses.region()?)
     }
 
-    /// Notes what lies where in this run, for the comparison with another.
+    /// Notes the places of this run, for the comparison with another.
     pub(crate) fn note_landmarks(&self, regions: &Regions, notes: &mut Notes) -> Result<()> {
         let Some(found) = &self.found else { return Ok(()) };
         let regions = regions.all().iter().filter(|region| !region.is_found_by_us());
@@ -154,7 +154,7 @@ impl OwnVariables {
     fn check_place(&self, region: &Region, regions: &Regions) -> Result<()> {
         let at = region.begins_at() as u64;
         let has_left = self.taken_out.get(&region.description.name).is_some_and(|was| *was != at);
-        // One that stays may be named besides: it comes back as one of the globals, too.
+        // A region that stays may also have its own name: it is restored as one of the globals too.
         let moves_inside = is_followed(regions, region) && self.image.lies_inside(region);
         if has_left || moves_inside { Err(belongs_to_globals(region)) } else { Ok(()) }
     }
@@ -176,12 +176,12 @@ fn belongs_to_globals(region: &Region) -> Error {
     )
 }
 
-/// Whether a note is of the variables: whose they are, or what lay where.
+/// Whether a note is about the variables: their program, or places in memory.
 pub(crate) fn is_note_of_globals(note: &Note) -> bool {
     [NOTE, NOTE_OF_PLACE, landmarks::NOTE].contains(&note.name.as_str())
 }
 
-/// The memory that the running program takes.
+/// The memory of the running program.
 pub(super) fn loaded() -> Range {
     image::loaded()
 }

@@ -1,7 +1,7 @@
-//! The program's variables as regions: one for each that the program's file names, and one for the bytes between them in
-//! .data and in .bss. Of a stripped program the variables in a row are one region.
+//! The program's variables as regions: one for each variable that the program's file names, and one each for the
+//! remaining bytes of .data and .bss. In a stripped program, adjacent variables are one region.
 //!
-//! What must hold: each byte is in one region. The same program gives the same regions in each run.
+//! Invariant: each byte is in one region. The same program gives the same regions in each run.
 
 use super::{addresses, image::Image, symbols::Symbol};
 use crate::capture::{
@@ -10,9 +10,9 @@ use crate::capture::{
 };
 use std::{cmp::Reverse, collections::HashSet};
 
-/// How the names of the regions begin that are the program's variables.
+/// The prefix of the names of these regions.
 const NAMES: &str = "globals/";
-/// The most variables that are named, the largest first: the list of items is written with each revision.
+/// At most this many variables are named, the largest first: the list of items is written with each revision.
 const NAMED_MAX: usize = 4000;
 
 /// Variables that are one region.
@@ -39,7 +39,7 @@ pub(super) fn pieces(image: &Image, out: &[Range]) -> Vec<Piece> {
     for (kind, ranges) in kinds {
         let ranges: Vec<Range> = ranges.into_iter().flat_map(|range| without(range, &taken)).collect();
         if !ranges.is_empty() {
-            // No variable of C has such a name.
+            // No C variable has such a name.
             pieces.push(Piece { name: format!("{NAMES}{kind}-unnamed"), ranges });
         }
     }
@@ -53,7 +53,7 @@ fn in_rows(kind: &str, ranges: Vec<Range>) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// A piece for each symbol, of its bytes in `ranges`, which ascend.
+/// A piece for each symbol, with its bytes in `ranges`, which ascend.
 fn named(symbols: &[Symbol], ranges: &[Range]) -> Vec<Piece> {
     let mut largest: Vec<&Symbol> = symbols.iter().collect();
     largest.sort_by_key(|one| (Reverse(one.range.end - one.range.start), one.range.start, &one.source, &one.name));
@@ -62,7 +62,7 @@ fn named(symbols: &[Symbol], ranges: &[Range]) -> Vec<Piece> {
     let (mut names, mut pieces) = (HashSet::from([addresses::NAME.to_owned()]), Vec::new());
     let mut taken: Vec<Range> = Vec::new();
     for symbol in largest {
-        // Several names of one variable: the first stays.
+        // If one variable has several names, the first counts.
         let at = taken.partition_point(|range| range.start < symbol.range.start);
         let is_taken = |range: &Range| meet(range, &symbol.range);
         if taken[..at].last().is_some_and(is_taken) || taken.get(at).is_some_and(is_taken) {
@@ -84,15 +84,15 @@ fn named(symbols: &[Symbol], ranges: &[Range]) -> Vec<Piece> {
     pieces
 }
 
-/// What of `range` lies in `ranges`, which ascend and are apart.
+/// The parts of `range` in `ranges`, which ascend with gaps.
 fn parts_in(range: &Range, ranges: &[Range]) -> Vec<Range> {
     let first = ranges.partition_point(|one| one.end <= range.start);
     let meeting = ranges[first..].iter().take_while(|one| one.start < range.end);
     meeting.map(|one| one.start.max(range.start)..one.end.min(range.end)).collect()
 }
 
-/// A name for the symbol's region that is not among `names`: where several source files have a variable of this name, with
-/// the file's, or else with a number.
+/// A new name for the symbol's region, not among `names`. If several source files have a variable of this name, the
+/// file's name or a number is added.
 fn name_of(symbol: &Symbol, names: &HashSet<String>) -> Option<String> {
     let alone = format!("{NAMES}{}", symbol.name);
     let of_source = symbol.source.as_ref().map(|source| format!("{NAMES}{source}/{}", symbol.name));

@@ -1,4 +1,4 @@
-//! The variables that the program's file names, as its programmers know them: `step`, and not `_ZL4step`.
+//! The variables named in the program's file, by the names that programmers know: `step`, not `_ZL4step`.
 
 use crate::capture::ranges::Range;
 use object::{
@@ -13,7 +13,7 @@ const ENDIAN: NativeEndian = NativeEndian;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub(super) name: String,
-    /// The source file of a variable that only this file knows.
+    /// The source file of a variable that is visible only in that file.
     pub(super) source: Option<String>,
     pub(super) range: Range,
     /// The Rust compiler has made it.
@@ -28,7 +28,7 @@ pub(super) fn symbols(file: &[u8]) -> Result<Vec<Symbol>, String> {
     let (mut all, mut source) = (Vec::new(), None);
     for symbol in table.iter() {
         let name = String::from_utf8_lossy(table.symbol_name(ENDIAN, symbol).map_err(odd)?).into_owned();
-        // The symbols of a source file follow its name; those that all files know come last.
+        // The symbols of a source file follow its name; global symbols come last.
         if symbol.st_type() == elf::STT_FILE {
             source = name.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned);
         } else if symbol.st_type() == elf::STT_OBJECT && !symbol.is_undefined(ENDIAN) && symbol.st_size(ENDIAN) > 0 {
@@ -41,7 +41,7 @@ pub(super) fn symbols(file: &[u8]) -> Result<Vec<Symbol>, String> {
     Ok(all)
 }
 
-/// The name that stands in the source, where that is easily told, in characters that a region's name may have.
+/// The name in the source code, if it is easily found, in characters that a region's name may have.
 fn plain(name: &str) -> String {
     let in_module = name.strip_prefix("__").and_then(|name| name.split_once("_MOD_"));
     let name = match in_module {

@@ -1,19 +1,19 @@
-//! Sizes of slots: what is small shares a slab with others of about its size.
+//! Sizes of slots: small allocations share a slab with others of about their size.
 
 pub(super) const ALIGNMENT: usize = 16;
-/// What is larger has a segment of its own.
+/// Larger allocations have a segment of their own.
 const SMALL_BYTES_MAX: usize = 128 << 10;
-/// Sizes are this far apart up to eight times as much, and then a fifth at most.
+/// Sizes are this far apart up to eight times as much; beyond, they are at most a fifth apart.
 const STEP: usize = 16;
 /// Slots of a slab begin on a multiple of this.
 const ALIGNMENT_MAX: usize = 4096;
 
-/// The size of the slot for so many bytes; `None` for what is no matter of slots.
+/// The size of the slot for this many bytes; `None` if the allocation does not use slots.
 pub(super) fn of(bytes: usize, alignment: usize) -> Option<usize> {
     if bytes > SMALL_BYTES_MAX || alignment > ALIGNMENT_MAX {
         return None;
     }
-    // All sizes above a multiple of a power of two are multiples of it, too.
+    // All sizes above a multiple of a power of two are multiples of it too.
     let bytes = bytes.max(1).next_multiple_of(alignment.max(STEP));
     let step = if bytes <= 8 * STEP { STEP } else { (1 << (bytes - 1).ilog2()) / 4 };
     Some(bytes.next_multiple_of(step)).filter(|slot| *slot <= SMALL_BYTES_MAX)

@@ -1,12 +1,12 @@
-//! The heap: memory by calls like malloc, for programs full of pointers. It lies at the same addresses in every run, and a
-//! session saves all of it, so that pointers into it stay valid.
+//! The heap: memory by calls like malloc, for programs full of pointers. It has the same addresses in every run, and a
+//! session saves all of it, so pointers into it stay valid.
 //!
-//! It consists of segments, each a region whose name tells its address and what lies in it: one large array, or a slab of
-//! slots of one size. All that the heap knows of a slab lies in the slab itself, and comes back with it. One heap is for the
-//! process, as its variables are.
+//! It consists of segments. Each is a region; its name gives its address and contents: one large array, or a slab of
+//! slots of one size. All facts about a slab are in the slab itself, and are restored with it. The process has one
+//! heap.
 //!
-//! What must hold: the same calls give the same addresses in each run. While a session saves the heap, memory of which it knows
-//! stays mapped, once it is given back, until the session has looked twice: threads may read it.
+//! Invariant: the same calls give the same addresses in each run. While a session saves the heap, freed memory that the
+//! session knows stays mapped until the session has looked twice, because its threads may read it.
 
 mod class;
 mod room;
@@ -36,7 +36,7 @@ use std::{
 /// The note of a revision that holds a heap.
 const NOTE: &str = "heap/saved";
 const NOTE_VALUE: &str = "1";
-/// Places where something else lies that are tried before the heap counts as full.
+/// If this many places are taken by other memory, the heap counts as full.
 const TRIES: usize = 100;
 
 static HEAP: Mutex<Heap> = Mutex::new(Heap::new());
@@ -45,18 +45,18 @@ static HEAP: Mutex<Heap> = Mutex::new(Heap::new());
 struct Heap {
     /// By address.
     segments: BTreeMap<usize, Segment>,
-    /// The addresses of the segments, and of those that were given back.
+    /// The addresses of the segments, including freed ones.
     room: Room,
-    /// Slabs with free slots, by the size of these and their address.
+    /// Slabs with free slots, by the size of the slots and the slab's address.
     open: BTreeSet<(usize, usize)>,
-    /// Memory that the program has given back, and that a session may still read; whether the session has looked since.
+    /// Freed memory that a session may still read, and whether the session has looked since.
     given_back: Vec<(Segment, bool)>,
     is_claimed: bool,
-    /// A restore has put segments in place, and filled them: which slots are taken is to be found out.
+    /// A restore has placed and filled segments; the taken slots are still to be found out.
     is_unread: bool,
 }
 
-/// `bytes` bytes at a multiple of `alignment`, a power of two; `None` if there is no memory for them. They are not zeros.
+/// `bytes` bytes at a multiple of `alignment`, a power of two; `None` if there is no memory. The bytes are not zeroed.
 pub fn allocate(bytes: usize, alignment: usize) -> Option<*mut u8> {
     let mut heap = lock(&HEAP);
     match class::of(bytes, alignment) {
@@ -66,11 +66,11 @@ pub fn allocate(bytes: usize, alignment: usize) -> Option<*mut u8> {
     }
 }
 
-/// The same, of zeros.
+/// The same, zeroed.
 pub fn allocate_zeros(bytes: usize) -> Option<*mut u8> {
     let at = allocate(bytes, class::ALIGNMENT)?;
     if class::of(bytes, class::ALIGNMENT).is_some() {
-        // SAFETY: the memory was just given out, and has as many bytes.
+        // SAFETY: the memory was just given out, and has this many bytes.
         #[allow(unsafe_code)]
         unsafe {
             ptr::write_bytes(at, 0, bytes);
@@ -84,16 +84,15 @@ pub fn has_given(at: *mut u8) -> bool {
     lock(&HEAP).bytes_at(at.addr()).is_some()
 }
 
-/// Gives memory back; false if the heap has given out none at `at`.
+/// Frees memory; false if the heap has not given out memory at `at`.
 pub fn release(at: *mut u8) -> bool {
     lock(&HEAP).release(at.addr())
 }
 
-/// Memory of `bytes` bytes with what is at `at`, as far as that goes; the old one is given back. `None` if there is no memory,
-/// and `at` is as it was.
+/// Memory of `bytes` bytes with a copy of the bytes at `at`, as far as they fit; the old memory is freed. `None` if
+/// there is no memory; `at` then stays as it was.
 ///
-/// # Safety
-/// Nobody else uses the memory at `at`.
+/// # Safety Nothing else uses the memory at `at`.
 #[allow(unsafe_code)]
 pub unsafe fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
     let had = lock(&HEAP).bytes_at(at.addr())?;
@@ -105,7 +104,7 @@ pub unsafe fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
         return Some(at);
     }
     let to = allocate(bytes, class::ALIGNMENT)?;
-    // SAFETY: both are memory of the heap with at least so many bytes, and apart.
+    // SAFETY: both are memory of the heap with at least this many bytes, and do not overlap.
     unsafe {
         ptr::copy_nonoverlapping(at, to, had.min(bytes));
     }
@@ -129,14 +128,15 @@ impl Heap {
         self.segments.values().chain(self.given_back.iter().map(|(segment, _)| segment))
     }
 
-    /// The session has found out what there is. It may still read what went before; once it looks again, no more.
+    /// The session has looked up the segments. It may still read freed ones until it looks again.
     fn has_looked(&mut self) {
         self.let_go(|_, has_looked| has_looked);
         self.given_back.iter_mut().for_each(|(_, has_looked)| *has_looked = true);
         self.segments.values_mut().for_each(|segment| segment.is_known = true);
     }
 
-    /// Lets go of what was given back, where `is_over` says so: given a segment, and whether the session has looked since.
+    /// Unmaps freed segments for which `is_over` is true; its arguments are the segment, and whether the session has
+    /// looked since.
     fn let_go(&mut self, is_over: impl Fn(&Segment, bool) -> bool) {
         let Heap { given_back, room, .. } = self;
         given_back.retain(|(segment, has_looked)| {
@@ -153,7 +153,7 @@ impl Heap {
         segment.range().contains(&at).then_some(segment)
     }
 
-    /// How many bytes the memory at `at` has; `None` if the heap has given out none there.
+    /// The number of bytes of the memory at `at`; `None` if the heap has given out none there.
     fn bytes_at(&self, at: usize) -> Option<usize> {
         let segment = self.segment_of(at)?;
         match segment.kind {
@@ -176,7 +176,7 @@ impl Heap {
         Some(given)
     }
 
-    /// A new segment at the lowest address that has room for it.
+    /// A new segment at the lowest address with enough free space.
     fn add(&mut self, kind: Kind, bytes: usize) -> Option<*mut u8> {
         let mut from = START;
         for _ in 0..TRIES {
@@ -187,7 +187,7 @@ impl Heap {
                     self.insert(segment);
                     return Some(address);
                 }
-                // Something of the program's, or of another library, lies there.
+                // Other memory, of the program or a library, is there.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => from = at + GRANULE,
                 Err(_) => return None,
             }
@@ -217,7 +217,7 @@ impl Heap {
         };
         let is_empty = segment.slab_mut().give_back(at);
         self.open.insert((slot, address));
-        // One stays, so that a slot which is taken and given back over and over costs no call of the system.
+        // One empty slab stays: repeatedly taking and freeing a slot then needs no system calls.
         let others = self.open.range((slot, 0)..=(slot, usize::MAX)).nth(1);
         if is_empty && others.is_some() {
             self.remove(address);
@@ -238,8 +238,8 @@ impl Heap {
         }
     }
 
-    /// What lies, and is not the heap's, where one of these is to lie; `wanted` ascends. `None` also where the system does not
-    /// tell.
+    /// Memory that does not belong to the heap and overlaps one of these ranges; `wanted` ascends. `None` also if the
+    /// system does not say.
     fn in_the_way(&self, wanted: &[Range]) -> Option<(Range, String)> {
         let as_numbers = |range: ops::Range<usize>| range.start as u64..range.end as u64;
         let mut ours: Vec<Range> = self.all().map(|segment| as_numbers(segment.range())).collect();
@@ -252,14 +252,14 @@ impl Heap {
         })
     }
 
-    /// Makes the segments those that `wanted` names, and no others; their bytes come later.
+    /// Makes exactly the segments in `wanted`; their bytes come later.
     fn lay_out(&mut self, wanted: &BTreeMap<usize, (Kind, usize)>) -> std::io::Result<()> {
         self.open.clear();
         self.is_unread = true;
         let is_wanted = |segment: &Segment| wanted.get(&segment.address()) == Some(&(segment.kind, segment.bytes));
         let gone: Vec<usize> = self.segments.values().filter(|one| !is_wanted(one)).map(Segment::address).collect();
         gone.into_iter().for_each(|at| self.remove(at));
-        // Where something is to come no other memory may lie.
+        // Wanted memory may not overlap other segments.
         let meets = |one: &Segment| {
             let before = wanted.range(..one.range().end).next_back();
             before.is_some_and(|(at, (_, bytes))| at + bytes > one.range().start)
@@ -276,7 +276,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Finds out which slots are free, as the bytes of the slabs say.
+    /// Finds the free slots from the bytes of the slabs.
     fn read_slabs(&mut self) {
         if !std::mem::take(&mut self.is_unread) {
             return;
@@ -296,7 +296,7 @@ impl Heap {
     }
 }
 
-/// The right to save the heap, which one session at a time has.
+/// The right to save the heap. Only one session at a time has it.
 #[derive(Debug)]
 pub(crate) struct SavedHeap(());
 
@@ -316,7 +316,7 @@ impl SavedHeap {
         notes.remove(NOTE);
     }
 
-    /// Has `regions` hold the segments that there are now.
+    /// Puts the current segments into `regions`.
     pub(crate) fn look(&self, regions: &mut Regions) -> Result<()> {
         let mut heap = lock(&HEAP);
         heap.read_slabs();
@@ -332,7 +332,7 @@ impl SavedHeap {
         Ok(())
     }
 
-    /// An error if the heap has changed since the checkpoint began: what it will save is decided.
+    /// An error if the heap has changed since the checkpoint began, because the saved regions are fixed by then.
     pub(crate) fn look_again(&self, regions: &Regions) -> Result<()> {
         let now = lock(&HEAP).regions()?;
         let saved = regions.all().iter().filter(|region| is_of_heap(region));
@@ -351,13 +351,13 @@ impl SavedHeap {
         notes.iter().any(is_note_of_heap)
     }
 
-    /// Takes the heap out of `regions`, before a restore that may find another one.
+    /// Removes the heap from `regions`, before a restore that may find another heap.
     pub(crate) fn leave(&self, regions: &mut Regions) {
         regions.retain(|region| !is_of_heap(region));
     }
 
-    /// The regions that the heap of a shard with these `items` and `notes` takes, beside those that are `protected`. Nothing is
-    /// touched yet.
+    /// The regions for the heap of a shard with these `items` and `notes`, in addition to the `protected` ones. Nothing
+    /// is touched yet.
     pub(crate) fn to_fill(
         &self,
         protected: &[Region],
@@ -380,7 +380,7 @@ impl SavedHeap {
             let mapped = kind.mapped_bytes(bytes);
             if at < end || bytes == 0 || bytes > mapped || at.checked_add(mapped).is_none_or(|end| end > END) {
                 let is = kind_of(item.element, &item.shape, item.place.as_ref(), item.bytes);
-                let why = format!("of revision {revision} is {is}, no segment of a heap; restore an older revision");
+                let why = format!("of revision {revision} is {is}, not a segment of a heap; restore an older revision");
                 return Err(Error::argument(format!("{:?}", item.name), why));
             }
             end = at + mapped;
@@ -393,7 +393,7 @@ impl SavedHeap {
                 of_heap.begins_at() <= region.begins_at() && end <= of_heap.begins_at() + of_heap.reach()
             };
             if !regions.iter().any(is_there) {
-                let why = "it lies in the heap, where what is restored has nothing; give it other memory, or no name of its own";
+                let why = "it is in the heap, but the restored heap has no memory there; give it other memory, or no name of its own";
                 return Err(region.refused(why.to_owned()));
             }
         }
@@ -402,7 +402,7 @@ impl SavedHeap {
             Some((Range { start, end }, file)) => {
                 let what = if file.is_empty() { "memory of the program or a library" } else { &file };
                 let why = format!(
-                    "{what} lies at {start:#x} to {end:#x}, where revision {revision} has its heap; this run's heap is as it was: \
+                    "{what} is at {start:#x} to {end:#x}, where revision {revision} has its heap; this run's heap is unchanged: \
                      restore before that is mapped, or run without it"
                 );
                 Err(Error::argument("heap", why))
@@ -410,14 +410,14 @@ impl SavedHeap {
         }
     }
 
-    /// Has the heap consist of those of these regions that are its own; a restore fills them next.
+    /// Rebuilds the heap from its own regions among these; a restore fills them next.
     pub(crate) fn lay_out(&self, regions: &[Region]) -> Result<()> {
         let wanted = regions.iter().filter_map(|region| {
             let (at, kind) = parse(&region.description.name)?;
             Some((at, (kind, kind.mapped_bytes(region.description.bytes as usize))))
         });
         let laid = lock(&HEAP).lay_out(&wanted.collect());
-        laid.map_err(|error| Error::io("making room for", "the heap that was saved", error))
+        laid.map_err(|error| Error::io("making space for", "the saved heap", error))
     }
 }
 
@@ -427,7 +427,7 @@ impl Drop for SavedHeap {
     }
 }
 
-/// Those of `ranges` that have an address of `range`; they ascend, and none overlap.
+/// The ranges of `ranges` that share an address with `range`; they ascend without overlaps.
 fn meeting<'a>(range: &Range, ranges: &'a [Range]) -> &'a [Range] {
     let first = ranges.partition_point(|one| one.end <= range.start);
     let end = ranges.partition_point(|one| one.start < range.end);
@@ -439,7 +439,7 @@ pub(crate) fn is_of_heap(region: &Region) -> bool {
     parse(&region.description.name).is_some()
 }
 
-/// Whether the heap may have this address, in every run.
+/// Whether the address is in the range of the heap, which is the same in every run.
 pub(super) fn has_address(at: usize) -> bool {
     (START..END).contains(&at)
 }

@@ -1,11 +1,11 @@
-//! Which addresses are taken, in stretches of whole granules.
+//! The taken addresses, in stretches of whole granules.
 
 use super::segment::{END, GRANULE};
 use std::{collections::BTreeMap, ops::Range};
 
 #[derive(Debug)]
 pub(super) struct Room {
-    /// The end of each stretch, by its beginning. No two touch each other.
+    /// The end of each stretch, by its beginning. No two are adjacent.
     taken: BTreeMap<usize, usize>,
 }
 

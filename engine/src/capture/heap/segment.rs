@@ -1,4 +1,4 @@
-//! Segments of the heap: where they lie, and their names, which tell that.
+//! Segments of the heap: their addresses, and their names, which contain them.
 
 use super::{class, slab, slab::Slab};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{io, ops::Range};
 
-/// Far from where systems put anything, and from memory that has its address by its name (`snapshot/allocation`).
+/// Far from the places that systems use, and from memory whose address follows from its name (`snapshot/allocation`).
 pub(super) const START: usize = 0x4000_0000_0000;
 pub(super) const END: usize = 0x4800_0000_0000;
 /// Segments begin on a multiple of this.
@@ -16,17 +16,17 @@ pub(super) const GRANULE: usize = HUGE_PAGE;
 
 const NAMES: &str = "heap/";
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What one call has asked for.
+    /// The memory of one call.
     Array,
     /// Slots of this size.
     Slab { slot: usize },
 }
 
 impl Kind {
-    /// The bytes of memory of a segment that is saved as so many.
+    /// The mapped bytes of a segment with this many saved bytes.
     pub(super) fn mapped_bytes(self, saved: usize) -> usize {
         match self {
             Kind::Array => saved,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// The address and the kind that a name tells, if it is one that the heap gives.
+/// The address and the kind in a name, if it is a name of the heap.
 pub(super) fn parse(name: &str) -> Option<(usize, Kind)> {
     let rest = name.strip_prefix(NAMES)?;
     let (kind, at) = match rest.strip_prefix("of-") {
@@ -61,9 +61,9 @@ pub(super) fn parse(name: &str) -> Option<(usize, Kind)> {
 pub(super) struct Segment {
     pub(super) memory: OwnMemory,
     pub(super) kind: Kind,
-    /// As many as were asked for, or those of a slab.
+    /// The requested bytes, or those of a slab.
     pub(super) bytes: usize,
-    /// A session knows of it, and its threads may read it.
+    /// A session knows the segment, and its threads may read it.
     pub(super) is_known: bool,
     slab: Slab,
 }
@@ -87,7 +87,7 @@ impl Segment {
         self.memory.range()
     }
 
-    /// Of a segment that is one.
+    /// The slab of a segment that is one.
     pub(super) fn slab(&self) -> &Slab {
         &self.slab
     }
@@ -96,15 +96,15 @@ impl Segment {
         &mut self.slab
     }
 
-    /// Gives the memory back to the system, but not its addresses.
+    /// Frees the pages but keeps the addresses.
     #[allow(unsafe_code)]
     pub(super) fn let_pages_go(&self) {
         let Range { start, end } = self.range();
-        // SAFETY: the memory is the heap's own, and nobody has it any more; who reads it finds zeros.
+        // SAFETY: the memory is the heap's own, and no longer in use; a reader finds zeros.
         unsafe { libc::madvise(self.memory.address().cast(), end - start, libc::MADV_DONTNEED) };
     }
 
-    /// What of it is saved: of a slab as much as was ever needed.
+    /// The saved part of it: a slab is saved up to its last taken slot.
     pub(super) fn region(&self) -> Result<Region> {
         let bytes = match self.kind {
             Kind::Array => self.bytes,
@@ -115,8 +115,8 @@ impl Segment {
 }
 
 pub(super) fn region(name: &str, at: usize, bytes: u64) -> Result<Region> {
-    // SAFETY: the program has promised that nobody else uses the heap during a checkpoint or restore (`protect_heap`); it is
-    // there while a session saves it.
+    // SAFETY: the program has promised that nothing else uses the heap during a checkpoint or restore (`protect_heap`);
+    // the memory stays mapped while a session saves it.
     #[allow(unsafe_code)]
     unsafe {
         Region::new(name, std::ptr::with_exposed_provenance_mut(at), bytes).map(Region::found_by_us)

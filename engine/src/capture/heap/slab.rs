@@ -1,25 +1,25 @@
-//! A slab: slots of one size, behind a map with a bit for each slot that is taken. The map comes back with the slots.
+//! A slab: slots of one size, behind a bitmap of the taken slots. The bitmap is saved with the slots.
 
 use std::slice;
 
 pub(super) const BYTES: usize = 1 << 20;
-/// The map's, so that slots begin on a page.
+/// Bytes of the bitmap; the slots then begin on a page.
 const MAP_BYTES: usize = 4096;
 const WORDS: usize = MAP_BYTES / 8;
-/// What is saved of a slab ends on a multiple of this, so that its size seldom changes.
+/// The saved part of a slab ends on a multiple of this, so its size seldom changes.
 const SAVED_BYTES: usize = 64 << 10;
 
-/// What is known of the slots besides the map.
+/// The facts about the slots besides the bitmap.
 #[derive(Debug)]
 pub(super) struct Slab {
     at: *mut u8,
     slot: usize,
     taken: usize,
-    /// No word of the map before this one has a free slot.
+    /// No word of the bitmap before this one has a free slot.
     first: usize,
 }
 
-// SAFETY: it is memory of the heap, which only the heap's lock gives access to.
+// SAFETY: it is memory of the heap, which is accessible only under the heap's lock.
 #[allow(unsafe_code)]
 unsafe impl Send for Slab {}
 
@@ -72,11 +72,11 @@ impl Slab {
         (offset.is_multiple_of(self.slot) && index < self.slots()).then_some(index)
     }
 
-    /// Finds out how many are taken, as the map says.
+    /// Counts the taken slots in the bitmap.
     pub(super) fn count(&mut self) {
         let slots = self.slots();
         let map = self.map_mut();
-        // Bits of no slot, in a slab that was forged.
+        // A forged slab may have bits without slots.
         for (word, bits) in map.iter_mut().enumerate() {
             let here = slots.saturating_sub(word * 64).min(64);
             *bits &= if here == 64 { u64::MAX } else { (1 << here) - 1 };
@@ -85,7 +85,7 @@ impl Slab {
         (self.first, self.taken) = (0, taken);
     }
 
-    /// How many bytes reach up to the last slot that is taken.
+    /// The number of bytes up to the end of the last taken slot.
     pub(super) fn saved_bytes(&self) -> usize {
         let last = self.map().iter().rposition(|bits| *bits != 0);
         let slots = last.map_or(0, |word| word * 64 + 64 - self.map()[word].leading_zeros() as usize);
@@ -94,13 +94,13 @@ impl Slab {
 
     #[allow(unsafe_code)]
     fn map(&self) -> &[u64] {
-        // SAFETY: the slab begins with so many words; it is mapped as long as its segment is there.
+        // SAFETY: the slab begins with this many words; it stays mapped as long as its segment exists.
         unsafe { slice::from_raw_parts(self.at.cast(), WORDS) }
     }
 
     #[allow(unsafe_code)]
     fn map_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as in `map`; the heap's lock lets nobody else in.
+        // SAFETY: as in `map`; the heap's lock excludes other users.
         unsafe { slice::from_raw_parts_mut(self.at.cast(), WORDS) }
     }
 }

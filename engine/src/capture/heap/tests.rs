@@ -3,14 +3,14 @@ use crate::capture::OwnMemory;
 use crate::space::format::{ElementType, ItemKind};
 use std::collections::HashMap;
 
-/// The heap is that of the process: one test at a time.
+/// The process has one heap, so one test runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn fresh() {
     *lock(&HEAP) = Heap::new();
 }
 
-/// What a program allocates and frees: addresses, and what lies there.
+/// Allocates and frees as a program does. Returns the addresses and their contents.
 fn play(seed: u64) -> HashMap<usize, (usize, u8)> {
     let (mut random, mut all) = (fastrand::Rng::with_seed(seed), HashMap::<usize, (usize, u8)>::new());
     let mut order: Vec<usize> = Vec::new();
@@ -75,7 +75,7 @@ fn the_same_calls_give_the_same_addresses_and_nothing_overlaps() {
     fresh();
 }
 
-/// The slots that are taken are told by the bytes of the slabs alone.
+/// The taken slots follow from the bytes of the slabs alone.
 #[test]
 fn a_heap_that_was_laid_out_goes_on_where_it_was() {
     let _alone = lock(&ALONE);
@@ -122,7 +122,7 @@ fn item(name: &str, bytes: u64) -> Item {
     }
 }
 
-/// Names and sizes of a space that somebody forged.
+/// Names and sizes in a forged space.
 #[test]
 fn segments_that_overlap_or_reach_too_far_are_refused() {
     let _alone = lock(&ALONE);
@@ -140,7 +140,8 @@ fn segments_that_overlap_or_reach_too_far_are_refused() {
     assert!(saved.to_fill(&[], &good, &[], 1).unwrap_err().to_string().contains("not in revision 1"));
 }
 
-/// All that was freed between two checkpoints stayed: a program that allocates and frees was told that there is no memory.
+/// Story: all memory freed between two checkpoints stayed mapped, and a program that allocates and frees ran out of
+/// memory.
 #[test]
 fn memory_that_no_session_knows_of_goes_at_once() {
     const BYTES: usize = 1 << 20;
@@ -154,7 +155,7 @@ fn memory_that_no_session_knows_of_goes_at_once() {
     assert!(release(known) && release(unknown));
     assert_eq!(lock(&HEAP).given_back.len(), 1);
     for looked in 0..2 {
-        assert_eq!(allocate(BYTES, 16), Some(unknown), "{looked}: threads may read what was saved");
+        assert_eq!(allocate(BYTES, 16), Some(unknown), "{looked}: threads may read saved memory");
         assert!(release(unknown));
         saved.look(&mut regions).unwrap();
     }
@@ -163,14 +164,14 @@ fn memory_that_no_session_knows_of_goes_at_once() {
     fresh();
 }
 
-/// The heap of this run was gone, and the error told of a file that exists.
+/// Story: the heap of this run was gone, and the error named an existing file.
 #[test]
 fn a_heap_whose_addresses_are_taken_is_refused_and_the_one_of_now_stays() {
     let _alone = lock(&ALONE);
     fresh();
     let saved = SavedHeap::claim(&mut Notes::default()).unwrap();
     let before = play(6);
-    // Where nothing is, beside a segment that may be there as another, and in the middle of what is wanted.
+    // First where nothing is mapped, beside a segment that stays; then in the middle of the wanted addresses.
     let at = START + 1000 * GRANULE;
     let in_the_way = OwnMemory::at(at + GRANULE, 1).unwrap();
     let items = [item("heap/400000000000", 5 << 20), item(&format!("heap/{at:x}"), 5 << 20)];

@@ -1,6 +1,6 @@
-//! A thread to which the kernel refuses a call, as a container or an older kernel does.
+//! A thread with system calls that the kernel refuses, as a container or an older kernel does.
 
-/// Has this thread refused a call of the kernel, if its second argument is `argument`.
+/// Makes the kernel refuse a call of this thread if its second argument is `argument`.
 #[allow(unsafe_code)]
 pub(in crate::capture) fn confine(call: i64, argument: Option<u32>, errno: i32) {
     let code = |code: u32| code as u16;
@@ -16,7 +16,7 @@ pub(in crate::capture) fn confine(call: i64, argument: Option<u32>, errno: i32) 
     }
     filter.extend([end(libc::SECCOMP_RET_ERRNO | errno as u32), end(libc::SECCOMP_RET_ALLOW)]);
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program outlives the calls, which confine this thread alone.
+    // SAFETY: the program outlives the calls, which confine only this thread.
     unsafe {
         assert_eq!(0, libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
         assert_eq!(0, libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program));

@@ -1,4 +1,4 @@
-//! Memory of a test's own, by pages, and children of the test.
+//! Memory of a test, by pages, and children of the test.
 
 use std::{
     io::{self, Write},
@@ -14,18 +14,18 @@ pub(in crate::capture) struct TestPages {
     pages: usize,
 }
 
-// SAFETY: tests say themselves which thread writes which byte.
+// SAFETY: tests decide themselves which thread writes which byte.
 #[allow(unsafe_code)]
 unsafe impl Sync for TestPages {}
 
 #[allow(unsafe_code)]
 impl TestPages {
-    /// Private memory that was never touched, where huge pages fit.
+    /// Private memory that was never touched, at an address for huge pages.
     pub(in crate::capture) fn new(pages: usize) -> TestPages {
         let align = 512 * PAGE;
         let reserved = pages * PAGE + align;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, of which the middle is kept.
+        // SAFETY: a new mapping; its middle is kept.
         unsafe {
             let from = libc::mmap(ptr::null_mut(), reserved, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
             assert_ne!(from, libc::MAP_FAILED);
@@ -40,7 +40,7 @@ impl TestPages {
         }
     }
 
-    /// As `mmap` makes it, at `at` if that is not null.
+    /// A mapping by `mmap`, at `at` if that is not null.
     pub(in crate::capture) fn mapped(at: *mut u8, pages: usize, flags: libc::c_int, fd: libc::c_int) -> TestPages {
         let fixed = if at.is_null() { 0 } else { libc::MAP_FIXED };
         // SAFETY: new, or in place of memory that the test gives up.
@@ -72,7 +72,7 @@ impl TestPages {
         unsafe { self.at.add(page * PAGE) }
     }
 
-    /// Changes the first byte of a page, by an instruction of this program's.
+    /// Changes the first byte of a page by an ordinary store.
     pub(in crate::capture) fn write(&self, page: usize) {
         // SAFETY: in the mapping, and this thread's.
         unsafe { self.at(page).write_volatile(self.at(page).read_volatile().wrapping_add(1)) };
@@ -88,7 +88,7 @@ impl TestPages {
     }
 
     pub(in crate::capture) fn advise(&self, pages: Range<usize>, advice: libc::c_int) {
-        // SAFETY: what is lost is the test's.
+        // SAFETY: the lost bytes are the test's.
         assert_eq!(0, unsafe { libc::madvise(self.at(pages.start).cast(), pages.len() * PAGE, advice) });
     }
 
@@ -97,7 +97,7 @@ impl TestPages {
         assert_eq!(0, unsafe { libc::munmap(self.at(pages.start).cast(), pages.len() * PAGE) });
     }
 
-    /// Moves its pages to `there`, in place of what is there.
+    /// Moves its pages to `there`, replacing the memory there.
     pub(in crate::capture) fn move_to(&self, there: *mut u8, flags: libc::c_int) {
         let (bytes, flags) = (self.pages * PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | flags);
         // SAFETY: both places are the test's.
@@ -105,9 +105,9 @@ impl TestPages {
         assert_eq!(moved, there.cast());
     }
 
-    /// Changes how many pages there are, without moving them.
+    /// Changes the number of pages, without moving them.
     pub(in crate::capture) fn resize(&self, from: usize, to: usize) {
-        // SAFETY: what is lost is the test's.
+        // SAFETY: the lost bytes are the test's.
         let moved = unsafe { libc::mremap(self.at.cast(), from * PAGE, to * PAGE, 0) };
         assert_eq!(moved, self.at.cast());
     }
@@ -119,7 +119,7 @@ impl Drop for TestPages {
     }
 }
 
-/// Has `work` done in a forked child, where it is alone: no other test maps memory where some was just given up.
+/// Runs `work` in a forked child, where it is alone: no other test maps memory at a freed address.
 #[track_caller]
 #[allow(unsafe_code)]
 pub(in crate::capture) fn in_child(work: impl FnOnce()) {
