@@ -1,9 +1,10 @@
-//! Boxes of cells in an array of n dimensions: what two share, what is left, and which of many cover one.
+//! Boxes of cells in an array of n dimensions: the cells that two share, the cells that are left, and the boxes that
+//! cover another.
 
 use crate::space::format::PlaceInWhole;
 use std::fmt;
 
-/// The most pieces that a box is cut into. No decomposition needs as many; boxes in a forged space can.
+/// A box is cut into at most this many pieces. No decomposition needs as many, but boxes in a forged space can.
 const PIECES_MAX: usize = 1 << 16;
 
 /// A box of cells: along each side, the first cell and the one after the last. Never empty.
@@ -13,10 +14,10 @@ pub(crate) struct Cells {
     pub(crate) to: Vec<u64>,
 }
 
-/// Why a box is not covered.
+/// The reason why a box is not covered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Uncovered {
-    /// The cells that lie in no saved box.
+    /// The cells that are in no saved box.
     Missing(Cells),
     TooManyPieces,
 }
@@ -37,7 +38,7 @@ impl Cells {
         self.from.iter().zip(&self.to).map(|(from, to)| to - from).collect()
     }
 
-    /// The cells that both boxes hold.
+    /// The cells in both boxes.
     pub(crate) fn and(&self, other: &Cells) -> Option<Cells> {
         let from = self.from.iter().zip(&other.from).map(|(a, b)| *a.max(b)).collect();
         let to = self.to.iter().zip(&other.to).map(|(a, b)| *a.min(b)).collect();
@@ -61,8 +62,8 @@ impl Cells {
     }
 }
 
-/// Cuts `wanted` among `saved`: which of them, by its index, gives which cells. Where several hold a cell the
-/// first one gives it.
+/// Covers `wanted` with boxes of `saved`: for each part, the index of the saved box and the cells. If several boxes
+/// hold a cell, the first one gives it.
 pub(crate) fn cover(wanted: &Cells, saved: &[Option<Cells>]) -> Result<Vec<(usize, Cells)>, Uncovered> {
     let (mut rest, mut parts) = (vec![wanted.clone()], Vec::new());
     for (index, saved) in saved.iter().enumerate() {
@@ -91,7 +92,7 @@ pub(crate) fn cover(wanted: &Cells, saved: &[Option<Cells>]) -> Result<Vec<(usiz
     }
 }
 
-/// Writes a box as a person would: `[0..4, 8..16]`.
+/// Writes a box in readable form: `[0..4, 8..16]`.
 impl fmt::Display for Cells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides: Vec<String> = self.from.iter().zip(&self.to).map(|(from, to)| format!("{from}..{to}")).collect();

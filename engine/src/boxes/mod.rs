@@ -1,6 +1,7 @@
-//! Boxes in arrays of n dimensions: what two share, which of many cover one, and where their cells lie as bytes.
+//! Boxes in arrays of n dimensions: their common cells, the boxes that cover another, and the places of their cells as
+//! bytes.
 //!
-//! Numbers only. What must hold: no product overflows, because no array that was checked has 2^63 bytes.
+//! Only numbers. Invariant: no product overflows, because no checked array has 2^63 bytes.
 
 mod cells;
 mod rows;

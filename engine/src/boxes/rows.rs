@@ -1,19 +1,19 @@
-//! Cells that two places share, as rows of bytes: where each lies in the one and in the other.
+//! Cells shared by two places, as rows of bytes: the place of each row in both.
 
 use super::Cells;
 use std::ops::Range;
 
-/// Rows that are no farther apart are read with what lies between them, as a read costs as much as some blocks.
+/// Gaps up to this length between rows are read with them, because a read costs as much as some blocks.
 const GAP_BYTES: u64 = 16 << 10;
 
 /// Rows of one length. In both places the slowest side comes first.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
-    /// For each outer side, the number of rows, and how far apart they lie in either place, in bytes.
+    /// For each outer side, the number of rows, and their distance in either place, in bytes.
     sides: Vec<Side>,
     bytes: u64,
     count: u64,
-    /// Where the first row lies.
+    /// The place of the first row.
     source: u64,
     target: u64,
 }
@@ -38,7 +38,8 @@ impl Rows {
         Rows { source, target, ..Rows::strided(&shared.shape(), element_bytes, &of, &into) }
     }
 
-    /// Cells in a row, of a box of this `shape`, whose neighbours along each side lie `target` bytes apart elsewhere.
+    /// Cells in a row, of a box of this `shape`. In the other place, neighbours along each side are `target` bytes
+    /// apart.
     pub(crate) fn spread(shape: &[u64], element_bytes: u64, target: &[u64]) -> Rows {
         Rows::strided(shape, element_bytes, &strides(shape, element_bytes), target)
     }
@@ -46,7 +47,7 @@ impl Rows {
     fn strided(shape: &[u64], element_bytes: u64, source: &[u64], target: &[u64]) -> Rows {
         let (mut sides, mut bytes) = (Vec::with_capacity(shape.len()), element_bytes);
         for (side, cells) in shape.iter().enumerate().rev().filter(|(_, cells)| **cells != 1) {
-            // Up to the first gap in either place the cells follow one another in both.
+            // Up to the first gap in either place, the cells are adjacent in both.
             if sides.is_empty() && source[side] == bytes && target[side] == bytes {
                 bytes *= cells;
             } else {
@@ -58,17 +59,17 @@ impl Rows {
         Rows { sides, bytes, count, source: 0, target: 0 }
     }
 
-    /// All of an item of so many bytes.
+    /// All of an item of this many bytes.
     pub(crate) fn whole(bytes: u64) -> Rows {
         Rows { sides: Vec::new(), bytes, count: 1, source: 0, target: 0 }
     }
 
-    /// Where the bytes lie in the target, if they are one row.
+    /// The place of the bytes in the target, if they are one row.
     pub(crate) fn alone(&self) -> Option<u64> {
         self.sides.is_empty().then_some(self.target)
     }
 
-    /// Where the first row lies in the target.
+    /// The place of the first row in the target.
     pub(crate) fn first(&self) -> u64 {
         self.target
     }
@@ -78,7 +79,7 @@ impl Rows {
         self.bytes
     }
 
-    /// Where row `index` lies in the source and in the target.
+    /// The place of row `index` in the source and in the target.
     fn row(&self, mut index: u64) -> (u64, u64) {
         let (mut source, mut target) = (self.source, self.target);
         for side in self.sides.iter().rev() {
@@ -88,9 +89,9 @@ impl Rows {
         (source, target)
     }
 
-    /// The first row that ends behind `from` in the target: where it lies there.
+    /// The first row that ends behind `from` in the target, as its range there.
     pub(crate) fn row_from(&self, from: u64) -> Option<Range<u64>> {
-        // Rows ascend in the target, too.
+        // Rows ascend in the target too.
         let (mut first, mut after) = (0, self.count);
         while first < after {
             let middle = first + (after - first) / 2;
@@ -100,10 +101,10 @@ impl Rows {
         Some(at..at + self.bytes)
     }
 
-    /// Gives `put` what of the rows lies in `range` of the source: where in the source, where in the target, and how
-    /// many bytes.
+    /// Calls `put` for each part of the rows in `range` of the source: its place in the source, its place in the
+    /// target, and its bytes.
     pub(crate) fn each(&self, range: Range<u64>, mut put: impl FnMut(u64, u64, usize)) {
-        // Rows ascend in the source: found is the first that ends after the beginning of the range.
+        // Rows ascend in the source: this finds the first that ends after the beginning of the range.
         let (mut first, mut after) = (0, self.count);
         while first < after {
             let middle = first + (after - first) / 2;
@@ -119,7 +120,7 @@ impl Rows {
         }
     }
 
-    /// The stretches of the source that are to be read, ascending: all rows, with the gaps that are not worth leaving out.
+    /// The stretches of the source to read, ascending: all rows, with the gaps that are too short to leave out.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let (mut span, mut outer) = (self.bytes, self.sides.len());
         while let Some(side) = outer.checked_sub(1).map(|last| self.sides[last])
@@ -136,7 +137,7 @@ impl Rows {
     }
 }
 
-/// How far apart neighbours lie along each side of an array without gaps, in bytes.
+/// The distance of neighbours along each side of an array without gaps, in bytes.
 pub(super) fn strides(shape: &[u64], element_bytes: u64) -> Vec<u64> {
     let mut strides = vec![element_bytes; shape.len()];
     for side in (1..shape.len()).rev() {
@@ -165,7 +166,7 @@ mod tests {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    /// Whatever parts the source comes in: the cells that both hold arrive, and nothing else changes.
+    /// However the source is split, the cells in both boxes arrive, and nothing else changes.
     #[test]
     fn every_shared_cell_arrives_and_nothing_else() {
         let mut random = fastrand::Rng::with_seed(12);
@@ -193,7 +194,7 @@ mod tests {
             let expected: Vec<u16> =
                 filled(&sides, &target).into_iter().map(|n| if in_shared.contains(&n) { n } else { 0xffff }).collect();
             assert_eq!(into, bytes(&expected), "{shared} of {source} and {target}");
-            // What is to be read holds every row.
+            // The bytes to read contain every row.
             let read: Vec<Range<u64>> = rows.stretches().collect();
             for index in 0..rows.count {
                 let row = rows.row(index).0;
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A thin slice across a large box reads its own rows and not what lies between.
+    /// A thin slice across a large box reads its own rows, not the bytes between them.
     #[test]
     fn what_lies_far_between_rows_is_not_read() {
         let all = Cells { from: vec![0; 3], to: vec![8, 1000, 1000] };
@@ -212,7 +213,7 @@ mod tests {
         let read: Vec<Range<u64>> = rows.stretches().collect();
         assert_eq!(read.len(), 8);
         assert!(read.iter().all(|range| range.end - range.start == 8000));
-        // A column of single cells: rows so close that all of it is read at once.
+        // A column of single cells: the rows are so close that all of it is read at once.
         let column = Cells { from: vec![0, 0, 7], to: vec![8, 1000, 8] };
         assert_eq!(Rows::new(&column, &all, &column, 8).stretches().count(), 1);
     }

@@ -1,10 +1,10 @@
-//! An error on its way: from the rank, the thread or the job where it happened to those that it stopped.
+//! The portable form of an error: it travels from the rank, thread or job where it happened to those that it stopped.
 
 use super::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What others are told of an error: its kind, and all that it says. Errors travel in this form alone.
+/// The kind and the message of an error. Errors travel only in this form.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: ErrorKind,
@@ -12,7 +12,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What another error tells as its cause: of damage what is damaged, and not what that means for a restore.
+    /// The form of an error as the cause of another. Damage keeps the list of damaged parts, without the consequence
+    /// for a restore.
     pub(crate) fn cause(error: &Error) -> Failure {
         match error {
             Error::Damaged { what } => Failure { kind: error.kind(), message: format!("damaged: {}", what.join("; ")) },
@@ -20,7 +21,7 @@ impl Failure {
         }
     }
 
-    /// The error as the ranks see it that `rank` has told of it.
+    /// The error of `rank` as other ranks see it.
     pub(crate) fn on(self, rank: usize) -> Error {
         Error::OnRank { rank, failure: self }
     }

@@ -1,9 +1,9 @@
-//! The kinds of error, by which programs tell them apart.
+//! The kinds of error; programs distinguish errors by them.
 
 use serde::{Deserialize, Serialize};
 
-/// The one table of the kinds of error. The tests compare with it what is written by hand: C's `mainstay_status`,
-/// Fortran's constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
+/// The one table of the kinds of error. Tests compare it with the handwritten lists: C's `mainstay_status`, Fortran's
+/// constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
 macro_rules! kinds {
     ($($number:literal, $kind:ident, $name:literal;)*) => {
         /// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.

@@ -1,5 +1,5 @@
-//! A shard that comes from another rank, piece by piece: some lie in the portion already, and are verified, others are
-//! written there. Each is taken while the next is still on its way.
+//! A shard that arrives from another rank, piece by piece. Some pieces are in the portion already and are verified;
+//! others are written there. Each piece is processed while the next is on its way.
 
 use crate::{
     capture::{Contents, Led},
@@ -13,18 +13,19 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Where a piece of a shard lands that comes from another rank.
+/// The destination of a piece of a shard from another rank.
 #[derive(Debug)]
 pub(crate) enum Landing {
-    /// A part of the portion that the piece belongs to.
+    /// A part of the portion to which the piece belongs.
     Portion(Mapped),
-    /// So many bytes of this.
+    /// This many bytes of a buffer.
     Own(Aligned, u64),
-    /// The same, from this block on of what is sent of a shard that is saved whole.
+    /// The same, for a shard that is saved whole although only a part is sent. The number is that of the first block.
     Spread(Aligned, u64, Arc<Older>, u64),
 }
 
-/// What a copy has of an older revision that it cannot lead to, as there is no room for so long a list: it is saved once more.
+/// The part of an older revision that a copy cannot share, because the portion cannot hold so long a list. It is saved
+/// once more.
 #[derive(Debug)]
 pub(crate) struct Older {
     portion: Portion,
@@ -34,19 +35,19 @@ pub(crate) struct Older {
 }
 
 impl Older {
-    /// Of the revision with this `entry` in `portion`, what the copy would be `led` to.
+    /// For the revision with this `entry` in `portion`; `led`: the blocks that the copy would share.
     pub(crate) fn new(portion: Portion, entry: Entry, led: Led) -> Older {
         let homes = led.homes();
         Older { portion, entry, led, homes }
     }
 
-    /// How many blocks come from the other rank.
+    /// The number of blocks that the other rank sends.
     pub(crate) fn comes(&self) -> u64 {
         self.led.contents.blocks
     }
 
-    /// Saves these blocks where they belong in the whole log, which begin at block `first` of the one with the older revision's
-    /// behind what is sent.
+    /// Saves these blocks at their places in the whole log. `first` is the number of the first one in the log of sent
+    /// blocks, followed by those of the older revision.
     fn carry(&self, copy: &Shard, first: u64, blocks: &[u8]) -> Result<()> {
         let gone = || Error::Internal { what: "blocks come that were not announced".to_owned() };
         let homes = self.homes.get(first as usize..first as usize + blocks.len() / BLOCK).ok_or_else(gone)?;
@@ -61,7 +62,7 @@ impl Older {
         Ok(())
     }
 
-    /// Saves once more what is not sent.
+    /// Saves the blocks that are not sent once more.
     fn carry_kept(&self, copy: &Shard) -> Result<()> {
         let mut first = self.comes();
         read_runs(&self.portion, &self.portion.read_manifest(&self.entry)?, &self.led.shared, |blocks| {
@@ -72,19 +73,19 @@ impl Older {
     }
 }
 
-/// What another rank tells of a shard, all pieces of which have come.
+/// The other rank's report on a shard, after all pieces have arrived.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// Of the whole log, and what of it is led to instead of carried. `None` if what the other rank told of it made no sense.
+    /// The contents of the whole log, and its shared blocks. `None` if the report made no sense.
     contents: Option<(Contents, Option<Led>)>,
-    /// Of the hashes of all blocks, as the other rank has them.
+    /// The hash of the hashes of all blocks, as the other rank has them.
     hash: Hash,
-    /// What the copy has of an older revision, if it is saved once more.
+    /// The part of an older revision that is saved once more.
     older: Option<Arc<Older>>,
 }
 
 impl Landing {
-    /// Takes the piece over into `copy`, to whose log it belongs from `at` on.
+    /// Adds the piece to `copy`, at `at` in its log.
     pub(super) fn put_into(self, copy: &Shard, at: u64) -> Result<()> {
         match self {
             Landing::Portion(mapped) => {
@@ -102,7 +103,7 @@ impl Arrived {
         Arrived { contents, hash, older }
     }
 
-    /// Has `copy` ready to be published, if what has come of it is what the other rank has.
+    /// Makes `copy` ready to be published if it equals the other rank's shard.
     pub(super) fn check(self, copy: &Shard) -> Result<()> {
         let Arrived { contents, hash, older } = self;
         older.map_or(Ok(()), |older| older.carry_kept(copy))?;
@@ -116,7 +117,7 @@ impl Arrived {
         };
         if found != Some(hash) {
             return Err(Error::damaged(format!(
-                "shard {} of revision {}: what has come from its rank is not what that rank had saved; its blocks were \
+                "shard {} of revision {}: the data that arrived is not what its rank had saved; its blocks were \
                  damaged there, or on the way",
                 copy.number(),
                 copy.key().number

@@ -1,8 +1,8 @@
-//! Levels that lag behind: a shard that was published on the nearest level is read there, verified, and saved again; or
-//! it comes from the rank that has it there, and is verified and published here.
+//! Feeds levels that lag behind. A shard that was published on the nearest level is read there, verified, and saved
+//! again. Or it comes from the rank that has it, and is verified and published here.
 //!
-//! What must hold: blocks alone are read, which stay in place meanwhile, never chunks that others wait for; a level
-//! that fails harms neither the nearest one nor the others.
+//! Invariant: only blocks are read, which stay in place meanwhile; chunks that others wait for are not used. A failing
+//! level harms neither the nearest one nor the others.
 
 mod arrived;
 
@@ -33,32 +33,32 @@ const THREAD: &str = "mainstay-feed";
 /// The thread that feeds one of the farther levels, one shard after the other. It never calls the group.
 #[derive(Debug)]
 pub(crate) struct Feeder {
-    /// `None` without a thread, and once that is asked to end.
+    /// `None` without a thread, and once the thread is asked to end.
     queue: Option<Sender<Feed>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a copy is made of.
+/// The source of a copy.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A shard under way, which is copied once it is published on its nearest level.
+    /// A shard in progress; it is copied once it is published on its nearest level.
     UnderWay(Arc<Shard>),
     Published(Portion, Arc<Kept>),
 }
 
-/// What there is to do for a copy on the way to another level.
+/// A task for a copy on its way to another level.
 #[derive(Debug)]
 enum Feed {
-    /// To save it from where its source lies.
+    /// Save it from its source.
     Copy(Arc<Shard>, Source),
-    /// To take over a piece that has come from another rank and belongs here in the log, unless the copy is given up.
+    /// Add a piece from another rank at this place in the log, unless the copy is cancelled.
     Piece(Weak<Shard>, u64, Landing),
-    /// To publish it, all of which has come from another rank.
+    /// Publish it; all of it has arrived from another rank.
     Publish(Arc<Shard>, Box<Arrived>),
 }
 
 impl Source {
-    /// How much room the copy needs, at most. For a shard under way that was known before.
+    /// The space that the copy needs, at most. For a shard in progress this was known before.
     pub(crate) fn size(&self) -> Result<Size> {
         match self {
             Source::UnderWay(shard) => Ok(shard.size().clone()),
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Whether the source has come to its end: published or failed.
+    /// Whether the source has ended: published or failed.
     pub(crate) fn is_ended(&self) -> bool {
         match self {
             Source::UnderWay(shard) => shard.poll().is_some(),
@@ -92,7 +92,7 @@ impl Source {
         }
     }
 
-    /// Whether the source can be copied, as far as that is known.
+    /// Whether the source can be copied, as far as known.
     pub(crate) fn has_not_failed(&self) -> bool {
         match self {
             Source::UnderWay(shard) => !matches!(shard.poll(), Some(Err(_))),
@@ -100,7 +100,7 @@ impl Source {
         }
     }
 
-    /// How many shards the revision has, and what the checkpoint took.
+    /// The number of shards of the revision, and the times of the checkpoint.
     pub(crate) fn described(&self) -> (u32, PhaseRecord) {
         match self {
             Source::UnderWay(shard) => shard.described(),
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// Where the source lies, and its manifest, once it is published.
+    /// The portion and manifest of the source, once it is published.
     pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
         match self {
             Source::UnderWay(shard) => {
@@ -121,33 +121,32 @@ impl Source {
 }
 
 impl Feeder {
-    /// Pieces that have come together are taken over by up to `threads` threads.
+    /// Up to `threads` threads process pieces that arrive together.
     pub(crate) fn start(threads: usize) -> Result<Feeder> {
         let (queue, work) = unbounded();
         let thread = spawn(THREAD.to_owned(), move || run(&work, threads))?;
         Ok(Feeder { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// The same without a thread: what it is given is done before the call returns.
+    /// The same without a thread: each task is done before the call returns.
     pub(crate) fn without_thread() -> Feeder {
         Feeder { queue: None, thread: None }
     }
 
-    /// Has `source`, of at most `size`, saved also at `site`, once it is published. The blocks of the source must stay
-    /// until the shard that this returns has come to its end.
+    /// Saves `source`, of at most `size`, at `site` too, once it is published. The blocks of the source must stay until
+    /// the returned shard has ended.
     pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let copy = source.copy_for(size, site)?;
         self.send(Feed::Copy(copy.clone(), source));
         Ok(copy)
     }
 
-    /// Takes over a piece of `copy`, from `at` on in its log, which has come from another rank. A copy that the caller drops
-    /// is given up.
+    /// Adds a piece of `copy` from another rank, at `at` in its log. A copy that the caller drops is cancelled.
     pub(crate) fn take(&self, copy: &Arc<Shard>, at: u64, landed: Landing) {
         self.send(Feed::Piece(Arc::downgrade(copy), at, landed));
     }
 
-    /// Has `copy` published, all pieces of which have come from another rank and were taken over in order.
+    /// Publishes `copy`. All its pieces have arrived from another rank and were added in order.
     pub(crate) fn finish(&self, copy: Arc<Shard>, arrived: Arrived) {
         self.send(Feed::Publish(copy, Box::new(arrived)));
     }
@@ -165,7 +164,7 @@ impl Feeder {
 }
 
 impl Drop for Feeder {
-    /// Waits for the copies that have been handed over.
+    /// Waits for the copies in the queue.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -174,13 +173,13 @@ impl Drop for Feeder {
     }
 }
 
-/// Does what comes, in its order. Messages between two ranks come in bursts: pieces that are there together are taken over
+/// Runs the tasks in order. Messages between two ranks come in bursts: pieces that are queued together are processed
 /// together.
 fn run(work: &Receiver<Feed>, threads: usize) {
     let mut next = None;
     while let Some(feed) = next.take().or_else(|| work.recv().ok()) {
         let mut together = vec![feed];
-        // What comes behind pieces may be to publish them.
+        // The task behind the pieces may be their publication.
         while together[0].is_piece() && next.is_none() {
             match work.try_recv() {
                 Ok(feed) if feed.is_piece() => together.push(feed),
@@ -240,16 +239,16 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     copy_published(&portion, &manifest, copy, true, &|_| ())
 }
 
-/// How much room a copy of the shard with this `manifest` needs, at most.
+/// The space that a copy of the shard with this `manifest` needs, at most.
 pub(crate) fn size_of(manifest: Manifest) -> Size {
     let Manifest { runs, items, annex, .. } = manifest;
     let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
     Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES)
 }
 
-/// Has `copy` written, and not published, with what the shard with this `manifest` has in `portion`; an error of writing is
-/// the copy's own failure, too. `lasts`: blocks of older revisions are shared only if a whole shard finds room after this
-/// one. `carried` is told how many more bytes were taken over.
+/// Writes `copy`, without publishing it, from the shard with this `manifest` in `portion`. An error of writing is also
+/// the copy's own failure. `lasts`: blocks of older revisions are shared only if a whole shard still fits after this
+/// one. `carried` gets the number of further bytes saved.
 pub(crate) fn copy_published(
     portion: &Portion,
     manifest: &Manifest,
@@ -259,7 +258,7 @@ pub(crate) fn copy_published(
 ) -> Result<()> {
     let log = LogPlaces::of(&manifest.runs);
     let (contents, carry) = (Contents::of(manifest.clone()), |at: u64, bytes: &[u8]| {
-        // The first failure is the copy's; what is read after it is dropped.
+        // The copy keeps its first failure; later reads are dropped.
         if !copy.has_failed()
             && let Err(error) = copy.carry(at, bytes)
         {
@@ -288,8 +287,8 @@ pub(crate) fn copy_published(
     Ok(())
 }
 
-/// Which blocks of the log are carried, where the copy leads to an older revision for all others; `None`: all are. What
-/// cannot be read there is carried.
+/// The blocks of the log to carry, if the copy shares all others with an older revision; `None`: all are carried.
+/// Blocks that cannot be read there are carried.
 fn led_to(
     portion: &Portion,
     manifest: &Manifest,
@@ -305,7 +304,7 @@ fn led_to(
     copy.lead(&led, lasts).ok()?.then_some((carried, led))
 }
 
-/// Gives `carry` the blocks from `at` on, all of them carried, in stretches that lie together.
+/// Calls `carry` with the blocks from `at` on in stretches that are adjacent; all of them are carried.
 fn each_together(led: &Led, at: u64, bytes: &[u8], carry: impl Fn(u64, &[u8])) {
     let mut from = 0;
     while let Some(place) = led.place(at + from as u64).filter(|_| from < bytes.len()) {

@@ -92,9 +92,7 @@ impl PageTracker {
             told.clear();
             tracker.written(pages.clone(), &mut told)?;
             let is_right = told == expected;
-            is_right
-                .then_some(())
-                .ok_or_else(|| "this system reports other pages than the written ones".to_owned())
+            is_right.then_some(()).ok_or_else(|| "this system reports other pages than the written ones".to_owned())
         };
         expect(self, std::slice::from_ref(&pages))?;
         expect(self, &[])?;

@@ -33,7 +33,7 @@ impl<const WAYS: usize> Trial<WAYS> {
         }
     }
 
-    /// The method whose turn it is, until each has had all its turns.
+    /// The method that has the next turn, until each has had all its turns.
     fn untried(&self) -> Option<usize> {
         let turn = self.turns.load(Ordering::Relaxed);
         (WAYS > 1 && turn < WAYS * TIMES_EACH).then_some(turn % WAYS)

@@ -136,9 +136,8 @@ pub(super) fn loaded() -> Range {
 /// Reads the file of the program, in the file's addresses. `here` is an address in Mainstay.
 fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, String> {
     let Some([copy, relative, absolute]) = relocation::KINDS else {
-        return Err(
-            "Mainstay does not know the loader's changes on this processor; protect its variables one by one".to_owned()
-        );
+        return Err("Mainstay does not know the loader's changes on this processor; protect its variables one by one"
+            .to_owned());
     };
     let segments = segments(file)?;
     if as_bytes(segments) != headers {
@@ -147,11 +146,9 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
         );
     }
     if !segments.iter().any(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP) {
-        return Err(
-            "it is linked statically, so data of the C library and MPI is among its variables; link it \
+        return Err("it is linked statically, so data of the C library and MPI is among its variables; link it \
                     dynamically, or protect its variables one by one"
-                .to_owned(),
-        );
+            .to_owned());
     }
     let loads = || segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
     let loaded = loads().map(|load| load.p_vaddr(ENDIAN)).min().unwrap_or(0)

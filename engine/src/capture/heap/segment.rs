@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{io, ops::Range};
 
-/// Far from the places that systems use, and from memory whose address follows from its name (`snapshot/allocation`).
+/// Far from the places that systems use, and from memory with an address by its name (`snapshot/allocation`).
 pub(super) const START: usize = 0x4000_0000_0000;
 pub(super) const END: usize = 0x4800_0000_0000;
 /// Segments begin on a multiple of this.

@@ -1,5 +1,5 @@
-//! Memory that Mainstay allocates for the program: in huge pages, which are protected and copied as such, and in ordinary
-//! ones where it fills no huge one.
+//! Memory that Mainstay allocates for the program. It uses huge pages, which are protected and copied as such; a region
+//! that fills no huge page gets ordinary ones.
 
 use crate::{
     device::HUGE_PAGE,
@@ -15,27 +15,27 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Where memory lies that has the same address in every run: far from where systems put anything. Each name has a place
-/// there by its hash; with places so close together hardly any two of many small pieces meet.
+/// The addresses for memory that has the same address in every run, far from the places that systems use. The hash of a
+/// region's name gives its place. The places are close together, so two of many small regions rarely meet.
 const PLACES_AT: usize = 0x2000_0000_0000;
 const PLACES: u128 = (32 << 40) / HUGE_PAGE as u128;
 
 const PAGE: usize = 4096;
 
-/// All memory of Mainstay's that nothing but the program's instructions writes, by its address.
+/// All of Mainstay's memory that only the program's instructions write, by its address.
 static PROTECTABLE: Mutex<BTreeMap<usize, Weak<OwnMapping>>> = Mutex::new(BTreeMap::new());
 
-/// What the program says of memory that Mainstay allocates for it.
+/// The program's wishes for memory that Mainstay allocates for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// MPI or system calls such as `read` write into it, too: snapshots of it are not taken by write protection, under
-    /// which these calls fail with EFAULT.
+    /// MPI or system calls such as `read` write into it too. Snapshots of it are then not taken by write protection,
+    /// because these calls would fail with EFAULT.
     pub written_by_system: bool,
-    /// It lies at the same address in every run, which its name decides, so that pointers into it stay valid.
+    /// It has the same address in every run, given by its name, so pointers into it stay valid.
     pub same_address: bool,
 }
 
-/// Memory that Mainstay has allocated: zeros at first. It is given back once nobody has it any more, and nobody copies it.
+/// Memory that Mainstay has allocated; zeros at first. It is unmapped once it is neither used nor copied.
 #[derive(Debug, Clone)]
 pub struct OwnMemory(Arc<OwnMapping>);
 
@@ -49,7 +49,7 @@ impl OwnMemory {
         let allocation = OwnMapping::new(wanted, at).map_err(|error| match at {
             Some(at) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let why = format!(
-                    "other memory lies at {at:#x}, the address that belongs to this name; take another name, or wait for the \
+                    "other memory is at {at:#x}, the address that belongs to this name; take another name, or wait for the \
                      checkpoint if it was freed while a snapshot copies it"
                 );
                 Error::argument(region(), why)
@@ -63,7 +63,7 @@ impl OwnMemory {
         Ok(OwnMemory(allocation))
     }
 
-    /// Memory at this address, which system calls may write, too; `AlreadyExists` if something is there.
+    /// Memory at this address; system calls may write it too. `AlreadyExists`: other memory is there.
     pub(in crate::capture) fn at(address: usize, bytes: usize) -> io::Result<OwnMemory> {
         Ok(OwnMemory(Arc::new(OwnMapping::new(bytes, Some(address))?)))
     }
@@ -82,7 +82,7 @@ pub(super) fn protectable() -> Vec<Arc<OwnMapping>> {
     lock(&PROTECTABLE).values().filter_map(Weak::upgrade).collect()
 }
 
-/// Whether memory at this address has it in every run.
+/// Whether memory at this address has the same address in every run.
 pub(crate) fn has_same_address(at: usize) -> bool {
     (PLACES_AT..PLACES_AT + PLACES as usize * HUGE_PAGE).contains(&at)
 }
@@ -97,7 +97,7 @@ pub(crate) struct OwnMapping {
     bytes: usize,
 }
 
-// SAFETY: it is memory like any other; who uses it says how.
+// SAFETY: it is memory like any other; its users state how they use it.
 #[allow(unsafe_code)]
 unsafe impl Send for OwnMapping {}
 // SAFETY: as above.
@@ -106,8 +106,8 @@ unsafe impl Sync for OwnMapping {}
 
 #[allow(unsafe_code)]
 impl OwnMapping {
-    /// At least `bytes` bytes, at an address of a huge page if they fill one. With `at`, at that address: `AlreadyExists`,
-    /// if something is there. Where the system has no huge pages left it is made of others.
+    /// At least `bytes` bytes, at an address of a huge page if they fill one. With `at`, at that address;
+    /// `AlreadyExists` if other memory is there. If the system has no huge pages left, the memory has ordinary pages.
     pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<OwnMapping> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE).ok_or_else(too_large)?;
@@ -117,7 +117,7 @@ impl OwnMapping {
             None => {
                 let from = map(ptr::null_mut(), bytes.checked_add(HUGE_PAGE).ok_or_else(too_large)?, 0)?;
                 let before = from.align_offset(HUGE_PAGE);
-                // SAFETY: inside the new mapping, of which the middle is kept.
+                // SAFETY: inside the new mapping; its middle is kept.
                 unsafe {
                     if before > 0 {
                         libc::munmap(from.cast(), before);
@@ -127,7 +127,7 @@ impl OwnMapping {
                 }
             }
         };
-        // SAFETY: a mapping of our own; both are wishes, and the name outlives the call.
+        // SAFETY: a mapping of our own; both calls are hints, and the name outlives the call.
         unsafe {
             libc::madvise(allocation.at.cast(), bytes, libc::MADV_HUGEPAGE);
             let (set, name) = (libc::PR_SET_VMA_ANON_NAME, c"mainstay".as_ptr());
@@ -150,7 +150,7 @@ impl Drop for OwnMapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
         lock(&PROTECTABLE).remove(&(self.at as usize));
-        // SAFETY: the mapping is ours, and who had it from us is done with it.
+        // SAFETY: the mapping is ours, and no user of it is left.
         unsafe { libc::munmap(self.at.cast(), self.bytes) };
     }
 }
@@ -210,7 +210,7 @@ mod tests {
         assert!(line.ends_with("[anon:mainstay]") || !line.contains("[anon"), "{line}");
         assert_eq!(OwnMapping::new(1, Some(range.start)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(OwnMapping::new(usize::MAX, None).is_err());
-        // Far from where the system puts things, so that no other test has it meanwhile.
+        // Far from the places that the system uses, so no other test takes it meanwhile.
         let at = 0x4a00_0000_0000;
         drop(OwnMapping::new(1, Some(at)).unwrap());
         assert_eq!(OwnMapping::new(1, Some(at)).unwrap().range(), at..at + PAGE);

@@ -1,35 +1,36 @@
-//! Whether the program waits for less time with a snapshot than with a copy. A clone costs by the tables of pages of all
-//! the program's memory, whatever of it is copied; a copy by what is copied. Both are taken to cost what they did the last
-//! time in this process.
+//! Decides whether a snapshot stops the program for less time than a copy. The cost of a clone depends on the page
+//! tables of all the program's memory, the cost of a copy on the bytes copied. Both are expected to cost as much as the
+//! last time in this process.
 
 use crate::ground::files;
 use std::time::Duration;
 
-/// A copy of fewer bytes is over before a clone can be made, which takes some hundred microseconds at least.
+/// A copy of fewer bytes takes less time than a clone, which needs at least some hundred microseconds.
 const BYTES_MIN: u64 = 4 << 20;
-/// What is expected before anything was measured, of a machine that copies 16 GB/s.
+/// The expected cost before the first measurement, on a machine that copies 16 GB/s.
 const COPY_NS_PER_BYTE: f64 = 0.06;
-/// A table has the pages of 2 MiB; those of 1 GiB take 18 ms.
+/// A table covers the pages of 2 MiB; the tables of 1 GiB take 18 ms.
 const CLONE_NS_PER_TABLE: f64 = 35_000.0;
 const TABLE_KIB: u64 = 2048;
-/// What was slow once is not avoided for ever: each time that it is, this share of what was measured is forgotten.
+/// A method that was slow once is tried again later: each time that it is avoided, this fraction of its measured cost
+/// is forgotten.
 const FORGOTTEN: f64 = 0.125;
 
 #[derive(Debug)]
 pub(crate) struct SnapshotChoice {
-    /// From how many bytes on, if the user says that.
+    /// The number of bytes from which a clone is made, if the user sets it.
     from: Option<u64>,
     copy_ns_per_byte: f64,
     clone_ns_per_table: f64,
 }
 
 impl SnapshotChoice {
-    /// `from`: from how many bytes on a snapshot is taken; where it is faster, if `None`.
+    /// `from`: snapshots are taken from this number of bytes on. `None`: whenever they are faster.
     pub(crate) fn new(from: Option<u64>) -> SnapshotChoice {
         SnapshotChoice { from, copy_ns_per_byte: COPY_NS_PER_BYTE, clone_ns_per_table: CLONE_NS_PER_TABLE }
     }
 
-    /// Whether a clone is to be made for `bytes` bytes, and how many tables it then has.
+    /// The number of page tables, if a clone is to be made for `bytes` bytes.
     pub(crate) fn of_clone(&mut self, bytes: u64) -> Option<u64> {
         if bytes == 0 || bytes < self.from.unwrap_or(BYTES_MIN) {
             return None;
@@ -38,7 +39,7 @@ impl SnapshotChoice {
         if self.from.is_some() || self.expects_less(tables, bytes) { Some(tables) } else { None }
     }
 
-    /// Whether `bytes` bytes are worth being protected from writes, which takes a thread and next to no time otherwise.
+    /// Whether `bytes` bytes are worth write protection, which needs a thread and almost no time otherwise.
     pub(crate) fn of_protection(&self, bytes: u64) -> bool {
         bytes > 0 && bytes >= self.from.unwrap_or(BYTES_MIN)
     }
@@ -57,14 +58,15 @@ impl SnapshotChoice {
     }
 
     pub(crate) fn note_copy(&mut self, bytes: u64, took: Duration) {
-        // Few bytes come from the caches.
+        // A copy of few bytes comes from the caches.
         if bytes >= BYTES_MIN {
             self.copy_ns_per_byte = took.as_nanos() as f64 / bytes as f64;
         }
     }
 }
 
-/// Tables for the pages of this process's own, at least one. Those of shared memory, as the pool is, are not cloned.
+/// The number of tables of this process's own pages, at least one. Tables of shared memory, such as the pool, are not
+/// cloned.
 fn tables() -> u64 {
     let status = files::kernel_text("/proc/self/status").unwrap_or_default();
     let kib =
@@ -84,7 +86,7 @@ mod tests {
         assert!(choice.expects_less(512, GIB));
         assert!(!choice.expects_less(64 * 512, GIB));
         assert!(!choice.expects_less(512, GIB / 8));
-        // Huge pages: a clone costs next to nothing.
+        // Huge pages: a clone costs almost nothing.
         choice.note_clone(512, Duration::from_micros(700));
         assert!(choice.expects_less(64 * 512, GIB) && choice.expects_less(512, GIB / 8));
         choice.note_copy(GIB, Duration::from_micros(600));

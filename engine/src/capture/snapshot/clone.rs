@@ -1,12 +1,12 @@
-//! A snapshot from a clone of the address space: a child process that has the program's memory as it was, copies it to
-//! shared memory, and ends. The kernel copies what the program writes meanwhile, so that system calls and messages may
-//! write wherever they like.
+//! A snapshot from a clone of the address space: a child process has the program's memory as it was, copies it to
+//! shared memory, and ends. The kernel copies the pages that the program writes meanwhile, so system calls and messages
+//! may write anywhere.
 //!
-//! The program does not notice the child: it is made without what a fork calls, it is no child that `wait` knows, and
-//! its end sends no signal. It runs none of the program's handlers, has none of its files, and does not outlive it.
+//! The program does not notice the child. It is made without the handlers of a fork, `wait` does not find it, and its
+//! end sends no signal. It runs none of the program's handlers, has none of its files, and does not outlive it.
 //!
-//! What must hold: between the clone and its end the child takes no lock and allocates nothing, as another thread may
-//! have held any of them at that moment; it publishes nothing.
+//! Invariant: between the clone and its end, the child takes no lock and allocates nothing, because another thread may
+//! have held any lock at that moment. It publishes nothing.
 
 mod child;
 mod process;
@@ -26,11 +26,11 @@ use process::{Ended, Process};
 use std::{io, ops::Range, time::Duration};
 use words::{State, Words};
 
-/// For how long the program waits for the child to begin, which takes a fraction of a millisecond where a processor is
-/// free. A child that was stopped from outside must not stop the program.
+/// The time that the program waits for the child to begin. With a free processor this takes a fraction of a
+/// millisecond. A child that was stopped from outside must not stop the program.
 const BEGINNING_MAX: Duration = Duration::from_secs(10);
 
-/// A snapshot that was taken, and is being copied. Dropped, it is given up.
+/// A snapshot that is being copied. Dropping it cancels it.
 #[derive(Debug)]
 pub(crate) struct Cloned {
     words: Words,
@@ -38,8 +38,8 @@ pub(crate) struct Cloned {
 }
 
 impl Cloned {
-    /// Takes a snapshot of what `transfers` read. When it returns, the program may write again, the child has let go of
-    /// all files, and it reaches all memory that it needs.
+    /// Takes a snapshot of the memory that `transfers` read. When it returns, the program may write again, and the
+    /// child has closed all files and can access all the memory it needs.
     pub(crate) fn take(transfers: &[Transfer]) -> Result<Cloned, NotTaken> {
         process::check_descriptors_close()?;
         let read: Vec<_> = transfers.iter().map(|transfer| span(transfer.from, transfer.bytes)).collect();
@@ -67,27 +67,27 @@ impl Cloned {
         }
     }
 
-    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    /// Whether the copy is complete; an error if it failed. `Some` once it has ended.
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
         let ended = self.process.poll_ended();
-        // To tell this is the last thing that the child does before it ends.
+        // The report is the last act of the child before it ends.
         let is_over = ended.is_some() || self.words.state() == State::Done;
         is_over.then(|| self.outcome(ended))
     }
 
-    /// Waits until it is copied; an error if it never will be.
+    /// Waits until the copy is complete; an error if it failed.
     #[cfg(test)]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         let ended = self.process.await_end();
         self.outcome(Some(ended))
     }
 
-    /// How many bytes are copied so far, in the order of the transfers.
+    /// The number of bytes copied so far, in the order of the transfers.
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.words.copied_bytes()
     }
 
-    /// Which transfer the state that it begins with is about.
+    /// Waits until the child has begun. Returns the index of the transfer that its first state is about.
     fn await_begun(&mut self) -> io::Result<usize> {
         let begun = Instant::now();
         while self.words.state() == State::Cloned {
@@ -110,12 +110,12 @@ impl Cloned {
             (_, Some(Ended::BySignal(number))) => {
                 Err(io::Error::other(format!("the process that copies was ended by signal {number}")))
             }
-            _ => Err(io::Error::other("the process that copies ended before it was through")),
+            _ => Err(io::Error::other("the process that copies ended before it was done")),
         }
     }
 }
 
-/// What is read that a clone does not have as it is now, and why.
+/// The memory to be read that a clone lacks or may see changed, and the reason.
 fn unsuited(read: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
     let mut unsuited = mappings::uncloned(read)?;
     if are_others_open() {
@@ -126,8 +126,9 @@ fn unsuited(read: &[Range<usize>]) -> io::Result<Vec<(usize, String)>> {
     Ok(unsuited)
 }
 
-/// Of each mapping that is read a page that it has, with the number of the transfer: memory that is not passed on
-/// (MADV_WIPEONFORK) is there in a child as well, but has none. None where the kernel does not tell (before Linux 6.7).
+/// One present page of each mapping that is read, with the number of the transfer. A child shows this way whether it
+/// got the contents: memory with MADV_WIPEONFORK is mapped in a child too, but has no pages. Empty if the kernel does
+/// not report presence (before Linux 6.7).
 fn witnesses(read: &[Range<usize>]) -> io::Result<Vec<(usize, usize)>> {
     let Ok(pagemap) = Pagemap::open() else { return Ok(Vec::new()) };
     let witness = |(index, part): (usize, Range<usize>)| Some((index, pagemap.first_present(&pages(&part)).ok()??));

@@ -1,7 +1,7 @@
-//! A snapshot: the program's bytes as they are at one moment, copied while the program goes on.
+//! A snapshot: the program's bytes at one moment, copied while the program goes on.
 //!
-//! What must hold: whatever the program does meanwhile, each byte that is copied is what it was at that moment, or the
-//! snapshot has failed; the program's own processes, signals and files are as if there were none.
+//! Invariant: each copied byte has its value of that moment, or the snapshot has failed. The program's own processes,
+//! signals and files are unaffected.
 
 mod allocation;
 mod choice;
@@ -19,12 +19,12 @@ use super::{copy, userfaultfd::page_bytes};
 use crate::space::format::CopiedBy;
 use std::{io, ops::Range, sync::Arc};
 
-/// Why there is no snapshot; a plain copy is what is left.
+/// The reason why there is no snapshot; a plain copy remains possible.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
-    /// The system has no memory or no process for it, or does not let us.
+    /// The system has no memory or no process for it, or refuses it.
     NoRoom(io::Error),
-    /// The memory of these transfers cannot be part of one; why that of the first cannot.
+    /// The memory of these transfers cannot be part of a snapshot; `why` is the reason for the first.
     Unsuited { indices: Vec<usize>, why: String },
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Transfer {
     bytes: usize,
 }
 
-// SAFETY: the addresses are followed only as `new` was promised.
+// SAFETY: the addresses are used only as `new` was promised.
 #[allow(unsafe_code)]
 unsafe impl Send for Transfer {}
 // SAFETY: as above.
@@ -50,10 +50,9 @@ unsafe impl Send for Transfer {}
 unsafe impl Sync for Transfer {}
 
 impl Transfer {
-    /// # Safety
-    /// `from` is memory of the program's, which no other thread unmaps while the snapshot is taken. `to` is shared
-    /// memory of Mainstay's, which forked children do not inherit, and of which nobody refers to a byte before that is told
-    /// to be copied, or the snapshot has ended.
+    /// # Safety `from` is memory of the program, and no other thread unmaps it while the snapshot is taken. `to` is
+    /// shared memory of Mainstay's that forked children do not inherit. Its bytes are not accessed before they are
+    /// reported copied, or the snapshot has ended.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
         Transfer { from, to, bytes }
@@ -63,7 +62,7 @@ impl Transfer {
         self.bytes as u64
     }
 
-    /// Takes in `next`, if that follows this transfer on both sides; returns whether it did.
+    /// Merges `next` into this transfer if it follows on both sides; returns whether it did.
     pub(crate) fn take_on(&mut self, next: &Transfer) -> bool {
         let follows = self.from.wrapping_add(self.bytes) == next.from && self.to.wrapping_add(self.bytes) == next.to;
         if follows {
@@ -75,8 +74,8 @@ impl Transfer {
     /// Copies at once, without a snapshot. The program waits meanwhile.
     #[allow(unsafe_code)]
     pub(crate) fn copy_now(&self) {
-        // SAFETY: nobody writes to the program's memory while it waits, or this is protected from writes; nobody refers to
-        // `to` (`new`).
+        // SAFETY: the program's memory is not written while the program waits, or it is write-protected; `to` is not
+        // accessed (`new`).
         unsafe {
             let from = std::slice::from_raw_parts(self.from, self.bytes);
             copy(from, std::slice::from_raw_parts_mut(self.to, self.bytes));
@@ -84,7 +83,7 @@ impl Transfer {
     }
 }
 
-/// Which memory may be protected from writes, at one moment; it stays as long.
+/// The memory that may be write-protected at one moment; it stays mapped as long.
 #[derive(Debug)]
 pub(crate) struct Protectable(Vec<Arc<OwnMapping>>);
 
@@ -97,14 +96,14 @@ impl Protectable {
         self.0.is_empty()
     }
 
-    /// Whether all that `transfer` reads is such memory.
+    /// Whether `transfer` reads only such memory.
     pub(crate) fn has(&self, transfer: &Transfer) -> bool {
         let read = span(transfer.from, transfer.bytes);
         self.0.iter().any(|one| one.range().start <= read.start && read.end <= one.range().end)
     }
 }
 
-/// A snapshot that was taken, and is being copied. Dropped, it is given up.
+/// A snapshot that is being copied. Dropping it cancels it.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     cloned: Option<Cloned>,
@@ -114,19 +113,19 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `None` if there is none of either kind.
+    /// `None` if there is neither.
     pub(crate) fn of(cloned: Option<Cloned>, protected: Option<Protected>, memory: Protectable) -> Option<Snapshot> {
         (cloned.is_some() || protected.is_some()).then_some(Snapshot { cloned, protected, _memory: memory })
     }
 
-    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    /// Whether the copy is complete; an error if it failed. `Some` once it has ended.
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
         let cloned = self.cloned.as_mut().map_or(Some(Ok(())), Cloned::poll);
         let protected = self.protected.as_mut().map_or(Some(Ok(())), Protected::poll);
         Some(cloned?.and(protected?))
     }
 
-    /// How many bytes of the clone's transfers are copied so far, in their order.
+    /// The number of bytes copied so far of the clone's transfers, in their order.
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.cloned.as_ref().map_or(0, Cloned::copied_bytes)
     }
@@ -140,13 +139,13 @@ fn span<T>(at: *const T, bytes: usize) -> Range<usize> {
     at as usize..at as usize + bytes
 }
 
-/// The pages that a range lies in.
+/// The pages of a range.
 fn pages(range: &Range<usize>) -> Range<usize> {
     let page = page_bytes();
     range.start / page * page..range.end.next_multiple_of(page)
 }
 
-/// The ranges in ascending order, with those that touch or overlap made one.
+/// The ranges in ascending order; adjacent or overlapping ones are merged.
 fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut united: Vec<Range<usize>> = Vec::new();

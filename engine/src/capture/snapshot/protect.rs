@@ -1,11 +1,11 @@
-//! A snapshot by write protection: who writes to a granule that is not copied yet waits until it is. Huge pages stay
+//! A snapshot by write protection: a writer to a granule that is not copied yet waits until it is. Huge pages stay
 //! whole, and nothing is copied twice.
 //!
-//! For memory of Mainstay's own that only the program's instructions write: a system call that writes into it before it
-//! is copied fails with EFAULT, and so does MPI.
+//! Only for Mainstay's own memory that is written by the program's instructions: a system call that writes into it
+//! before it is copied fails with EFAULT, and so does MPI.
 //!
-//! What must hold: whatever becomes of the snapshot, nobody waits for ever: the thread that copies lifts all protection
-//! before it ends.
+//! Invariant: no writer waits for ever, even if the snapshot fails: the copying thread lifts all protection before it
+//! ends.
 
 #[cfg(test)]
 mod tests;
@@ -30,14 +30,13 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A snapshot that was taken, and is being copied. Dropped, it is given up. The program's memory stays where it is until
-/// then.
+/// A snapshot that is being copied. Dropping it cancels it. Until then the program's memory stays in place.
 #[derive(Debug)]
 pub(crate) struct Protected {
     copier: Option<JoinHandle<io::Result<()>>>,
     failed: Option<(io::ErrorKind, String)>,
     course: Arc<Course>,
-    /// The thread is one of this process, and of none that it forks.
+    /// The thread belongs to this process, not to processes that it forks.
     forks: u32,
 }
 
@@ -47,11 +46,11 @@ struct Course {
     copied_bytes: AtomicU64,
 }
 
-/// For each granule that is not copied yet, what is to be copied of it.
+/// For each granule that is not copied yet, its transfers.
 type Pending = BTreeMap<usize, Vec<Transfer>>;
 
 impl Protected {
-    /// Takes a snapshot of what `transfers` read.
+    /// Takes a snapshot of the memory that `transfers` read.
     pub(crate) fn take(transfers: &[Transfer]) -> Result<Protected, NotTaken> {
         let spans = || transfers.iter().map(|transfer| pages(&span(transfer.from, transfer.bytes)));
         let united = united(spans().collect());
@@ -70,13 +69,13 @@ impl Protected {
         Ok(Protected { copier: Some(copier), failed: None, course, forks: forks() })
     }
 
-    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    /// Whether the copy is complete; an error if it failed. `Some` once it has ended.
     pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
         let is_over = self.copier.as_ref().is_none_or(JoinHandle::is_finished);
         is_over.then(|| self.wait())
     }
 
-    /// Waits until it is copied; an error if it never will be.
+    /// Waits until the copy is complete; an error if it failed.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         if let Some(copier) = self.copier.take() {
             let ended = copier.join().unwrap_or_else(|_| Err(io::Error::other("the thread that copies panicked")));
@@ -85,7 +84,7 @@ impl Protected {
         self.failed.clone().map_or(Ok(()), |(kind, why)| Err(io::Error::new(kind, why)))
     }
 
-    /// How many bytes are copied so far, in no order.
+    /// The number of bytes copied so far, in no order.
     #[cfg(test)]
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.course.copied_bytes.load(Ordering::Acquire)
@@ -101,10 +100,10 @@ impl Drop for Protected {
     }
 }
 
-/// Memory that is protected as long as it lives.
+/// Protects memory as long as it lives.
 struct Shield {
     protection: Protection,
-    /// What is registered for it: before Linux 6.17 the kernel would end another session's protection with ours.
+    /// The registered memory: before Linux 6.17 the kernel would end another session's protection with ours.
     ranges: Vec<Range<usize>>,
 }
 
@@ -116,13 +115,13 @@ impl Shield {
             shield.protection.register(&pages)?;
             shield.ranges.push(pages);
         }
-        // What is given back before all is protected was so at the call.
+        // Memory freed before all is protected was freed before the snapshot.
         shield.ranges.iter().try_for_each(|pages| shield.set(Protection::protect, pages, &mut Vec::new()))?;
         Ok(shield)
     }
 
-    /// Protects `pages`, or lifts that. While another thread gives memory back, the kernel does neither until it was told of:
-    /// that goes to `told`.
+    /// Protects `pages`, or lifts the protection. While another thread frees memory, the kernel does neither until the
+    /// event was read; that event goes to `told`.
     fn set(
         &self,
         how: fn(&Protection, &Range<usize>) -> io::Result<()>,
@@ -143,25 +142,25 @@ impl Shield {
 
 impl Drop for Shield {
     fn drop(&mut self) {
-        // A forked child may have the descriptor still: closing ours would let those wait who wait.
+        // A forked child may still have the descriptor; closing only ours would leave writers waiting.
         self.ranges.iter().for_each(|pages| drop(self.protection.unregister(pages)));
         while let Ok(Some(_)) = self.protection.next_event() {}
     }
 }
 
-/// Has the kernel make no page one with another that is alike (KSM): who writes to such a page waits for nobody.
+/// Keeps the kernel from merging equal pages (KSM): a writer to a merged page does not wait.
 #[allow(unsafe_code)]
 fn keep_from_merging(pages: &Range<usize>) -> io::Result<()> {
     // SAFETY: no byte changes.
     let told = unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_UNMERGEABLE) };
     match io::Error::last_os_error() {
-        // A system without KSM does not know the word.
+        // A system without KSM does not know this advice.
         error if told != 0 && error.raw_os_error() != Some(libc::EINVAL) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Why these pages cannot be protected.
+/// The reason why these pages cannot be protected.
 fn unsuited(mappings: &Mappings, pages: &Range<usize>) -> Option<String> {
     match mappings.kind_of(pages) {
         Ok(Kind::Anonymous) => None,
@@ -193,7 +192,7 @@ fn check_given_back(pending: &Pending, pages: &Range<usize>) -> io::Result<()> {
     };
     match pending.range(granule_of(pages.start)..pages.end).flat_map(|(_, all)| all).any(is_in) {
         true => {
-            let why = "memory was given back to the system (madvise) before the snapshot had copied it";
+            let why = "memory was freed (madvise) before the snapshot had copied it";
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
         false => Ok(()),
@@ -204,8 +203,8 @@ fn granule_of(address: usize) -> usize {
     address / HUGE_PAGE * HUGE_PAGE
 }
 
-/// The next of the events told meanwhile. Memory that was given back comes first: it may read as zeros by now, also where somebody
-/// waits to write beside it.
+/// The next of the collected events. Freed memory comes first: it may read as zeros by now, even where a thread waits
+/// to write beside it.
 fn next_told(told: &mut Vec<Event>) -> Option<Event> {
     match told.iter().position(|event| matches!(event, Event::GivenBack(_))) {
         Some(at) => Some(told.swap_remove(at)),
@@ -216,19 +215,19 @@ fn next_told(told: &mut Vec<Event>) -> Option<Event> {
 fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
     let mut told = Vec::new();
     while !course.is_given_up.load(Ordering::Relaxed) {
-        // Those who wait come first.
+        // Waiting writers come first.
         let event = next_told(&mut told).map_or_else(|| shield.protection.next_event(), |event| Ok(Some(event)))?;
         let next = match event {
             Some(Event::Fault(address)) => pending.remove_entry(&granule_of(address)),
             Some(Event::GivenBack(pages)) => {
-                // As soon as that was read, nothing holds the kernel up.
+                // The kernel waits only until the event was read.
                 check_given_back(&pending, &pages)?;
                 continue;
             }
             None if pending.is_empty() => return Ok(()),
             None => pending.pop_first(),
         };
-        // A granule that is not pending was copied before its fault was read, and who waited goes on.
+        // A granule that is not pending was copied before its fault was read; its writer goes on.
         let Some((_, transfers)) = next else { continue };
         for transfer in &transfers {
             transfer.copy_now();
@@ -238,5 +237,5 @@ fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result
             shield.set(Protection::lift, &pages(&span(transfer.from, transfer.bytes)), &mut told)?;
         }
     }
-    Err(io::Error::other("the snapshot was given up"))
+    Err(io::Error::other("the snapshot was cancelled"))
 }

@@ -1,22 +1,22 @@
-//! What the child that copies a snapshot does. Its one thread may have been cloned in the middle of anything: nothing here
-//! allocates, takes a lock, panics or prints.
+//! The work of the child that copies a snapshot. Its one thread may have been cloned at any point of the program.
+//! Therefore nothing here allocates, takes a lock, panics or prints.
 
 use super::words::{State, Words};
 use crate::capture::{copy, snapshot::Transfer, userfaultfd::page_bytes};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// How often the child looks whether the program is still there.
+/// The child checks after each such step whether the program is still alive.
 const STEP_BYTES: usize = 4 << 20;
 
-/// Which signal tells of a descriptor in place of SIGIO; libc has no name for it.
+/// Sets the signal for a descriptor, in place of SIGIO; libc has no name for it.
 const F_SETSIG: libc::c_int = 10;
 
-/// The process whose clone the child is.
+/// The process of which the child is a clone.
 #[derive(Clone, Copy)]
 pub(super) struct Parent {
     pid: libc::pid_t,
-    /// The reading end of a pipe whose writing end the program alone has: it ends when the kernel closes the files of the
-    /// program, which is before anybody can take the program's place.
+    /// The reading end of a pipe; only the program has the writing end. The pipe ends when the kernel closes the
+    /// program's files, which is before another process can take the program's place.
     end: RawFd,
 }
 
@@ -27,11 +27,11 @@ impl Parent {
         Parent { pid: unsafe { libc::getpid() }, end: end.as_raw_fd() }
     }
 
-    /// Has the kernel end this process with the program. The signal that goes with the parent would not do: it goes with the
-    /// thread that has made the clone.
+    /// Makes the kernel end this process with the program. The signal for a parent's death does not suffice: it comes
+    /// when the thread that made the clone ends.
     #[allow(unsafe_code)]
     fn end_with(self) {
-        // SAFETY: the descriptor is open here; the numbers are what these commands take.
+        // SAFETY: the descriptor is open here; the numbers are those that these commands take.
         unsafe {
             libc::fcntl(self.end, libc::F_SETOWN, libc::getpid());
             libc::fcntl(self.end, F_SETSIG, libc::SIGKILL);
@@ -39,8 +39,8 @@ impl Parent {
         }
     }
 
-    /// Whether the pipe has ended, or, where a child of the program still has its writing end, this process was given to
-    /// another parent.
+    /// Whether the pipe has ended, or this process has a new parent, in case a child of the program still has the
+    /// writing end.
     #[allow(unsafe_code)]
     fn is_gone(self) -> bool {
         let mut end = libc::pollfd { fd: self.end, events: 0, revents: 0 };
@@ -49,7 +49,7 @@ impl Parent {
     }
 }
 
-/// Copies, and tells what became of it.
+/// Copies, and reports the result.
 pub(super) fn run(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &Words, parent: Parent) {
     leave_the_program(parent);
     let (state, index) = copy_all(transfers, witnesses, words, parent);
@@ -88,7 +88,7 @@ fn copy_all(transfers: &[Transfer], witnesses: &[(usize, usize)], words: &Words,
     (State::Done, 0)
 }
 
-/// Files, locks and memory of the program are none of the child's business.
+/// Gives up the program's files, locks and memory.
 #[allow(unsafe_code)]
 fn leave_the_program(parent: Parent) {
     // SAFETY: the descriptors are copies; the strings end with a zero, and outlive the calls.
@@ -97,8 +97,8 @@ fn leave_the_program(parent: Parent) {
         libc::syscall(libc::SYS_close_range, end + 1, u32::MAX, 0);
         parent.end_with();
         libc::prctl(libc::PR_SET_NAME, c"mainstay-clone".as_ptr());
-        // Where memory runs out, a snapshot is easier to do without than the program. The standard descriptors are still
-        // occupied here, so that the file gets none of them.
+        // If memory runs out, the system should end the snapshot rather than the program. The standard descriptors are
+        // still open here, so the file gets none of their numbers.
         let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY);
         libc::write(file, c"1000".as_ptr().cast(), 4);
         libc::close(file);
@@ -108,15 +108,15 @@ fn leave_the_program(parent: Parent) {
     }
 }
 
-/// Whether all of it is there.
+/// Whether all of it is mapped.
 #[allow(unsafe_code)]
 fn is_mapped<T>(at: *const T, bytes: usize) -> bool {
     let start = at as usize / page_bytes() * page_bytes();
-    // SAFETY: without anything to write this only looks whether something is mapped.
+    // SAFETY: with nothing to write, this only checks whether the pages are mapped.
     unsafe { libc::msync(start as *mut libc::c_void, at as usize - start + bytes, libc::MS_ASYNC) == 0 }
 }
 
-/// Whether the page was passed on with what is in it.
+/// Whether the child got the page with its contents.
 #[allow(unsafe_code)]
 fn has_memory(page: usize) -> bool {
     let mut is_there = 0;
@@ -125,15 +125,15 @@ fn has_memory(page: usize) -> bool {
     told == 0 && is_there & 1 == 1
 }
 
-/// Whether there was memory for it.
+/// Copies a step; false if there was no memory for it.
 #[allow(unsafe_code)]
 fn copy_step(transfer: &Transfer, at: usize, bytes: usize) -> bool {
-    // SAFETY: both are mapped here, as was seen, and nobody else has them: this process has one thread, and nobody
-    // refers to `to` before the end (`Transfer::new`).
+    // SAFETY: both are mapped here, as checked before, and not in other use: this process has one thread, and `to` is
+    // not accessed before the end (`Transfer::new`).
     unsafe {
         let to = transfer.to.add(at);
         let start = to as usize / page_bytes() * page_bytes();
-        // Else a fault comes with each page, and memory that cannot be had is a signal.
+        // Otherwise each page causes a fault, and missing memory causes a signal.
         let bytes_of_pages = to as usize - start + bytes;
         let populated = libc::madvise(start as *mut libc::c_void, bytes_of_pages, libc::MADV_POPULATE_WRITE);
         if populated != 0 && [libc::EFAULT, libc::ENOMEM].contains(&*libc::__errno_location()) {

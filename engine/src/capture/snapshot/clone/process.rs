@@ -1,4 +1,4 @@
-//! The child that copies a snapshot, as a process: made, watched, ended.
+//! The child that copies a snapshot, as a process: starts it, watches it, ends it.
 
 use super::child::Parent;
 use crate::{
@@ -19,7 +19,7 @@ pub(super) struct Process {
     ended: Option<Ended>,
     /// The child ends when this is closed.
     _life: PipeWriter,
-    /// How often this process had come out of a fork when it made the child, which is a child of none that it forks since.
+    /// The fork count of this process when it made the child. In a forked process, the child is not its child.
     forks: u32,
 }
 
@@ -27,16 +27,16 @@ pub(super) struct Process {
 pub(super) enum Ended {
     ByItself,
     BySignal(i32),
-    /// The child has ended, and somebody else has asked the kernel how.
+    /// The child has ended, and the kernel has already reported its status to other code.
     Unknown,
 }
 
 impl Process {
-    /// Clones this process, for `run` to be all that the clone does. `passed_on`: pages that children do not get
-    /// otherwise, and the clone gets.
+    /// Clones this process; the clone only runs `run`. `passed_on`: pages that children do not get otherwise, but the
+    /// clone gets.
     pub(super) fn clone_now(passed_on: &[Range<usize>], run: impl FnOnce(Parent)) -> io::Result<Process> {
         let (end, life) = files::pipe()?;
-        // A signal that is sent to all processes of a job would have the program's handlers run in the clone.
+        // Otherwise a signal to all processes of a job would run the program's handlers in the clone.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let parent = Parent::this(end.as_fd());
         passed_on.iter().for_each(|pages| advise(pages, libc::MADV_DOFORK));
@@ -48,7 +48,7 @@ impl Process {
         Ok(process)
     }
 
-    /// How it has ended, if it has.
+    /// The end of the child, if it has ended.
     pub(super) fn poll_ended(&mut self) -> Option<Ended> {
         self.ended = self.ended.or_else(|| self.reap(libc::WNOHANG));
         self.ended
@@ -66,10 +66,10 @@ impl Process {
             // SAFETY: any bytes are a valid one, which outlives the call.
             let mut said: libc::siginfo_t = unsafe { mem::zeroed() };
             let (fd, options) = (self.pidfd.as_raw_fd() as libc::id_t, libc::WEXITED | libc::__WALL | options);
-            // SAFETY: as above; the descriptor is a child's, and no other is touched.
+            // SAFETY: as above; the descriptor is that of the child, and no other is touched.
             let returned = unsafe { libc::waitid(libc::P_PIDFD, fd, &mut said, options) };
             if returned == 0 {
-                // SAFETY: these fields are what waitid fills.
+                // SAFETY: waitid fills these fields.
                 let (pid, status) = unsafe { (said.si_pid(), said.si_status()) };
                 return match said.si_code {
                     _ if pid == 0 => None,
@@ -89,25 +89,25 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended.is_none() && self.forks == forks() {
             let null = std::ptr::null::<libc::siginfo_t>();
-            // SAFETY: the descriptor is that of our own child, whatever process has its number by now.
+            // SAFETY: the descriptor is that of our own child, even if another process has its number by now.
             unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.pidfd.as_raw_fd(), libc::SIGKILL, null, 0) };
             self.reap(0);
         }
     }
 }
 
-/// A child with a copy of this process's memory: none that `wait` finds, and whose end no signal tells.
+/// A child with a copy of this process's memory. `wait` does not find it, and its end sends no signal.
 #[allow(unsafe_code)]
 fn clone(run: impl FnOnce()) -> io::Result<OwnedFd> {
     let mut pidfd: libc::c_int = -1;
     let flags = libc::CLONE_PIDFD as libc::c_long;
-    // SAFETY: with no stack of its own the child goes on here, on a copy of this one, and ends below. What
-    // glibc does around a fork is left out on purpose: the child calls nothing that would need it.
+    // SAFETY: without a stack of its own, the child goes on here, on a copy of this one, and ends below. The work of
+    // glibc around a fork is left out on purpose: the child calls nothing that needs it.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     match pid {
         0 => {
             run();
-            // SAFETY: nothing of this process is cleaned up, as all of it is the program's.
+            // SAFETY: nothing of this process is cleaned up, because all of it is the program's.
             unsafe { libc::_exit(0) }
         }
         pid if pid > 0 => {
@@ -120,14 +120,14 @@ fn clone(run: impl FnOnce()) -> io::Result<OwnedFd> {
 
 #[allow(unsafe_code)]
 fn advise(pages: &Range<usize>, advice: libc::c_int) {
-    // SAFETY: whether children inherit pages of our own (`Transfer::new`); a failure shows in the child.
+    // SAFETY: changes whether children inherit pages of our own (`Transfer::new`); a failure shows in the child.
     unsafe { libc::madvise(pages.start as *mut libc::c_void, pages.len(), advice) };
 }
 
-/// Whether the child will be able to let go of the program's files: a pipe that it held would not end.
+/// Whether the child will be able to close the program's files: a pipe that it held open would not end.
 #[allow(unsafe_code)]
 pub(super) fn check_descriptors_close() -> io::Result<()> {
-    // SAFETY: closes no descriptor, as there is none with such a number.
+    // SAFETY: closes no descriptor, because none has such a number.
     let returned = unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) };
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -8,7 +8,7 @@ use crate::capture::snapshot::{Cloned, NotTaken, Transfer};
 use crate::capture::tests::memory::{PAGE, TestPages};
 use std::{fs, os::fd::AsRawFd, ptr};
 
-/// Where a snapshot goes.
+/// The destination of a snapshot.
 fn destination(pages: usize) -> TestPages {
     let memory = TestPages::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
     memory.advise(0..pages, libc::MADV_DONTFORK);
@@ -17,11 +17,11 @@ fn destination(pages: usize) -> TestPages {
 
 #[allow(unsafe_code)]
 fn transfer(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
-    // SAFETY: tests keep both, or see what happens if they do not.
+    // SAFETY: tests keep both, or check the result if they do not.
     unsafe { Transfer::new(from, to, bytes) }
 }
 
-/// A snapshot that is copied for as long as a test needs.
+/// A snapshot that takes as long to copy as a test needs.
 fn endless(from: &TestPages, to: &TestPages) -> Cloned {
     let whole = || transfer(from.at(0), to.at(0), from.range().len());
     Cloned::take(&(0..100_000).map(|_| whole()).collect::<Vec<_>>()).unwrap()

@@ -1,4 +1,4 @@
-//! The words by which the child that copies a snapshot tells the program how far it is, in a page that both have.
+//! A page shared by the program and the child that copies a snapshot. The child reports its progress in it.
 
 use std::{
     io,
@@ -10,15 +10,15 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum State {
-    /// The child is there, and has done nothing yet.
+    /// The child exists, and has done nothing yet.
     Cloned = 0,
     Copying,
     Done,
-    /// The child does not have the memory that a transfer reads.
+    /// The child does not have the source memory of a transfer.
     NoSource,
-    /// The child does not have the memory that a transfer writes to.
+    /// The child does not have the destination memory of a transfer.
     NoDestination,
-    /// The destination has no memory behind it, and can get none.
+    /// The destination has no memory, and the system can provide none.
     NoRoom,
     /// The program is gone.
     Orphaned,
@@ -31,7 +31,7 @@ struct Page {
     copied_bytes: AtomicU64,
 }
 
-/// The page, which the kernel made of zeros.
+/// The page; the kernel fills it with zeros.
 #[derive(Debug)]
 pub(super) struct Words(NonNull<Page>);
 
@@ -68,7 +68,7 @@ impl Words {
             .expect("only our own code writes it")
     }
 
-    /// Which transfer the state is about.
+    /// The transfer that the state is about.
     pub(super) fn index(&self) -> usize {
         self.page().index.load(Ordering::Relaxed) as usize
     }
@@ -81,7 +81,7 @@ impl Words {
         self.page().copied_bytes.fetch_add(bytes as u64, Ordering::Release);
     }
 
-    /// Tells `state`, and wakes who waits for a change.
+    /// Sets `state`, and wakes threads that wait for a change.
     pub(super) fn tell(&self, state: State, index: usize) {
         let page = self.page();
         page.index.store(index as u32, Ordering::Relaxed);

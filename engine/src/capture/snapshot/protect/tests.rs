@@ -1,4 +1,4 @@
-//! Snapshots of memory that is written by the program's own instructions.
+//! Snapshots of memory that the program's own instructions write.
 
 use crate::capture::{
     changed::PageTracker,
@@ -24,7 +24,7 @@ fn take(from: &TestPages, to: &TestPages) -> Protected {
     Protected::take(&[transfer(from.at(0), to.at(0), from.range().len())]).unwrap()
 }
 
-/// What the kernel says of the mapping at this memory.
+/// The kernel's report on the mapping at this memory.
 fn told(memory: &TestPages, what: &str) -> String {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let start = format!("{:x}-", memory.range().start);
@@ -36,7 +36,7 @@ fn huge_bytes(memory: &TestPages) -> usize {
     told(memory, "AnonHugePages:").trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }
 
-/// A thread that waited to write beside memory that another gave back had the zeros there copied.
+/// Story: a thread waited to write beside memory that another thread had freed. The zeros there were then copied.
 #[test]
 fn memory_that_was_given_back_is_told_before_those_who_wait() {
     let (gave, waits) = (Event::GivenBack(4096..8192), Event::Fault(8192));
@@ -49,7 +49,7 @@ fn memory_that_was_given_back_is_told_before_those_who_wait() {
     }
 }
 
-/// A page that was made one with another while it was protected (KSM) was copied with what the program wrote meanwhile.
+/// Story: a protected page was merged with another (KSM). The program's later writes to it were then copied.
 #[test]
 fn pages_that_are_alike_are_not_made_one() {
     if !fs::exists("/sys/kernel/mm/ksm").unwrap() {
@@ -68,7 +68,7 @@ fn pages_that_are_alike_are_not_made_one() {
 
 #[test]
 fn bytes_are_those_at_the_call_and_huge_pages_stay_whole() {
-    // In a process that no other test forks: a fork would have huge pages taken apart.
+    // In a process of its own: a fork by another test would split huge pages.
     in_child(|| {
         for huge in [true, false] {
             let (memory, to) = (if huge { TestPages::huge(PAGES) } else { TestPages::new(PAGES) }, shared(PAGES));
@@ -102,7 +102,7 @@ fn regions_that_share_a_granule_or_a_page_are_both_as_they_were() {
     memory.write_each((0..1024).rev());
     taken.wait().unwrap();
     assert!([1, 5, 6, 600, 900].into_iter().all(|page| to.read(page) == 1));
-    // What begins before a region, or lies behind it, is none of it.
+    // Bytes before and behind the region are not copied.
     assert_eq!((to.read(0), to.read(800), memory.read(800)), (0, 0, 2));
 }
 
@@ -120,7 +120,7 @@ fn who_writes_goes_on_when_a_snapshot_is_given_up() {
     take(&memory, &to).wait().unwrap();
 }
 
-/// The kernel lets nobody copy it before it is gone: the snapshot has failed then, or has copied all of it.
+/// The kernel does not allow copying it before it is gone: the snapshot has failed, or has copied all of it.
 #[test]
 #[allow(unsafe_code)]
 fn memory_that_is_given_back_is_saved_as_it_was_or_not_at_all() {
@@ -145,7 +145,7 @@ fn memory_that_is_given_back_is_saved_as_it_was_or_not_at_all() {
                 return;
             }
         }
-        panic!("{failed} of the snapshots had not copied what was given back");
+        panic!("{failed} of the snapshots had not copied freed memory");
     });
 }
 
@@ -178,7 +178,7 @@ fn a_child_that_is_forked_meanwhile_writes_and_ends_nothing() {
     assert!((0..PAGES).all(|page| to.read(page) == 1));
 }
 
-/// Closing the descriptor alone would leave the memory protected, with nobody to lift that.
+/// Story: closing the descriptor alone left the memory protected, and nothing could lift that.
 #[test]
 #[allow(unsafe_code)]
 fn what_is_given_up_is_lifted_though_a_child_has_the_descriptor() {
@@ -206,7 +206,7 @@ fn what_is_given_up_is_lifted_though_a_child_has_the_descriptor() {
     });
 }
 
-/// For 1 GiB: how long the program waits, beside a copy, and how long it then takes to write every page.
+/// For 1 GiB: the program's waiting time, beside a copy, and then the time to write every page.
 #[test]
 #[ignore = "a measurement"]
 #[allow(unsafe_code)]
@@ -221,7 +221,7 @@ fn a_snapshot_of_a_gibibyte() {
     write();
     for _ in 0..5 {
         let begun = Instant::now();
-        // SAFETY: both are as long, and nobody else's.
+        // SAFETY: both have this length and are not used elsewhere.
         unsafe { ptr::copy_nonoverlapping(memory.address(), to.at(0), BYTES) };
         let copy = begun.elapsed();
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What a snapshot holds, and when there is none.
+//! The contents of a snapshot, and the cases without one.
 
 use super::{Cloned, PAGE, TestPages, await_progress, destination, endless, no_room, process_id, transfer, unsuited};
 use crate::capture::{
@@ -8,7 +8,7 @@ use crate::capture::{
 };
 use std::{io, ops::Range, os::fd::FromRawFd, ptr, thread};
 
-/// A byte of each page says which it is.
+/// A byte of each page holds its number.
 fn number(memory: &TestPages, pages: Range<usize>) {
     pages.for_each(|page| (0..1 + page % 251).for_each(|_| memory.write(page)));
 }
@@ -18,10 +18,10 @@ fn bytes_are_those_at_the_call_whatever_the_program_does_then() {
     let pages = 4096;
     for huge in [false, true] {
         let (memory, to) = (if huge { TestPages::huge(pages) } else { TestPages::new(pages) }, destination(pages + 2));
-        // Some stay as they were never touched.
+        // Some pages were never touched.
         number(&memory, 0..pages / 2);
         let before: Vec<u8> = (0..pages).map(|page| memory.read(page)).collect();
-        // As one, and in parts that no page begins with.
+        // As one part, and in parts that do not begin on a page.
         let odd = 100 * PAGE + 17;
         let (first, rest) = (transfer(memory.at(0), to.at(0), odd), memory.range().len() - odd);
         let second = transfer(memory.at(0).wrapping_add(odd), to.at(1).wrapping_add(odd), rest);
@@ -87,13 +87,13 @@ fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
         let shared = TestPages::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
         let (index, why) = unsuited(Cloned::take(&[good(), at(shared.at(0), to.at(0))]));
         assert!(index == 1 && why.contains("shared mapping"), "{why}");
-        // As libraries for RDMA have it, for buffers that they register.
+        // RDMA libraries do this with buffers that they register.
         let pinned = TestPages::new(8);
         pinned.advise(3..4, libc::MADV_DONTFORK);
         let (index, why) = unsuited(Cloned::take(&[good(), good(), at(pinned.at(0), to.at(0))]));
         assert!(index == 2 && why.contains("MADV_DONTFORK"), "{why}");
         Cloned::take(&[at(pinned.at(4), to.at(0))]).unwrap().wait().unwrap();
-        // As libraries for cryptography have it, for their keys.
+        // Cryptography libraries do this with their keys.
         let wiped = TestPages::new(8);
         wiped.write(6);
         wiped.advise(4..8, libc::MADV_WIPEONFORK);
@@ -113,7 +113,7 @@ fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
     });
 }
 
-/// Its pages change with the file, and when that is cut off they are gone.
+/// Its pages change with the file, and vanish if the file is cut off.
 #[test]
 #[allow(unsafe_code)]
 fn a_private_view_of_a_file_is_refused() {
@@ -127,7 +127,7 @@ fn a_private_view_of_a_file_is_refused() {
     assert!(index == 1 && why.contains("a view of a file, /memfd:viewed"), "{why}");
 }
 
-/// Nobody can write the program's file while it runs.
+/// The program's file cannot be written while it runs.
 #[test]
 fn variables_of_the_program_are_copied() {
     static VARIABLES: std::sync::Mutex<[u8; 4 * PAGE]> = std::sync::Mutex::new([7; 4 * PAGE]);
@@ -137,7 +137,7 @@ fn variables_of_the_program_are_copied() {
     assert_eq!((to.read(0), to.read(3)), (7, 7));
 }
 
-/// The program's handlers of faults run in no clone, and a userfaultfd of its own is asked for none of the clone's pages.
+/// A clone does not run the program's fault handlers, and the program's userfaultfd does not serve the clone's pages.
 #[test]
 #[allow(unsafe_code)]
 fn memory_that_the_program_fills_when_it_is_asked_for_is_refused() {
@@ -146,7 +146,7 @@ fn memory_that_the_program_fills_when_it_is_asked_for_is_refused() {
         memory.write_each(0..8);
         let take =
             |pages: Range<usize>| Cloned::take(&[transfer(memory.at(pages.start), to.at(0), pages.len() * PAGE)]);
-        // SAFETY: memory of this test's, which nobody touches meanwhile.
+        // SAFETY: memory of this test, which is not touched meanwhile.
         let protect = |access| unsafe { assert_eq!(0, libc::mprotect(memory.at(4).cast(), 2 * PAGE, access)) };
         protect(libc::PROT_NONE);
         let (index, why) = unsuited(take(0..8));

@@ -1,12 +1,12 @@
-//! What a snapshot costs the program.
+//! The cost of a snapshot for the program.
 
 use super::{Cloned, TestPages, destination, transfer};
 use std::{ptr, time::Instant};
 
 const PAGES: usize = 1 << 18;
 
-/// For 1 GiB: how long the program waits, beside a bare clone that ends at once and beside a copy, and how long it then
-/// takes to write every page while the copy goes on.
+/// For 1 GiB: the program's waiting time, beside a bare clone that ends at once and beside a copy; then the time to
+/// write every page while the copy goes on.
 #[test]
 #[ignore = "a measurement"]
 #[allow(unsafe_code)]
@@ -19,7 +19,7 @@ fn a_snapshot_of_a_gibibyte() {
         memory.write_each(0..PAGES);
         for _ in 0..5 {
             let begun = Instant::now();
-            // SAFETY: both are as long, and nobody else's.
+            // SAFETY: both have this length and are not used elsewhere.
             unsafe { ptr::copy_nonoverlapping(memory.at(0), to.at(0), memory.range().len()) };
             let copy = begun.elapsed();
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What a program would notice of its clone, if it could.
+//! Effects of a clone that a program could notice.
 
 use super::{Cloned, PAGE, TestPages, await_progress, destination, endless, process_id, transfer};
 use crate::capture::tests::memory::in_child;
@@ -25,7 +25,7 @@ impl Counts {
     }
 }
 
-/// How many signals the program, and any other process with its handlers, have got.
+/// The number of signals that the program, and any other process with its handlers, have received.
 static COUNTS: AtomicU32 = AtomicU32::new(0);
 
 #[allow(unsafe_code)]
@@ -42,14 +42,13 @@ fn wait_does_not_find_the_clone_and_no_signal_tells_its_end() {
     }
     in_child(|| {
         handle(libc::SIGCHLD, count);
-        // SAFETY: nothing is written to.
+        // SAFETY: nothing is written.
         let wait_any = |options| unsafe { libc::waitpid(-1, ptr::null_mut(), options) };
         let (memory, to) = (TestPages::new(1024), destination(1024));
         let mut short = Cloned::take(&[transfer(memory.at(0), to.at(0), 1024 * PAGE)]).unwrap();
         let long = endless(&memory, &to);
         assert_eq!((wait_any(libc::WNOHANG), io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ECHILD)));
-        // One of the program's own, which it waits for.
-        // SAFETY: the child ends at once.
+        // A child of the program's own, which the program waits for. SAFETY: the child ends at once.
         let own = unsafe { libc::fork() };
         if own == 0 {
             // SAFETY: as above.
@@ -83,13 +82,13 @@ fn signals_to_the_whole_job_are_handled_by_the_program_alone() {
         PROGRAM.store(process::id(), Ordering::SeqCst);
         handle(libc::SIGTERM, count);
         handle(libc::SIGINT, count);
-        // SAFETY: a group of its own, so that the signal goes no further.
+        // SAFETY: a process group of its own, so the signal goes no further.
         unsafe { libc::setpgid(0, 0) };
         let (memory, to) = (TestPages::new(1024), destination(1024));
         let mut cloned = endless(&memory, &to);
         for signal in [libc::SIGTERM, libc::SIGINT] {
             AT.store(false, Ordering::SeqCst);
-            // SAFETY: to this process and its clone.
+            // SAFETY: the signal goes to this process and its clone.
             unsafe { libc::kill(0, signal) };
             while !AT.load(Ordering::SeqCst) {
                 thread::yield_now();
@@ -116,7 +115,7 @@ fn a_pipe_ends_though_a_clone_was_made_while_it_was_open() {
 fn a_clone_ends_with_its_program() {
     for by_first_thread in [true, false] {
         let told = Counts::new();
-        // SAFETY: the child calls what the tests of this file do, and is killed below.
+        // SAFETY: the child makes the same calls as the tests of this file, and is killed below.
         let program = unsafe { libc::fork() };
         if program == 0 {
             // SAFETY: ends by itself if the test does not end it.
@@ -140,7 +139,7 @@ fn a_clone_ends_with_its_program() {
             let clone = OwnedFd::from_raw_fd(clone as i32);
             let mut ended = libc::pollfd { fd: clone.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             assert_eq!(libc::poll(&mut ended, 1, 0), 0);
-            // One that cannot look for itself whether the program is there is ended by the kernel.
+            // A clone that cannot check for itself whether the program is alive is ended by the kernel.
             libc::kill(told.get(0).load(Ordering::SeqCst) as i32, libc::SIGSTOP);
             libc::kill(program, libc::SIGKILL);
             libc::waitpid(program, ptr::null_mut(), 0);
@@ -155,7 +154,7 @@ fn a_child_of_the_program_neither_ends_the_clone_nor_gets_its_memory() {
     let mut cloned = Some(endless(&memory, &to));
     in_child(|| {
         drop(cloned.take());
-        // What is not there cannot be given any advice.
+        // Memory that is not mapped accepts no advice.
         #[allow(unsafe_code)]
         // SAFETY: changes no contents.
         let advised = unsafe { libc::madvise(to.at(0).cast(), PAGE, libc::MADV_NORMAL) };
@@ -164,7 +163,7 @@ fn a_child_of_the_program_neither_ends_the_clone_nor_gets_its_memory() {
     await_progress(cloned.as_mut().unwrap());
 }
 
-/// Each of them holds a lock of `malloc` now and then, at the moment of a clone as well.
+/// Each thread holds a lock of `malloc` now and then, also at the moment of a clone.
 #[test]
 fn programs_whose_threads_allocate_all_the_time_have_their_snapshots() {
     let (memory, to) = (TestPages::new(16), destination(16));
