@@ -114,7 +114,7 @@ impl Contents {
         Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, is_outline: false, annex }
     }
 
-    /// The form for other processes: a manifest whose runs are the log and the runs of older revisions.
+    /// The form for other processes: a manifest. Its runs are the log and the runs of older revisions.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let run = |blocks: Range<u64>, hashes_at| Run {
             first_block: blocks.start,

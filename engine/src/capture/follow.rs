@@ -1,4 +1,4 @@
-//! Regions whose place is looked up at each checkpoint and restore, because programs swap their pointers.
+//! Regions that are looked up at each checkpoint and restore, because programs swap their pointers.
 //!
 //! Invariant: the program's memory is not touched between two lookups; a lookup finds all regions or changes none.
 

@@ -87,7 +87,7 @@ impl HandedOver {
 }
 
 impl Log {
-    /// An empty log, whose streams may have at most `parts_max` parts that do not follow one another.
+    /// An empty log. Its streams may have at most `parts_max` parts that do not follow one another.
     pub(crate) fn new(parts_max: u64) -> Log {
         Log { parts_max, ..Log::default() }
     }

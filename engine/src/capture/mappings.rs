@@ -48,8 +48,8 @@ pub(super) fn anonymous_parts(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> 
     Ok(within(ranges, &anonymous))
 }
 
-/// Memory whose missing pages the program fills through a userfaultfd. The cost of the search grows with the memory in
-/// use.
+/// Memory with missing pages that the program fills through a userfaultfd. The cost of the search grows with the memory
+/// in use.
 pub(super) fn filled_when_missing(ranges: &[Range<usize>]) -> io::Result<Vec<Part>> {
     filled_when_missing_in(BufReader::new(files::kernel_file("/proc/self/smaps")?), ranges)
 }

@@ -41,7 +41,7 @@ pub(crate) struct Marked {
 }
 
 impl Output {
-    /// The file at `path`, which need not exist, of a session whose space is in the directory `space`.
+    /// The file at `path`, which need not exist. `space` is the directory of the session's space.
     pub(super) fn at(path: &Path, space: &Path) -> Result<Output> {
         let name = path.as_os_str().as_bytes().to_vec();
         if name.is_empty() || name.len() > libc::PATH_MAX as usize {

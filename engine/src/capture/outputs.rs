@@ -32,7 +32,7 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// An empty list, for a session whose space is in this directory.
+    /// An empty list, for a session with its space in this directory.
     pub(crate) fn of_space(directory: &Path) -> Outputs {
         Outputs { space: real_path(directory), ..Outputs::default() }
     }

@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(pointers_in(&[], points), None);
     }
 
-    /// Story: nobody was warned in a program that is linked with -no-pie, although the guide says to set such pointers
-    /// again.
+    /// Story: a program that is linked with -no-pie got no warning, although the guide says to set such pointers again.
     #[test]
     #[allow(unsafe_code)]
     fn pointers_into_libraries_are_told_of_wherever_the_program_lies() {

@@ -1,6 +1,6 @@
-//! Finds writers that bypass this process's page tables, so that neither page flags nor write protection show their
-//! writes. Such writers are devices that write into pinned memory (GPUs, network cards), and the kernel for an io_uring
-//! with registered buffers or with reads that end later.
+//! Finds writers that bypass this process's page tables. Neither page flags nor write protection show their writes.
+//! Such writers are devices that write into pinned memory (GPUs, network cards), and the kernel for an io_uring with
+//! registered buffers or with reads that end later.
 
 use crate::ground::files;
 use rustix::fs::{FileType, fstat};

@@ -1,8 +1,8 @@
-//! Keeps score of the other predictors, as if each had saved pages, and does as the best of them; does nothing where none
-//! saves more than it wastes.
+//! Scores the other predictors as if each had saved pages, and follows the best. Does nothing if none saves more than
+//! it wastes.
 //!
-//! What must hold: what may be wasted grows with what the program writes, and is all that is wasted. An interval that uses
-//! it up is stopped on the way, and the next ones wait until there is some again.
+//! Invariant: the allowance for waste grows with the program's writes, and the waste stays within it. An interval that
+//! uses up the allowance is stopped on the way; the next ones wait until there is some again.
 
 use super::{
     count::Count,
@@ -14,34 +14,35 @@ use super::{
 };
 use std::time::Duration;
 
-/// Of a score, what an interval more leaves of it: programs go from phase to phase.
+/// The fraction of a score that remains after another interval: programs go from phase to phase.
 const KEEPS: f64 = 0.7;
-/// Extra writes for each page that the program writes. What is wasted after an interval was stopped comes on top, so that
-/// 0.2 are seldom passed.
+/// Allowed extra writes for each page that the program writes. Waste found after an interval was stopped comes on top,
+/// so the total seldom exceeds 0.2.
 const MAY_WASTE: f64 = 0.15;
-/// The same, as long as what was done wasted more than it saved.
+/// The same, while the followed predictions have wasted more than they saved.
 const MAY_WASTE_IN_VAIN: f64 = 0.03;
-/// Of what was done, what an interval more leaves of it.
+/// The fraction of the score of followed predictions that remains after another interval.
 const REMEMBERS: f64 = 0.9;
-/// Of what might have been wasted and was not, as much is kept as so many intervals write.
+/// Unused allowance is kept up to the writes of this many intervals.
 const SAVED_UP: f64 = 2.0;
-/// By how much one must be better than what is done now, or than nothing, to be taken instead; of what the program writes.
+/// A predictor must be better than the current one, or than none, by this much to replace it; as a fraction of the
+/// program's writes.
 const BETTER: f64 = 0.03;
-/// Intervals after which predictors know enough to be judged. Until then the one is taken that predicts only what it has
-/// seen several times.
+/// Intervals after which predictors can be judged. Until then the most careful one is used: it predicts only what it
+/// has seen several times.
 const LEARNS: u64 = 2;
-/// What is wasted meanwhile counts as so much.
+/// The weight of waste in this time.
 const LEARNING: f64 = 0.5;
 const PHASE: usize = 0;
 
 pub(super) struct Auto {
     tried: Vec<Tried>,
     best: Option<usize>,
-    /// Intervals.
+    /// Number of intervals.
     seen: u64,
-    /// Writes that may still be in vain; below 0 if too many were.
+    /// Remaining allowance of wasted writes; below 0 if it was exceeded.
     may_waste: f64,
-    /// What was done came to.
+    /// The score of the followed predictions.
     done: Score,
 }
 
@@ -52,7 +53,7 @@ struct Tried {
     score: Score,
 }
 
-/// Pages of the intervals before; the last counts most.
+/// Pages of earlier intervals; the last counts most.
 #[derive(Debug, Default)]
 struct Score {
     dirty: f64,
@@ -81,7 +82,7 @@ impl Auto {
         if self.done.gain() < 0.0 { MAY_WASTE_IN_VAIN } else { MAY_WASTE }
     }
 
-    /// The one that is to be done as from now on, if any saves more than it wastes.
+    /// The predictor to follow from now on, if any saves more than it wastes.
     fn choose(&self) -> Option<usize> {
         let gain = |index: usize| self.tried[index].score.gain();
         let best = (0..self.tried.len()).max_by(|one, other| gain(*one).total_cmp(&gain(*other)))?;
@@ -98,7 +99,7 @@ impl Predictor for Auto {
             early.written(tick.written);
             settled.clear();
             predictor.tick(tick, settled);
-            // Each is judged as it would be stopped.
+            // Each predictor is judged as it would have been stopped.
             if early.so_far().wasted as f64 > self.may_waste + more * early.so_far().dirty as f64 {
                 settled.clear();
             }
@@ -119,7 +120,7 @@ impl Predictor for Auto {
                 score.add(outcome, KEEPS);
             }
         }
-        // All of them were told of the same pages.
+        // All predictors got the same pages.
         let dirty = outcomes[PHASE].dirty;
         let done = self.best.map_or(Outcome { dirty, ..Outcome::default() }, |best| outcomes[best]);
         if has_learnt {
@@ -143,7 +144,7 @@ impl Score {
         }
     }
 
-    /// What it saves beside what it wastes, for each page that the program writes.
+    /// Savings minus waste, for each page that the program writes.
     fn gain(&self) -> f64 {
         (self.early - self.wasted) / self.dirty.max(1.0)
     }

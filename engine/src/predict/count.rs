@@ -1,4 +1,4 @@
-//! A page that has been found written as often as in the interval before is taken for settled.
+//! A page counts as settled once it was found written as often as in the interval before.
 
 use super::predictor::{Page, PerPage, Predictor, Tick};
 
@@ -12,7 +12,7 @@ pub(super) struct Count {
 struct Counted {
     interval: u32,
     now: u32,
-    /// In the interval before.
+    /// The count of the interval before.
     before: u32,
 }
 

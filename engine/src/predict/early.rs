@@ -1,5 +1,5 @@
-//! What is saved early of one interval, as it would come out: pages wait in turn for a writer that takes as many as there
-//! is time for, and one that is written again was saved in vain.
+//! Computes the result of early saving in one interval. Pages wait in a queue for a writer, which takes as many as
+//! there is time for. A page that is written again was saved in vain.
 
 use super::predictor::{Page, PerPage};
 use std::collections::VecDeque;
@@ -23,19 +23,19 @@ enum State {
     Saved,
 }
 
-/// How an interval went, in pages.
+/// The result of an interval, in pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Those that were written by the program, each once.
+    /// Pages that the program wrote, each counted once.
     pub dirty: u64,
-    /// Those of them that the checkpoint did not have to write any more.
+    /// The pages among them that the checkpoint no longer had to write.
     pub early: u64,
-    /// Writes that were in vain, as the page was written again.
+    /// Wasted writes: the page was written again.
     pub wasted: u64,
 }
 
 impl EarlyTally {
-    /// Saves what waits, as far as `capacity` more pages reach; what was not used is not kept for later.
+    /// Saves waiting pages, up to `capacity`; unused capacity is not kept.
     pub(crate) fn save(&mut self, capacity: u64) {
         self.credit = capacity;
         while self.credit > 0
@@ -61,7 +61,8 @@ impl EarlyTally {
         }
     }
 
-    /// `pages` are to be saved, but those that are already. Those that nobody has written take no memory: a predictor may name any.
+    /// Queues `pages` that are not saved yet. Pages that were never written take no memory: a predictor may name any
+    /// page.
     pub(crate) fn settled(&mut self, pages: &[Page]) {
         for page in pages {
             if let Some(state) = self.pages.seen(*page).filter(|state| **state == State::Dirty) {
@@ -71,12 +72,12 @@ impl EarlyTally {
         }
     }
 
-    /// What the interval has come to so far.
+    /// The result of the interval so far.
     pub(crate) fn so_far(&self) -> Outcome {
         Outcome { dirty: self.dirty.len() as u64, early: self.saved, wasted: self.wasted }
     }
 
-    /// The checkpoint.
+    /// Ends the interval at the checkpoint.
     pub(crate) fn end(&mut self) -> Outcome {
         let outcome = self.so_far();
         for page in self.dirty.drain(..) {

@@ -1,4 +1,4 @@
-//! A page that was not written for some ticks is taken for settled.
+//! A page counts as settled once it was not written for some ticks.
 
 use super::predictor::{Page, PerPage, Predictor, Tick};
 use std::collections::VecDeque;
@@ -8,9 +8,9 @@ const TICKS: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     tick: u64,
-    /// Of each page the last tick that found it written.
+    /// For each page, the last tick that found it written.
     last: PerPage<u64>,
-    /// What each of the last ticks found.
+    /// The written pages of each of the last ticks.
     recent: VecDeque<Vec<Page>>,
 }
 

@@ -1,5 +1,5 @@
-//! A page that is written seldom is written once (paper 004, section 3.2): one that was not written in the last two intervals
-//! is taken for settled as soon as it is; and, if a time is given, one that was not written for that long.
+//! A page that is rarely written is written once (paper 004, section 3.2). A page that was not written in the last two
+//! intervals is settled as soon as it is written. If a time is given, so is a page that was not written for that long.
 
 use super::predictor::{Page, PerPage, Predictor, Tick};
 use std::time::Duration;
@@ -8,9 +8,9 @@ const INTERVALS: u32 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Infrequent {
-    /// The time that counts, too.
+    /// The time after which a page counts as rare too.
     after_us: Option<u64>,
-    /// The number of the interval under way.
+    /// The number of the current interval.
     interval: u32,
     pages: PerPage<Seen>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Infrequent {
 struct Seen {
     /// The interval of the last write, counted from 1.
     last: u32,
-    /// When that was.
+    /// The time of the last write.
     at_us: u64,
     /// Whether it was not written in the intervals before that.
     is_rare: bool,
@@ -57,7 +57,7 @@ impl Predictor for Infrequent {
 mod tests {
     use super::*;
 
-    /// Which pages are settled at ticks of one interval, at these times.
+    /// The settled pages at each tick of one interval, with these times.
     fn settled(predictor: &mut Infrequent, ticks: &[(u64, &[Page])]) -> Vec<Vec<Page>> {
         let tick = |(at_us, written): &(u64, &[Page])| {
             let mut settled = Vec::new();
@@ -71,7 +71,7 @@ mod tests {
     fn a_page_that_was_not_written_for_so_long_is_settled_in_any_interval() {
         let mut predictor = Infrequent::new(Some(Duration::from_micros(50)));
         let none: &[Page] = &[];
-        // What was never written before tells nothing.
+        // A page without earlier writes proves nothing.
         let ticks: [(u64, &[Page]); 4] = [(0, &[1, 2]), (30, &[1]), (60, &[1, 2]), (110, &[1])];
         assert_eq!(settled(&mut predictor, &ticks), [none, none, &[2], &[1]]);
         predictor.checkpoint();

@@ -17,9 +17,9 @@ pub enum Kind {
     Phase,
     /// A page that was written as often as in the interval before.
     Count,
-    /// What would have served best until now, or none.
+    /// The predictor with the best score so far, or none.
     Auto,
-    /// What is known from a recorded run: none is better (section 4.2).
+    /// Knows the recorded run in advance; no predictor is better (section 4.2).
     Oracle,
 }
 
@@ -34,15 +34,15 @@ impl Kind {
         (Self::Oracle, "oracle"),
     ];
 
-    /// Those that know nothing but what has happened.
+    /// The predictors that know only the past.
     pub const REAL: [Kind; 5] = [Self::Infrequent, Self::Idle, Self::Phase, Self::Count, Self::Auto];
 
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// A predictor that has learnt nothing yet; `None` for those that predict nothing by themselves. `after`: for how long a
-    /// page was not written that `Infrequent` takes for settled, beside those of intervals.
+    /// A predictor that has learnt nothing yet; `None` for kinds without a predictor of their own. `after`:
+    /// `Infrequent` also settles a page that was not written for this time.
     pub fn predictor(self, after: Option<Duration>) -> Option<Box<dyn Predictor>> {
         match self {
             Self::Off | Self::Oracle => None,

@@ -1,8 +1,8 @@
-//! Predicts which pages a program will not write again before its next checkpoint, so that they can be saved early
+//! Predicts the pages that a program will not write again before its next checkpoint. They can then be saved early
 //! (speculative checkpointing, paper 004).
 //!
-//! Owns what predictors remember of a program, the traces of page writes that they learn from, and their replay. What must
-//! hold: what a revision holds never depends on a predictor; a prediction that was wrong costs a write and nothing else.
+//! Owns the predictors' memory of a program, the traces of page writes that they learn from, and their replay.
+//! Invariant: the contents of a revision never depend on a predictor; a wrong prediction costs only a write.
 
 mod auto;
 mod count;

@@ -1,11 +1,11 @@
-//! Numbers for the pages of an address space, which lie far apart: each gets the next one when it is first seen.
+//! Numbers the pages of an address space, which are far apart: each page gets the next number when it is first seen.
 
 use super::predictor::Page;
 use std::collections::HashMap;
 
 const TOGETHER: u64 = 512;
 
-/// Which page has which number. Pages that lie together are looked up together.
+/// The numbers of pages. Adjacent pages are looked up together.
 #[derive(Debug, Default)]
 pub struct Numbering {
     parts: HashMap<u64, Box<[Page; TOGETHER as usize]>>,
@@ -15,7 +15,7 @@ pub struct Numbering {
 const NONE: Page = Page::MAX;
 
 impl Numbering {
-    /// The number of the page at `address`, in pages. `None`: there are more pages than numbers.
+    /// The number of the page at `address`, in pages. `None` if all numbers are used up.
     pub fn number(&mut self, address: u64) -> Option<Page> {
         let part = self.parts.entry(address / TOGETHER).or_insert_with(|| Box::new([NONE; TOGETHER as usize]));
         let number = &mut part[(address % TOGETHER) as usize];
@@ -27,7 +27,7 @@ impl Numbering {
         Some(*number)
     }
 
-    /// How many pages have a number.
+    /// The number of pages that have a number.
     pub fn count(&self) -> Page {
         self.count
     }

@@ -1,4 +1,4 @@
-//! What a perfect predictor would have named (paper 004, section 4.2): the pages that a recorded interval does not write
+//! The answers of a perfect predictor (paper 004, section 4.2): the pages that a recorded interval does not write
 //! again.
 
 use super::predictor::{Page, PerPage};
@@ -10,7 +10,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// Learns an interval: what each of its ticks found written.
+    /// Learns an interval from the written pages of each tick.
     pub(super) fn learn<'a>(&mut self, ticks: impl Iterator<Item = &'a [Page]>) {
         for (index, written) in ticks.enumerate() {
             written.iter().for_each(|page| *self.last.at(*page) = index);

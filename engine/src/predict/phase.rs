@@ -1,8 +1,8 @@
-//! A page is taken for settled at the point of the interval at which it was written last in the interval before. Points are
-//! counted from the last mark that the program has set, as the time that iterations take adds up to nothing that can be
-//! relied on; and as all iterations write alike, each of them tells where in it a page is written last.
+//! A page counts as settled at the point of the interval at which it was last written in the interval before. Points
+//! are counted from the last mark that the program has set, because the times of iterations add up to an unreliable
+//! sum. All iterations write alike, so each shows at which point a page is written last.
 //!
-//! Where an interval ends inside an iteration, what counts of that iteration is the last write before that point.
+//! If an interval ends inside an iteration, the last write before that point counts for that iteration.
 
 use super::{
     positions::Positions,
@@ -16,13 +16,13 @@ pub(super) struct Phase {
     /// Marks since the last checkpoint.
     iteration: u32,
     begun_us: Option<u64>,
-    /// Since the last mark, at the last tick.
+    /// Time from the last mark to the last tick.
     position_us: u32,
     pages: PerPage<Seen>,
-    /// The pages that were written in this interval and are not settled.
+    /// Pages written in this interval and not settled.
     open: Vec<Page>,
     whole: Positions,
-    /// As far as the point at which the last interval ended, if that lay inside an iteration.
+    /// The part up to the end of the last interval, if that was inside an iteration.
     part: Positions,
     cut: Option<Cut>,
     has_learnt: bool,
@@ -118,7 +118,7 @@ impl Predictor for Phase {
     fn checkpoint(&mut self) {
         let is_inside = self.position_us > 0;
         if is_inside && self.iteration == 0 {
-            // Without a mark the interval itself is what comes again.
+            // Without a mark, the interval itself repeats.
             let at = self.begun_us.map(|begun| begun + u64::from(self.position_us));
             self.begin_iteration(at.unwrap_or_default());
             self.cut = None;

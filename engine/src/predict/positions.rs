@@ -1,12 +1,12 @@
-//! Where in an iteration a page is last written, learnt from many: each tick tells only that it was after one moment and
-//! no later than another.
+//! Learns, from many iterations, the point of an iteration at which a page is last written. Each tick shows only that
+//! the write was after one moment and no later than another.
 
 use super::predictor::{Page, PerPage};
 
 const SAMPLES: usize = 16;
-/// One sample of so many may say that the page was written later: iterations do not take equally long.
+/// One sample in this many may be later: iterations do not take equally long.
 const LATE: usize = 5;
-/// Fewer say little.
+/// Fewer samples prove little.
 const FEW: usize = 3;
 const NEVER: u32 = u32::MAX;
 
@@ -23,7 +23,7 @@ struct Known {
     samples: Vec<Between>,
     next: usize,
     settled_us: u32,
-    /// Of the iteration under way.
+    /// The write in the current iteration.
     now: Option<Between>,
 }
 
@@ -36,12 +36,12 @@ impl Default for Known {
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     pages: PerPage<Known>,
-    /// The pages that were written in the iteration under way.
+    /// The pages written in the current iteration.
     written: Vec<Page>,
 }
 
 impl Positions {
-    /// `page` was written in the iteration under way.
+    /// `page` was written in the current iteration.
     pub(super) fn note(&mut self, page: Page, after_us: u32, until_us: u32) {
         let known = self.pages.at(page);
         if known.now.replace(Between { after_us, until_us }).is_none() {
@@ -59,7 +59,7 @@ impl Positions {
         }
     }
 
-    /// Learns what `other` knows of the iteration under way.
+    /// Learns the writes of the current iteration from `other`.
     pub(super) fn learn_from(&mut self, other: &mut Positions) {
         for page in &other.written {
             let known = self.pages.at(*page);
@@ -71,7 +71,7 @@ impl Positions {
         self.written.clear();
     }
 
-    /// From when on in an iteration `page` is taken for settled.
+    /// The time in an iteration from which `page` counts as settled.
     pub(super) fn settled_us(&mut self, page: Page) -> u32 {
         self.pages.at(page).settled_us
     }

@@ -1,31 +1,31 @@
-//! What a predictor is told, and what it says; what most of them remember of pages.
+//! The interface of predictors, and the memory that most of them keep of pages.
 
-/// A page, by a number that grows from 0 on: what is remembered of pages lies in arrays.
+/// The number of a page. Numbers grow from 0 on, because predictors keep arrays of pages.
 pub type Page = u32;
 
-/// A moment at which pages may be saved early, with what was written since the one before.
+/// A moment at which pages may be saved early, with the pages written since the moment before.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick<'a> {
-    /// Of the program's processor time, or of the clock, from any beginning.
+    /// The program's processor time, or the clock, from any beginning.
     pub at_us: u64,
-    /// Whether the program itself said so, at the end of an iteration: what it writes comes again from here on.
+    /// Whether the program marked this moment, as the end of an iteration: its writes repeat from here on.
     pub is_mark: bool,
     /// Each page once.
     pub written: &'a [Page],
-    /// How many pages can have been saved in the background since the tick before.
+    /// The number of pages that could be saved in the background since the tick before.
     pub capacity: u64,
 }
 
 /// Names the pages that will not be written again before the next checkpoint.
 pub trait Predictor: Send {
-    /// Adds the pages that are settled at `tick` to `settled`; pages that were named before may be among them.
+    /// Adds the pages that are settled at `tick` to `settled`, possibly with pages that were added before.
     fn tick(&mut self, tick: &Tick<'_>, settled: &mut Vec<Page>);
 
-    /// A checkpoint has been taken at the last tick: an interval ends, and the next begins.
+    /// A checkpoint was taken at the last tick: an interval ends, and the next begins.
     fn checkpoint(&mut self);
 }
 
-/// What is remembered of each page; pages that were never seen have the default.
+/// The memory of each page; pages that were never seen have the default.
 #[derive(Debug, Default)]
 pub(super) struct PerPage<T>(Vec<T>);
 
@@ -38,7 +38,7 @@ impl<T: Default> PerPage<T> {
         &mut self.0[index]
     }
 
-    /// `None` of a page beyond all that were seen.
+    /// `None` for a page beyond all pages seen.
     pub(super) fn seen(&mut self, page: Page) -> Option<&mut T> {
         self.0.get_mut(page as usize)
     }

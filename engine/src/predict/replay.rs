@@ -1,5 +1,5 @@
-//! Replays a trace: what predictors would have saved early in the run that was recorded (the oracle simulator of paper 004,
-//! section 4.2).
+//! Replays a trace: computes which pages predictors would have saved early in the recorded run (the oracle simulator of
+//! paper 004, section 4.2).
 
 use super::{Kind, Moment, Numbering, Page, Predictor, Tick, Written, early::EarlyTally, oracle::Oracle};
 use crate::{
@@ -10,26 +10,26 @@ use std::{ops::Range, time::Duration};
 
 pub use super::early::Outcome;
 
-/// Bytes that all predictors together remember of a page, about.
+/// Bytes that all predictors together keep for a page, approximately.
 const PAGE_BYTES: u64 = 1024;
-/// Bytes of a page in what an interval holds: as it was found, and as predictors pass it on.
+/// Bytes for a page of an interval: as found, and as predictors pass it on.
 const HELD_BYTES: u64 = 16;
 
-/// Where intervals end.
+/// The ends of intervals.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends {
-    /// So many iterations are an interval.
+    /// The number of iterations in an interval.
     pub iterations: usize,
     /// Whether intervals end half-way through an iteration.
     pub inside: bool,
-    /// Ticks of an interval, at most, beside the ends of iterations.
+    /// The maximum number of ticks of an interval, besides the ends of iterations.
     pub ticks: Option<usize>,
 }
 
-/// How fast pages are saved in the background.
+/// The speed of saving pages in the background.
 #[derive(Debug, Clone, Copy)]
 pub enum Speed {
-    /// What an interval writes takes this share of it to save.
+    /// Saving the writes of an interval takes this fraction of its time.
     Share(f64),
     /// Pages in a second.
     Rate(f64),
@@ -39,7 +39,7 @@ pub enum Speed {
 pub struct Replay {
     ends: Ends,
     writer: Speed,
-    /// Intervals that predictors may learn from before they are counted.
+    /// Intervals for learning before counting begins.
     learn: usize,
     tried: Vec<Tried>,
     oracle: Oracle,
@@ -48,11 +48,11 @@ pub struct Replay {
     begun_us: Option<u64>,
     interval: Vec<Ticked>,
     intervals: usize,
-    /// Pages of what the interval and the iteration under way have so far, once for each tick.
+    /// Number of pages held for the current interval and iteration, once for each tick.
     held: usize,
-    /// How many bytes of memory the replay may take.
+    /// The memory that the replay may take, in bytes.
     room: u64,
-    /// Of an iteration, until its end is known: where its middle is.
+    /// The ticks of an iteration, until its end, and so its middle, is known.
     iteration: Vec<Ticked>,
     iterations: usize,
 }
@@ -176,7 +176,7 @@ impl Replay {
         }
     }
 
-    /// Counting begins; what was written before is nobody's.
+    /// Begins counting; earlier writes do not count.
     fn begin(&mut self, at_us: u64, is_mark: bool) {
         self.begun_us = Some(at_us);
         for tried in &mut self.tried {
@@ -221,12 +221,12 @@ impl Replay {
         }
     }
 
-    /// Intervals that were counted.
+    /// The number of counted intervals.
     pub fn counted(&self) -> usize {
         self.intervals.saturating_sub(self.learn)
     }
 
-    /// What each predictor came to, over all intervals that were counted.
+    /// The result of each predictor over all counted intervals.
     pub fn outcomes(&self) -> impl Iterator<Item = (Kind, Outcome)> + '_ {
         self.tried.iter().map(|tried| (tried.kind, tried.total))
     }
@@ -236,7 +236,7 @@ impl Tried {
     fn interval(&mut self, interval: &[Ticked], begun_us: u64, rate: f64, oracle: &mut Oracle) -> Outcome {
         let (mut before_us, mut left, mut settled) = (begun_us, 0.0, Vec::new());
         for (index, Ticked { at_us, is_mark, written }) in interval.iter().enumerate() {
-            // Of a page that was begun, the rest.
+            // The unfinished part of a page is carried over.
             left = f64::min(left, 1.0) + rate * at_us.saturating_sub(before_us) as f64;
             let capacity = left as u64;
             left -= capacity as f64;
@@ -275,7 +275,7 @@ fn merged(stretches: &[(u64, u64)]) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Bytes of memory that programs can have now; no limit where the system does not tell.
+/// The memory available to programs, in bytes; no limit if the system does not say.
 fn memory_free() -> u64 {
     let text = kernel_text("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -283,7 +283,7 @@ fn memory_free() -> u64 {
     kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024)).min(control_group::free_bytes())
 }
 
-/// Takes ticks together, so that about `most` are left; the ends of iterations stay.
+/// Merges ticks until about `most` are left; the ends of iterations stay.
 fn thin(ticks: &mut Vec<Ticked>, most: usize) {
     let count = ticks.len();
     if count <= most {

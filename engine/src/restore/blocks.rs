@@ -1,9 +1,7 @@
-//! Reading a shard here and there: what is asked for, and a little of what lies beside it, for reads of a
-//! few bytes one after another.
+//! Reads parts of a shard: the requested bytes and a few beside them, for many small reads in a row.
 //!
-//! What must hold: no byte is handed out before the row of hashes of its run, and its block, were verified; damage in
-//! another block refuses none.
-//! Memory stays below 1 MiB beside the manifest, however large the shard is.
+//! Invariant: no byte is handed out before the row of hashes of its run, and its block, are verified. Damage in one
+//! block does not affect others. Memory stays below 1 MiB beside the manifest, however large the shard is.
 
 use super::{
     hash_rows::{HashRows, PART_BLOCKS},
@@ -17,11 +15,12 @@ use crate::{
     },
 };
 
-/// Blocks that are read together.
+/// Number of blocks read together.
 const STRETCH_BLOCKS: u64 = 64;
 const STRETCH_BYTES: u64 = STRETCH_BLOCKS * BLOCK_BYTES;
 const _: () = assert!(PART_BLOCKS.is_multiple_of(STRETCH_BLOCKS));
-/// How many stretches are kept in memory: a program may read from two streams in turn, and across the end of a stretch.
+/// The number of stretches kept in memory. A program may read from two streams in turn, and across the end of a
+/// stretch.
 const STRETCHES: usize = 3;
 
 /// The blocks of a shard.
@@ -31,18 +30,18 @@ pub(crate) struct BlockReader {
     frames: Vec<Frame>,
     reader: FrameReader,
     rows: HashRows,
-    /// The part of a row of hashes that was read last: the index of its run, that of the part, and the hashes.
+    /// The part of a row of hashes that was read last: index of the run, index of the part, hashes.
     last_row: Option<(usize, u64, Checked)>,
-    /// Stretches that were read, the one used last first.
+    /// Stretches that were read, the last used one first.
     stretches: Vec<Stretch>,
 }
 
 struct Stretch {
-    /// Where the stretch begins in the portion, and its length, in bytes.
+    /// The place of the stretch in the portion, and its length, in bytes.
     at: u64,
     bytes: u64,
     blocks: Aligned,
-    /// Which of its blocks are not what was written, counted from its first, and why.
+    /// The damaged blocks, counted from the first block of the stretch, with their errors.
     flaws: Vec<(u64, Error)>,
 }
 
@@ -51,7 +50,7 @@ impl Stretch {
         (self.at..self.at + self.bytes).contains(&at)
     }
 
-    /// The stretch's bytes from offset `at` of the portion on, at most `most` of them. An error if one of their blocks is
+    /// At most `most` bytes of the stretch, from offset `at` of the portion on. An error if one of their blocks is
     /// damaged.
     fn whole(&self, at: u64, most: u64) -> Result<&[u8]> {
         let from = at - self.at;
@@ -65,7 +64,7 @@ impl Stretch {
 }
 
 impl BlockReader {
-    /// The blocks of the shard of a `manifest` that was checked.
+    /// The blocks of the shard of a checked `manifest`.
     pub(crate) fn new(portion: Portion, manifest: &Manifest) -> BlockReader {
         let (runs, frames) = (manifest.runs.clone(), manifest.frames.clone());
         let rows = HashRows::new(runs.len());
@@ -109,7 +108,7 @@ impl BlockReader {
         Ok(all.hash())
     }
 
-    /// The hash of the block that begins at offset `at`, which is not read.
+    /// The hash of the block that begins at offset `at`; the block is not read.
     pub(crate) fn hash_of_block(&mut self, at: u64) -> Result<Hash> {
         let (index, run) = self.run_at(at)?;
         let block = at / BLOCK_BYTES - run.first_block;
@@ -119,9 +118,9 @@ impl BlockReader {
         Ok(hash)
     }
 
-    /// The stretch that holds the byte at offset `at`.
+    /// The stretch with the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
-        // A damaged block is read again: its revision may have been let go of, or the block mended, meanwhile.
+        // A damaged block is read again: its revision may have been removed meanwhile, or the block mended.
         self.stretches.retain(|stretch| stretch.flaws.is_empty() || !stretch.holds(at));
         match self.stretches.iter().position(|stretch| stretch.holds(at)) {
             Some(index) => self.stretches[..=index].rotate_right(1),
@@ -151,7 +150,7 @@ impl BlockReader {
         Ok(Stretch { at, bytes, blocks, flaws })
     }
 
-    /// The run that holds the byte at offset `at`, and its index.
+    /// The run with the byte at offset `at`, and its index.
     fn run_at(&self, at: u64) -> Result<(usize, Run)> {
         let after = self.runs.partition_point(|run| run.first_block * BLOCK_BYTES <= at);
         let holds = |index: &usize| at / BLOCK_BYTES - self.runs[*index].first_block < self.runs[*index].blocks;
@@ -159,7 +158,7 @@ impl BlockReader {
         Ok((index, self.runs[index]))
     }
 
-    /// A part of the row of `run`, the one of this index.
+    /// Part `part` of the row of `run`, which has this index.
     fn row(&mut self, index: usize, run: &Run, part: u64) -> Result<&Checked> {
         let row = match self.last_row.take() {
             Some(last) if (last.0, last.1) == (index, part) => last,
@@ -168,7 +167,7 @@ impl BlockReader {
         Ok(&self.last_row.insert(row).2)
     }
 
-    /// A buffer for the next stretch. Once enough stretches are kept, it is the buffer of the one not used for longest.
+    /// A buffer for the next stretch. Once enough stretches are kept, the buffer of the least recently used one.
     fn buffer(&mut self) -> Result<Aligned> {
         let oldest = if self.stretches.len() < STRETCHES { None } else { self.stretches.pop() };
         match oldest {
@@ -179,7 +178,7 @@ impl BlockReader {
 }
 
 fn outside(at: u64) -> Error {
-    Error::Internal { what: format!("offset {at} of a portion lies in no run") }
+    Error::Internal { what: format!("offset {at} of a portion is outside all runs") }
 }
 
 #[cfg(test)]
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn whatever_is_asked_for_is_what_is_there() {
         let mut random = fastrand::Rng::with_seed(4);
-        // A run of one block, runs that end within a stretch, and a run whose row has several parts.
+        // A run of one block, runs that end inside a stretch, and a run with a row of several parts.
         let sizes = [1, 3, STRETCH_BLOCKS, STRETCH_BLOCKS + 1, 64 * STRETCH_BLOCKS + 2 * STRETCH_BLOCKS + 5, 2];
         let (memory, runs) = MemoryFile::of(&sizes, &mut random);
         let memory = Arc::new(memory);
@@ -226,7 +225,7 @@ mod tests {
             }
         }
         let (read, data) = (memory.read.load(Ordering::Relaxed), 600 * BLOCK_BYTES);
-        // Beside the data the rows, whose parts are let go in between.
+        // Besides the data, the rows; their parts are dropped in between.
         assert!(read < data + data / 8, "{read} bytes were read for {data}");
     }
 
@@ -253,7 +252,7 @@ mod tests {
                 assert!(matches!(&error, Error::Damaged { .. }) && error.to_string().contains(&says), "{error}");
                 assert_eq!(into, [0; 10]);
             }
-            // What is not in doubt can be read, also where it was read from the medium together with what is.
+            // Undamaged bytes can be read, even if they were read together with damaged ones.
             for block in [0, 64, 69, 71, 100, 127] {
                 let other = blocks.read((run.first_block + block) * BLOCK_BYTES, &mut into);
                 assert_eq!(other.is_ok(), says.starts_with("block"), "{block}: {other:?}");

@@ -1,5 +1,5 @@
-//! Which revisions are complete: the union of the shards that all ranks see has every shard from 0
-//! to count−1. A minimum over the ranks' newest would not do: ranks may have kept different ones.
+//! Finds the complete revisions: the shards that all ranks see must include every shard from 0 to count−1. A minimum of
+//! the ranks' newest revisions would be wrong, because ranks may have kept different ones.
 
 use crate::{
     commit::{Complete, Ledger, RevisionKey},
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) layout: [u8; 16],
 }
 
-/// A portion that cannot be read, or not all of it.
+/// A portion that cannot be read completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Hurt {
     /// The short id of its layout.
@@ -33,21 +33,21 @@ pub(crate) struct Hurt {
     pub(crate) shard: u32,
 }
 
-/// All that one rank sees of a space.
+/// Everything that one rank sees of a space.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) shards: Vec<Seen>,
-    /// The layout and the rank of every portion that is in sight, also of an empty one.
+    /// The layout and the rank of every visible portion, even an empty one.
     pub(crate) portions: Vec<([u8; 16], u32)>,
-    /// The lineages that slots and revisions name.
+    /// The lineages in slots and revisions.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
-    /// Whose the damaged portions are; `None` of one that does not say it.
+    /// The owners of the damaged portions; `None` for a portion that does not say.
     pub(crate) hurt: Vec<Option<Hurt>>,
-    /// Of the layouts in sight, the short id and the number of ranks.
+    /// The short ids of the visible layouts, and their numbers of ranks.
     pub(crate) layouts: Vec<(u32, u32)>,
-    /// What a restore tells the user besides damage: slots that a crash cut short or that are damaged, and shards that were
-    /// staged and lost.
+    /// Warnings for the user besides damage: slots that a crash cut short or that are damaged, and staged shards that
+    /// are lost.
     pub(crate) torn: Vec<String>,
 }
 
@@ -63,30 +63,30 @@ pub(crate) struct Found {
     pub(crate) unseen: Vec<Unseen>,
 }
 
-/// A revision that is in every portion of its layout that any rank sees, and lacks others: it may be complete for
-/// somebody who sees more.
+/// A revision that is in all visible portions of its layout, while other portions are out of sight. It may be complete
+/// when they are visible.
 #[derive(Debug)]
 pub(crate) struct Unseen {
     pub(crate) whole: Complete,
-    /// The shards that nobody sees, ascending.
+    /// The shards that no rank sees, ascending.
     pub(crate) shards: Vec<Range<u32>>,
 }
 
 impl Found {
-    /// The newest revision that nobody sees whole, if it is newer than all that are complete.
+    /// The newest revision without all shards in sight, if it is newer than all complete ones.
     pub(crate) fn newest_unseen(&self) -> Option<&Unseen> {
         let newest = self.complete.first().map(|complete| complete.key);
         self.unseen.first().filter(|unseen| Some(unseen.whole.key) > newest)
     }
 
-    /// The revisions that a hold may name: the complete ones, and one of which a part is only out of sight.
+    /// The revisions that a hold may name: the complete ones, and those that are only partly out of sight.
     pub(crate) fn holdable(&self) -> Vec<Complete> {
         self.complete.iter().copied().chain(self.unseen.iter().map(|unseen| unseen.whole)).collect()
     }
 }
 
 impl Sight {
-    /// Adds what the `ledger` of a portion leads to.
+    /// Adds the shards of the `ledger` of a portion.
     pub(crate) fn add(&mut self, ledger: &Ledger) {
         let portion = ledger.portion();
         self.portions.push((portion.layout_id(), portion.rank()));
@@ -98,7 +98,7 @@ impl Sight {
 }
 
 impl Sight {
-    /// Takes out what rollbacks have left out.
+    /// Removes the revisions that rollbacks have left out.
     pub(crate) fn leave_out(&mut self, back: &[GoneBack]) {
         let is_out = |key: &RevisionKey| back.iter().any(|back| back.leaves_out(key.lineage.number, key.number));
         self.shards.retain(|seen| !is_out(&seen.key));
@@ -118,15 +118,15 @@ impl Seen {
     }
 }
 
-/// Unites what all ranks see of the space in `path`. The same on every rank, given the same sights.
+/// Unites the views that all ranks have of the space in `path`. The same on every rank, given the same views.
 pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
     let mut found = Found::default();
     for lineage in sights.iter().flat_map(|sight| &sight.lineages) {
         found.lineage_max = found.lineage_max.max(lineage.number);
     }
-    // Only revisions count: the root of a job thought dead that was going back may arrive after the
-    // next job has begun a lineage of the same number, and holds nothing of its own.
+    // Only revisions count. A job that was thought dead during a rollback may write a root late, after the next job has
+    // begun a lineage of the same number. That root has no revision of its own.
     for Seen { key: RevisionKey { lineage, .. }, .. } in sights.iter().flat_map(|sight| &sight.shards) {
         let first = ids.entry(lineage.number).or_insert(lineage.id);
         if *first != lineage.id {
@@ -140,7 +140,7 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         found.number_max = found.number_max.max(seen.key.number);
     }
     let unseen = shards.iter().rev().filter_map(|((key, layout, count), have)| {
-        // A shard that is missing from a portion in sight was never complete, or was let go.
+        // A shard that is missing from a visible portion was never complete, or was removed.
         let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
         let whole = Complete { key: *key, shards: *count, layout: *layout };
         let shards = gaps(have.iter().copied(), *count);
@@ -149,7 +149,7 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     });
     found.unseen = unseen.collect();
     if mutant::is(Mutant::NoId) {
-        // Without the id nothing ties a shard to the run that wrote it, layouts included.
+        // Without the id, a shard is not tied to the run and the layout that wrote it.
         let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
         for ((key, _, count), have) in shards {
             merged.entry((key, [0; 16], count)).or_default().extend(have);
@@ -164,22 +164,22 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         found.complete = minimum_of_newest(sights);
     }
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
-    // A revision that was staged in a node's memory and lost is told of by each rank of that node: once is enough.
+    // Each rank of a node reports a revision that was staged in the node's memory and lost; one report is enough.
     let mut told = BTreeSet::new();
     let torn = sights.iter().flat_map(|sight| &sight.torn).filter(|what| told.insert(*what));
     found.torn = torn.cloned().collect();
     Ok(found)
 }
 
-/// The numbers from 0 to `count` − 1 that are not among `found`, which ascend. They come as stretches: `count` was read
-/// from a file, and may be huge.
+/// The numbers from 0 to `count` − 1 that are not among `found`, which ascend. They are returned as stretches: `count`
+/// was read from a file, and may be huge.
 pub(crate) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
     let ends = found.chain([count]);
     let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
     gaps.filter(|gap| !gap.is_empty()).collect()
 }
 
-/// The mutant's choice: the lowest of the ranks' newest.
+/// The mutant's choice: the lowest of the ranks' newest revisions.
 fn minimum_of_newest(sights: &[Sight]) -> Vec<Complete> {
     let newest = sights.iter().map(|sight| sight.shards.iter().max_by_key(|seen| seen.key));
     let lowest = newest.min_by_key(|seen| seen.map(|seen| seen.key)).flatten();
@@ -231,12 +231,12 @@ mod tests {
     fn what_lacks_only_portions_that_nobody_sees_is_unseen() {
         let unseen =
             |sights: &[Sight]| find(sights, "space").unwrap().newest_unseen().map(|unseen| unseen.whole.key.number);
-        // Shard 1 of 2 is nowhere.
+        // Shard 1 of 2 is not visible.
         assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)])]), Some(6));
-        // Whoever holds the portion never had 6, or had it before 5 only.
+        // The holder of the portion never had 6, or had it only before 5.
         assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5)])]), None);
         assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[])]), None);
-        // One that is complete in another layout is newer, or older.
+        // A complete revision in another layout is newer, or older.
         let with = |l, number| {
             let mut both = [sight(0, &[(1, 5), (l, number)]), sight(1, &[(l, number)])];
             for sight in &mut both {
@@ -270,8 +270,8 @@ mod tests {
         assert!(error.contains(&"03".repeat(16)) && error.contains(&"02".repeat(16)), "{error}");
     }
 
-    /// A job without locks was thought dead while it went back: its root, held up on the way, came after
-    /// the next job had begun a lineage of the same number, and nobody could open the space any more.
+    /// Story: a job without locks was thought dead during its rollback. Its delayed root was written after the next job
+    /// had begun a lineage of the same number. The space could then not be opened any more.
     #[test]
     fn a_lineage_without_revisions_is_in_nobodys_way() {
         let mut one = sight(0, &[(3, 5)]);

@@ -1,7 +1,7 @@
 //! Rows of hashes: a row has the hashes of all blocks of a run, and a hash of its own.
 //!
-//! What must hold: no hash of a row is believed before the whole row was verified once, nor once the row differs from what
-//! it was then. A row that was verified is read in parts, so that reading few blocks reads few hashes.
+//! Invariant: no hash of a row is used before the whole row was verified once, nor if the row has changed since. A
+//! verified row is read in parts, so reading few blocks reads few hashes.
 
 use crate::{
     error::Result,
@@ -12,21 +12,21 @@ use crate::{
 };
 use std::ops::Range;
 
-/// How many blocks the hashes of one part are of.
+/// The number of blocks of one part.
 pub(super) const PART_BLOCKS: u64 = 4096;
 const PART_BYTES: u64 = PART_BLOCKS * HASH_BYTES as u64;
 
-/// Rows that are no farther apart are read together, up to so many bytes at once.
+/// Rows with gaps up to this size are read together, up to a limit of bytes at once.
 const APART_BYTES: u64 = 16 << 10;
 const TOGETHER_BYTES: u64 = 4 << 20;
 
 /// The rows of the runs of one shard.
 pub(crate) struct HashRows {
-    /// For each run whose row was verified, the hash of each part of the row.
+    /// For each run with a verified row, the hash of each part of the row.
     parts: Vec<Option<Vec<Hash>>>,
 }
 
-/// Hashes of some blocks of a run, by the numbers of the blocks in the portion.
+/// Hashes of some blocks of a run, with the numbers of the blocks in the portion.
 pub(super) struct BlockHashes {
     pub(super) blocks: Range<u64>,
     pub(super) hashes: Checked,
@@ -37,8 +37,8 @@ impl HashRows {
         HashRows { parts: vec![None; runs] }
     }
 
-    /// Part `part` of the row of `run`, which is the shard's run `index`. The first call for a run reads its whole row, part
-    /// by part.
+    /// Part `part` of the row of `run`, the shard's run number `index`. The first call for a run reads its whole row,
+    /// part by part.
     pub(super) fn part(&mut self, portion: &Portion, index: usize, run: &Run, part: u64) -> Result<Checked> {
         let (at, bytes, of) = (run.hashes_at, row_bytes(run), row_of(run));
         let parts = match &mut self.parts[index] {
@@ -49,7 +49,7 @@ impl HashRows {
         portion.read_checked(at + from, PART_BYTES.min(bytes - from), &parts[part as usize], &of)
     }
 
-    /// Reads the rows of the runs of these indices that were not read yet: rows of many runs lie side by side.
+    /// Reads the unread rows of the runs with these indices together: rows of many runs are adjacent.
     pub(super) fn first(
         &mut self,
         portion: &Portion,
@@ -66,7 +66,7 @@ impl HashRows {
         Ok(first.collect())
     }
 
-    /// The hashes of `wanted` blocks of `run`, ascending, and of others.
+    /// The hashes of the `wanted` blocks of `run`, ascending, and possibly of others.
     pub(super) fn of(
         &mut self,
         portion: &Portion,
@@ -88,7 +88,7 @@ impl HashRows {
     }
 }
 
-/// The rows of `runs`, verified, in their order: by few reads where they lie side by side.
+/// The rows of `runs`, verified, in their order. Adjacent rows are read together.
 pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(|index| runs[*index].hashes_at);
@@ -111,7 +111,7 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
             let run = &runs[*index];
             portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))
         };
-        // The bytes between the rows may be unreadable, and are not needed: each row is read alone.
+        // The bytes between the rows are not needed and may be unreadable, so each row is read alone.
         let read = read.or_else(|_| together.iter().map(alone).collect::<Result<Vec<_>>>())?;
         together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
         rest = others;
@@ -119,7 +119,7 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// What a run's row of hashes is called in messages.
+/// The name of a run's row of hashes in messages.
 fn row_of(run: &Run) -> String {
     format!("hashes of the blocks from {}", run.first_block)
 }
@@ -187,13 +187,13 @@ mod tests {
             let part_of = |block: u64| (run_of(block), (block - run_of(block)) / PART_BLOCKS);
             let parts: BTreeSet<(u64, u64)> = wanted.iter().cloned().flatten().map(part_of).collect();
             let read = memory.read.load(Ordering::Relaxed) - before;
-            // A part lies on no border of a block.
+            // A part need not begin on a block.
             let most = data * BLOCK_BYTES + parts.len() as u64 * (PART_BYTES + 2 * BLOCK_BYTES);
             assert!(read <= most, "{read} bytes were read for {data} blocks in {wanted:?}");
         }
     }
 
-    /// Damage is found also where the row was whole when it was first read.
+    /// Story: damage must be found even if the row was undamaged when it was first read.
     #[test]
     fn a_row_that_changed_is_refused() {
         let (whole, runs) = MemoryFile::of(&[3 * PART_BLOCKS], &mut fastrand::Rng::with_seed(9));

@@ -1,19 +1,19 @@
-//! Whether what is damaged can have been a part of a complete revision, where nothing complete is left.
+//! Decides whether damaged portions may have held a part of a complete revision, if no complete revision is left.
 //!
-//! What must hold: the answer is no only if every revision, whatever the damaged portions held, lacks a shard that none of
-//! them can have held.
+//! Invariant: the answer is no only if, for any contents of the damaged portions, every revision lacks a shard that
+//! none of them can have held.
 
 use super::find::{Hurt, Sight};
 use crate::commit::RevisionKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What all ranks see on all levels, as far as it tells what the damaged portions may hide.
+/// The facts from all ranks and levels about the damaged portions.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     hurt: BTreeSet<Hurt>,
-    /// Something is damaged that does not say whose it is.
+    /// A damaged portion does not say to which rank it belongs.
     is_unknown: bool,
-    /// How many ranks each layout in sight is of.
+    /// The number of ranks of each visible layout.
     ranks: BTreeMap<u32, u32>,
     shards: BTreeMap<(RevisionKey, u32), BTreeSet<u32>>,
 }
@@ -30,12 +30,12 @@ impl Hidden {
         }
     }
 
-    /// Whether there may have been a complete revision that comes back no more as portions are damaged.
+    /// Whether a complete revision may have existed that the damage has made unreadable.
     pub(crate) fn may_be_complete(&self) -> bool {
         let hurt: BTreeSet<u32> = self.hurt.iter().map(|hurt| hurt.shard).collect();
         let with_hurt =
             |have: &BTreeSet<u32>, count: u32| (0..count).all(|shard| have.contains(&shard) || hurt.contains(&shard));
-        // Of a revision of which nothing is seen the layout says how many shards it had, if a file of that is sound.
+        // If nothing of a revision is visible, an undamaged file of the layout gives its number of shards.
         let unseen = self.hurt.iter().map(|hurt| self.ranks.get(&hurt.layout));
         let none = BTreeSet::new();
         let hides_all = |count: Option<&u32>| count.is_none_or(|count| with_hurt(&none, *count));
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_revision_that_lacks_a_shard_elsewhere_was_not_complete() {
         assert!(!may_be(&[layout(2)]), "nothing is damaged");
-        assert!(!may_be(&[hurt(&[0]), layout(2)]), "shard 1 is nowhere");
-        assert!(!may_be(&[hurt(&[0]), layout(3), seen(5, &[1], 3)]), "shard 2 is nowhere");
+        assert!(!may_be(&[hurt(&[0]), layout(2)]), "shard 1 cannot exist");
+        assert!(!may_be(&[hurt(&[0]), layout(3), seen(5, &[1], 3)]), "shard 2 cannot exist");
     }
 
     #[test]
@@ -84,9 +84,9 @@ mod tests {
         assert!(may_be(&[hurt(&[0]), layout(2), seen(5, &[1], 2)]));
         assert!(may_be(&[hurt(&[0, 1]), layout(2)]));
         assert!(may_be(&[hurt(&[0]), layout(1)]));
-        assert!(may_be(&[hurt(&[0])]), "no file says of how many ranks the layout is");
+        assert!(may_be(&[hurt(&[0])]), "no file gives the layout's number of ranks");
         assert!(may_be(&[Sight { hurt: vec![None], ..Sight::default() }, layout(2)]));
-        // A revision of other ranks, of which one shard lies in a damaged portion.
+        // A revision with another number of ranks; one of its shards is in a damaged portion.
         assert!(may_be(&[hurt(&[0]), layout(4), seen(5, &[1], 2)]));
     }
 }

@@ -1,4 +1,4 @@
-//! For tests: a portion in a file that lies in memory.
+//! For tests: a portion in a file in memory.
 
 use crate::{
     device::File,
@@ -45,12 +45,12 @@ impl File for MemoryFile {
 }
 
 const SLOT_STRIDE: u64 = 64 << 10;
-/// Where the portion begins in its file.
+/// The place of the portion in its file.
 pub(super) const AT: u64 = 5 * BLOCK_BYTES;
 
 impl MemoryFile {
-    /// A portion of runs of so many blocks, random bytes all over, each run's row of hashes behind all data
-    /// and on no block's border.
+    /// A portion with runs of these numbers of blocks and random bytes. The rows of hashes are behind all data, and do
+    /// not begin on a block.
     pub(super) fn of(blocks: &[u64], random: &mut fastrand::Rng) -> (MemoryFile, Vec<Run>) {
         let mut first_block = data_from(SLOT_STRIDE) / BLOCK_BYTES;
         let all: u64 = blocks.iter().sum();
@@ -78,7 +78,7 @@ pub(super) fn portion(memory: &Arc<MemoryFile>) -> Portion {
     portion_in(memory.clone(), memory.bytes.len() as u64)
 }
 
-/// The portion in a `file` of so many bytes.
+/// The portion in a `file` of this many bytes.
 pub(super) fn portion_in(file: Arc<dyn File>, bytes: u64) -> Portion {
     let place = PortionPlace { rank: 0, at: AT, bytes: bytes - AT };
     let header = Header {

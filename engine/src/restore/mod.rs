@@ -1,7 +1,7 @@
 //! Selects the newest revision that all ranks have, verifies it and hands it back.
 //!
-//! Owns the choice. What must hold: every block is verified before any byte of it counts; ranks only
-//! ever go on with the same revision; damage is passed over together, and reported.
+//! Owns the choice. Invariant: every block is verified before its bytes are used; all ranks go on with the same
+//! revision; ranks skip damaged revisions together and report them.
 
 mod base;
 mod blocks;

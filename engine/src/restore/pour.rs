@@ -1,5 +1,4 @@
-//! Reads all runs of a manifest, verifies each block, and pours what is verified into a sink.
-//! Verifying and handing back are one pass.
+//! Reads all runs of a manifest, verifies each block, and hands verified blocks to a sink, in one pass.
 
 use super::hash_rows::{BlockHashes, HashRows};
 use crate::{
@@ -20,28 +19,28 @@ use std::{
     thread,
 };
 
-/// How many bytes are verified and then handed on: few enough to be in the cache still.
+/// Bytes that are verified and then handed on: few enough to stay in the cache.
 const POUR_BYTES: usize = 256 << 10;
 
-/// How many reads are under way at once, each into a buffer of its own.
+/// Number of concurrent reads, each into a buffer of its own.
 const THREADS: usize = 3;
-/// How many reads are under way at once where reads are short: a device gives what it can only if it is asked for several.
+/// Number of concurrent reads if reads are short: a device reaches its speed only with several requests.
 const THREADS_OF_SHORT: usize = 8;
-/// How many bytes are read at once: a huge page, which is enough for a device, and little beside the program's memory.
+/// Bytes of one read: a huge page, which is enough for a device, and little beside the program's memory.
 const READ_BYTES: u64 = 2 << 20;
 /// Reads of this many bytes on average, or fewer, count as short.
 const SHORT_BYTES: u64 = READ_BYTES / 4;
 
-/// Runs that are no farther apart are read together, with what lies between them. A revision of a state of which a
-/// little changed a hundred times lies in blocks of which two of three are others' by then: 10,400 reads of 794 MiB took
+/// Runs with gaps up to this size are read together with the gap. Measured on a state that had changed a little a
+/// hundred times, with two thirds of the blocks in its area belonging to other revisions: 10,400 reads of 794 MiB took
 /// longer than 2,500 of 939.
 const APART_BYTES: u64 = 24 << 10;
 
-/// One read: blocks of a run, or of several runs that lie close to one another.
+/// One read: blocks of one run, or of several runs close together.
 struct Part<'a> {
     at: u64,
     bytes: usize,
-    /// Where the blocks of each run begin in the read, with their hashes; ascending.
+    /// The offset in the read of the blocks of each run, with their hashes; ascending.
     stretches: Vec<(usize, &'a [u8])>,
 }
 
@@ -63,14 +62,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Gives `sink` every block of the manifest's runs, verified unless it was as it came: the offset in the portion and the bytes,
-/// in any order, from several threads.
+/// Calls `sink` with every block of the manifest's runs, verified: the offset in the portion and the bytes, in any
+/// order, from several threads.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let all: Vec<Range<u64>> = manifest.runs.iter().map(blocks_of).collect();
     pour_blocks(portion, manifest, &mut HashRows::new(manifest.runs.len()), &all, sink)
 }
 
-/// As `pour`, for the blocks in `wanted` alone, which ascend and do not overlap. `rows`: the rows of hashes of the
+/// As `pour`, but only for the blocks in `wanted`, which ascend and do not overlap. `rows`: the rows of hashes of the
 /// manifest's runs.
 pub(crate) fn pour_blocks(
     portion: &Portion,
@@ -118,7 +117,7 @@ pub(crate) fn pour_blocks(
         }
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
-    // Memory is read where it lies, if all of it is inside.
+    // Memory is read in place if all of it is inside.
     let is_inside =
         |bytes: &[u8]| parts.iter().all(|part| part.at.saturating_add(part.bytes as u64) <= bytes.len() as u64);
     let mapped = portion.mapped().filter(|mapped| frames.is_empty() && is_inside(mapped.as_ref()));
@@ -133,7 +132,8 @@ pub(crate) fn pour_blocks(
             return Ok(());
         }
         let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
-        // A huge page is one piece for the device, where small pages are 512. Small ones do where there are no huge ones.
+        // A huge page is one piece for the device, while small pages are 512 pieces. Small pages serve if there are no
+        // huge ones.
         let _ = buffer.advise(Advice::HugePage);
         let mut reader = FrameReader::default();
         while let Some(part) = next() {
@@ -147,14 +147,14 @@ pub(crate) fn pour_blocks(
         let wanted = if parts.len() > 1 { threads_for(&parts, frames).min(parts.len()) } else { 0 };
         let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
         if begun == 0 {
-            // Without a further thread the restore is slower, and succeeds all the same.
+            // Without more threads the restore is slower, but succeeds.
             work();
         }
     });
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// A shard that is stored in frames is read as one whose reads are short.
+/// The number of threads. Reads of a shard in frames count as short.
 fn threads_for(parts: &[Part<'_>], frames: &[Frame]) -> usize {
     let bytes: u64 = parts.iter().map(|part| part.bytes as u64).sum();
     if bytes / parts.len() as u64 <= SHORT_BYTES || !frames.is_empty() { THREADS_OF_SHORT } else { THREADS }
@@ -169,7 +169,7 @@ fn read_part(
 ) -> Result<()> {
     let bytes = &mut buffer[..part.bytes];
     if let Err(error) = reader.read(portion, frames, part.at, bytes) {
-        // The bytes between the runs may be unreadable, and are not needed: each run is read alone.
+        // The bytes between the runs are not needed and may be unreadable, so each run is read alone.
         if part.stretches.len() == 1 {
             return Err(error);
         }
@@ -181,7 +181,7 @@ fn read_part(
     verify_part(portion, part, bytes, sink)
 }
 
-/// Gives `sink` the blocks of `part`, of which `bytes` was read.
+/// Calls `sink` with the blocks of `part`; `bytes` are the bytes read for it.
 fn verify_part(portion: &Portion, part: &Part<'_>, bytes: &[u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     for (begins, hashes) in &part.stretches {
         let (mut at, blocks) = (part.at + *begins as u64, &bytes[*begins..]);
@@ -221,7 +221,7 @@ mod tests {
     };
     use std::sync::{Arc, Mutex};
 
-    /// What `pour` gives of a portion with these bytes, mapped or not.
+    /// The output of `pour` for a portion with these bytes, mapped or not.
     fn poured(bytes: &[u8], runs: &[Run], is_mapped: bool) -> Result<Vec<u8>> {
         let file = Arc::new(Anonymous::of(bytes.len() as u64).unwrap());
         file.write_at(bytes, 0).unwrap();
@@ -255,7 +255,7 @@ mod tests {
                 }
             }
         }
-        // A run that goes beyond the end is refused, and not looked for there.
+        // A run beyond the end is refused, and not read.
         let last = runs.last().unwrap();
         let beyond = Run { first_block: memory.bytes.len() as u64 / BLOCK_BYTES, ..*last };
         for is_mapped in [false, true] {

@@ -1,4 +1,4 @@
-//! Brings what was saved and what is protected together.
+//! Pairs saved items with protected regions.
 
 use super::scatter::Scatter;
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// Where the bytes of a portion go.
+/// The destinations of the bytes of a portion.
 pub(crate) struct Targets<'a>(Scatter<&'a Region>);
 
-/// Pairs each item of the manifest with the region of its name. Every region that was saved must be
-/// protected with the type and size that it was saved with, and every protected region must have been saved.
+/// Pairs each item of the manifest with the region of its name. Every saved region must be protected with its saved
+/// type and size, and every protected region must have been saved.
 pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], number: u64) -> Result<Targets<'a>> {
     let mut missing: HashMap<&str, &'a Region> =
         regions.iter().map(|region| (region.description.name.as_str(), region)).collect();
@@ -20,7 +20,7 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     for item in &manifest.items {
         let region = missing.remove(item.name.as_str());
         if item.kind != ItemKind::Region && region.is_none() {
-            // Streams, and what was put, have no region: the program reads them when it wants to.
+            // Streams and put buffers have no region: the program reads them when it needs them.
             continue;
         }
         let Some(region) = region else {
@@ -47,12 +47,12 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
 
 pub(super) fn saved_as(item: &Item) -> String {
     match item.kind {
-        ItemKind::Stream => format!("a stream of {} bytes, which read() gives back,", item.bytes),
+        ItemKind::Stream => format!("a stream of {} bytes, which read() returns,", item.bytes),
         _ => kind_of(item.element, &item.shape, item.place.as_ref(), item.bytes),
     }
 }
 
-/// Whether a saved item is what a region is now: the sizes must agree; type, shape and place too, where both sides say more
+/// Whether a region is still as it was saved. The sizes must agree; type, shape and place too, if both sides give more
 /// than a number of bytes.
 pub(super) fn is_same(item: &Item, region: &Region) -> bool {
     let now = &region.description;
@@ -63,8 +63,8 @@ pub(super) fn is_same(item: &Item, region: &Region) -> bool {
         && (item.place.is_none() || now.place.is_none() || item.place == now.place)
 }
 
-/// Whether a region is now another box of the global array than the item of its name is: its cells lie in
-/// other shards.
+/// Whether a region is now another box of the global array than the item of its name. Its cells are then in other
+/// shards.
 pub(crate) fn has_moved(manifest: &Manifest, regions: &[Region]) -> bool {
     regions.iter().map(|region| &region.description).filter(|now| now.place.is_some()).any(|now| {
         let saved = manifest.items.iter().find(|item| item.name == now.name);
@@ -74,17 +74,17 @@ pub(crate) fn has_moved(manifest: &Manifest, regions: &[Region]) -> bool {
 }
 
 impl<'a> Targets<'a> {
-    /// Pairs one item alone with a region of its size.
+    /// Pairs a single item with a region of its size.
     pub(crate) fn of(item: &Item, region: &'a Region) -> Targets<'a> {
         Targets(Scatter::new([(item, region)]))
     }
 
-    /// Puts zeros where they belong.
+    /// Fills in the zeros.
     pub(crate) fn fill_zeros(&self) {
         self.0.fill_zeros(Region::put_zeros);
     }
 
-    /// Copies `bytes`, which lie from offset `at` on in the portion, to where they belong.
+    /// Copies `bytes`, which are at `at` in the portion, to their regions.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         self.0.fill(at, bytes, |region, offset, part| region.copy_in(offset, part));
     }

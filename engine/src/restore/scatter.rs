@@ -1,14 +1,14 @@
-//! Where the bytes of a portion go: the extents of items, each with its owner.
+//! Distributes the bytes of a portion: the extents of items, each with its owner.
 
 use crate::space::format::Item;
 
-/// The block of zeros from which zeros are handed out, at most this many bytes at once.
+/// The source of zeros; this many bytes at most are passed at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Extents, ascending. They may overlap: items may share bytes.
 pub(crate) struct Scatter<T> {
     extents: Vec<ItemPart<T>>,
-    /// Stretches that lie nowhere: whose they are, the offset in the owner's bytes, and the length.
+    /// Stretches of zeros, which are not stored: the owner, the offset in the owner's bytes, and the length.
     zeros: Vec<(T, u64, u64)>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Copy> Scatter<T> {
         Scatter { extents, zeros }
     }
 
-    /// Gives `put` all zeros, in parts: whose they are, the offset in the owner's bytes, and the part.
+    /// Calls `put` with all zeros, in parts: the owner, the offset in the owner's bytes, and the part.
     pub(crate) fn fill_zeros(&self, mut put: impl FnMut(T, u64, &[u8])) {
         for (owner, offset, bytes) in &self.zeros {
             let mut from = 0;
@@ -56,8 +56,8 @@ impl<T: Copy> Scatter<T> {
         }
     }
 
-    /// Gives `put` each part of the portion's bytes from offset `at` on: whose it is, its offset in the
-    /// owner's bytes, and the part.
+    /// Calls `put` with each part of `bytes`, which are at `at` in the portion: the owner, the offset in the owner's
+    /// bytes, and the part.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8], mut put: impl FnMut(T, u64, &[u8])) {
         let end = at + bytes.len() as u64;
         let first = self.extents.partition_point(|target| target.reach <= at);

@@ -1,4 +1,4 @@
-//! An item's bytes, wherever its extents lie.
+//! An item's bytes, wherever its extents are.
 
 use super::BlockReader;
 use crate::{
@@ -6,15 +6,15 @@ use crate::{
     space::format::{BLOCK_BYTES, Extent, Item},
 };
 
-/// Where each byte of an item lies.
+/// The place of each byte of an item.
 pub(crate) struct Stored {
     pub(crate) bytes: u64,
-    /// The extents in the order of the item's bytes, each with the offset in the item at which it begins.
+    /// The extents in the order of the item's bytes, each with its offset in the item.
     extents: Vec<(u64, Extent)>,
 }
 
 impl Stored {
-    /// The bytes of an `item` of a manifest that was checked.
+    /// The bytes of an `item` of a checked manifest.
     pub(crate) fn of(item: &Item) -> Stored {
         let mut offset = 0;
         let placed = item.extents.iter().map(|extent| {
@@ -25,7 +25,7 @@ impl Stored {
         Stored { bytes: item.bytes, extents: placed.collect() }
     }
 
-    /// Fills `into` from `offset` on; returns how many bytes there were to read.
+    /// Fills `into` from `offset` on; returns the number of bytes read.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8], blocks: &mut BlockReader) -> Result<usize> {
         let bytes = self.bytes.saturating_sub(offset).min(into.len() as u64) as usize;
         let mut rest = &mut into[..bytes];
@@ -46,8 +46,8 @@ impl Stored {
         Ok(bytes)
     }
 
-    /// Where the block of the portion begins that holds exactly the item's bytes from `offset` on; `None` if there is no such
-    /// block, as for zeros.
+    /// The first byte of the block in the portion that holds exactly the item's bytes from `offset` on; `None` if there
+    /// is no such block, as for zeros.
     pub(crate) fn block_at(&self, offset: u64) -> Option<u64> {
         let index = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
         let (begins, extent) = self.extents.get(index)?;

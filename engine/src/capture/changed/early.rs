@@ -22,7 +22,7 @@ pub(crate) struct EarlyBlocks {
 }
 
 impl EarlyBlocks {
-    /// Blocks in these ascending `runs`, whose hashes are `rows`. `at` gives the places of the blocks that count, by
+    /// Blocks in these ascending `runs`, with the hashes `rows`. `at` gives the places of the blocks that count, by
     /// address.
     pub(crate) fn new(runs: Vec<Run>, rows: Vec<u8>, at: HashMap<usize, u64>) -> EarlyBlocks {
         EarlyBlocks { at, runs, rows }
@@ -49,7 +49,7 @@ impl EarlyBlocks {
     }
 
     /// Adds the blocks that count to the `clean` blocks of `regions`. With `compared`, a base that has these blocks,
-    /// adds only those whose hashes still agree.
+    /// adds only blocks with equal hashes.
     pub(crate) fn add_to(&self, regions: &[Region], clean: &mut [Vec<Lies>], compared: Option<&Base>) {
         for (region, clean) in regions.iter().zip(clean) {
             // Only the pages of watched regions show writes since then.

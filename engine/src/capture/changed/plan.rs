@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     pub(crate) outline: Option<Outline>,
 }
 
-/// The facts about a shard whose parts are not listed.
+/// The facts about a shard without a list of its parts.
 #[derive(Debug)]
 pub(crate) struct Outline {
     /// The whole blocks of all regions; they give the shared blocks their numbers, region by region.
@@ -89,7 +89,7 @@ impl Part {
 }
 
 impl Plan {
-    /// The plan for `regions`, whose blocks `clean` are in `base`; `None` if all are staged whole. Other blocks are
+    /// The plan for `regions`; `base` has their blocks `clean`. `None` if all are staged whole. Other blocks are
     /// searched for zeros. `whole`: the size of all; regions smaller than `small_below` are gathered separately.
     pub(crate) fn new(
         regions: &[Region],
@@ -120,7 +120,7 @@ impl Plan {
         is_worth_it.then_some(Plan { regions, before, shared, size, outline: None })
     }
 
-    /// The plan whose shared blocks `outline` describes.
+    /// The plan with the shared blocks of `outline`.
     pub(super) fn of_outline(regions: Vec<Vec<Part>>, size: Size, outline: Outline) -> Plan {
         Plan { regions, shared: Vec::new(), before: Vec::new(), size, outline: Some(outline) }
     }
@@ -160,7 +160,7 @@ impl Plan {
 }
 
 /// The size of a shard of `whole` size on farther levels and copies if revisions share blocks: by `plan`, or whole
-/// without one. It includes space for the parts of later revisions, so that these need no larger layout.
+/// without one. It includes space for the parts of later revisions; they then need no larger layout.
 pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
     plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
 }

@@ -1,4 +1,4 @@
-//! Selects the regions whose pages are watched for writes.
+//! Selects the regions to watch for written pages.
 
 use crate::{capture::Region, space::format::BLOCK_BYTES};
 use std::ops::Range;

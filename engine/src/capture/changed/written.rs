@@ -1,4 +1,4 @@
-//! Finds changes by the written pages: a region whose pages the kernel tracks is not read.
+//! Finds changes by the written pages: a region is not read if the kernel tracks its pages.
 //!
 //! Invariant: pages count only if no other search took place between the saving of the base and now. If they do not
 //! count, or cannot be tracked, hashes decide.

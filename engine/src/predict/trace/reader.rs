@@ -1,16 +1,16 @@
-//! Reads a trace, of which nothing is believed.
+//! Reads a trace, and trusts none of it.
 
 use super::{Moment, WORD, Written};
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Read};
 
-/// A longer record is none: memory of so many pages in so many pieces has no machine.
+/// A record with more is invalid: no machine has memory of so many pages in so many pieces.
 const STRETCHES_MAX: u64 = 1 << 32;
 const PAGES_MAX: u64 = 1 << 52;
 /// Pages that are written between two records, at most: 1 TiB.
 const WRITTEN_MAX: u64 = 1 << 28;
-/// What is written between two records was in memory at one of them, but for memory that came and went in between: so many
-/// times the pages in memory, and so many more.
+/// Pages written between two records were in memory at one of them, except memory that was added and freed in between.
+/// The limit is this multiple of the pages in memory, plus a constant.
 const OF_RESIDENT: u64 = 4;
 const MORE: u64 = 1 << 16;
 
@@ -18,15 +18,15 @@ const MORE: u64 = 1 << 16;
 pub struct Reader<R> {
     from: R,
     name: String,
-    /// Words that were read, for messages.
+    /// Number of words read, for messages.
     at: u64,
     last_us: u64,
-    /// Pages that the program had in memory at the record before.
+    /// Pages in the program's memory at the record before.
     last_resident: u64,
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader of `from`, which messages call `name`.
+    /// A reader of `from`; messages call it `name`.
     pub fn new(from: R, name: &str) -> Reader<R> {
         Reader { from, name: name.to_owned(), at: 0, last_us: 0, last_resident: 0 }
     }
@@ -36,7 +36,7 @@ impl<R: Read> Reader<R> {
         Error::InvalidArgument { what, why: format!("{why}; give a trace as the guide describes it") }
     }
 
-    /// The next word; `None` at the end of the file, which must lie between two records if `is_first`.
+    /// The next word; `None` at the end of the file, which must be between two records if `is_first`.
     fn word(&mut self, is_first: bool) -> Result<Option<u64>> {
         let mut bytes = [0; WORD];
         let mut have = 0;
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
         for _ in 0..count {
             let (first, pages) = (self.next_word()?, self.next_word()?);
             if first.checked_add(pages).is_none_or(|end| end > PAGES_MAX) {
-                return Err(self.wrong("it names pages beyond all memory"));
+                return Err(self.wrong("it has pages beyond all memory"));
             }
             written = written.saturating_add(pages);
             if written > most {
@@ -95,7 +95,7 @@ impl<R: Read> Reader<R> {
         self.wrong(if is(found.swap_bytes()) {
             "its words have the high byte first: it comes from another kind of machine"
         } else if is(found & u64::from(u32::MAX)) {
-            "its words have 32 bits, and 64 are wanted"
+            "its words have 32 bits, not 64"
         } else {
             "no record begins here: it is not a trace, or damaged"
         })

@@ -3,7 +3,7 @@
 use super::{WORD, Written};
 use std::io::{self, Write};
 
-/// Writes a trace record by record, each whole and at once: what a killed program leaves can be read.
+/// Writes a trace record by record, each whole and at once. The trace of a killed program is therefore readable.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
@@ -15,7 +15,7 @@ impl<W: Write> Writer<W> {
         Writer { to, record: Vec::new() }
     }
 
-    /// Appends a record; their times grow.
+    /// Appends a record; times must ascend.
     pub fn write(&mut self, written: &Written) -> io::Result<()> {
         let head = [written.moment as u64, written.at_us, written.resident, written.stretches.len() as u64];
         let pairs = written.stretches.iter().flat_map(|(first, pages)| [*first, *pages]);

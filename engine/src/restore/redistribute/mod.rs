@@ -1,8 +1,8 @@
-//! Brings a revision back to other ranks than those that saved it: which cells of which shard each rank's
-//! boxes are filled from, and what becomes of items that are no boxes.
+//! Restores a revision to other ranks than those that saved it. It decides from which cells of which shard each rank's
+//! boxes are filled, and handles items that are no boxes.
 //!
-//! What must hold: every cell of a box comes from the lowest shard that has it, or nothing is filled; what has
-//! no place in a global array comes back only if it is the same on all ranks, or rank 0 alone had it.
+//! Invariant: every cell of a box comes from the lowest shard that has it, or nothing is filled. An item without a
+//! place in a global array is restored only if it is the same on all ranks, or only rank 0 had it.
 
 mod share;
 mod wanted;
@@ -32,13 +32,13 @@ pub(crate) struct SavedShard {
     pub(crate) outputs: Vec<OutputLength>,
 }
 
-/// Which bytes of which shards fill the regions of one rank.
+/// The bytes of shards that fill the regions of one rank.
 #[derive(Default)]
 pub(crate) struct Redistribution<'a> {
     by_shard: BTreeMap<u32, Vec<Move<'a>>>,
 }
 
-/// Rows of one item of a shard, and the region that they belong to.
+/// Rows of one item of a shard, and their region.
 pub(super) struct Move<'a> {
     item: String,
     region: &'a Region,
@@ -62,18 +62,18 @@ impl<'a> Redistribution<'a> {
         self.by_shard.entry(shard).or_default().push(Move { item: item.to_owned(), region, rows });
     }
 
-    /// The shards that are read.
+    /// The shards to read.
     pub(crate) fn shards(&self) -> impl Iterator<Item = u32> + '_ {
         self.by_shard.keys().copied()
     }
 
-    /// Fills the regions with what the shard of this `manifest` in `portion` has for them; `rows` are its hashes.
+    /// Fills the regions from the shard of this `manifest` in `portion`; `rows` are its hashes.
     pub(crate) fn pour(&self, portion: &Portion, shard: u32, manifest: &Manifest, rows: &mut HashRows) -> Result<()> {
         let moves: &[Move<'_>] = self.by_shard.get(&shard).map_or(&[], Vec::as_slice);
         let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
         for one in moves {
             let Some(item) = manifest.items.iter().find(|item| item.name == one.item) else {
-                return Err(portion.refuse(Refusal::Damaged("it is not the one that was told of".into()), "manifest"));
+                return Err(portion.refuse(Refusal::Damaged("it is not the announced one".into()), "manifest"));
             };
             pairs.push((item, one));
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
@@ -85,7 +85,7 @@ impl<'a> Redistribution<'a> {
         })
     }
 
-    /// What of a shard is read.
+    /// The parts of a shard to read.
     pub(crate) fn wanted(&self, shard: u32) -> Vec<WantedItem> {
         let mut stretches: BTreeMap<&str, Vec<Range<u64>>> = BTreeMap::new();
         for one in self.by_shard.get(&shard).into_iter().flatten() {
@@ -96,7 +96,7 @@ impl<'a> Redistribution<'a> {
 }
 
 impl Move<'_> {
-    /// Has `put` bring to the region what belongs there of `part`, which is the item's from `offset` on.
+    /// Calls `put` for the bytes of `part` that belong to the region; `part` begins at `offset` of the item.
     fn put(&self, offset: u64, part: &[u8], put: impl Fn(&Region, u64, &[u8])) {
         self.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
             put(self.region, to, &part[(from - offset) as usize..][..bytes]);
@@ -104,7 +104,7 @@ impl Move<'_> {
     }
 }
 
-/// The blocks that hold these bytes of an item, which ascend.
+/// The blocks with these bytes of an item; both ascend.
 fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let (mut blocks, mut extents, mut begins) = (Vec::<Range<u64>>::new(), extents.iter().peekable(), 0);
     for stretch in stretches {
@@ -130,7 +130,7 @@ fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) ->
     blocks
 }
 
-/// The `ranges`, ascending and apart: those between which no more than `gap` lies are one.
+/// The `ranges` in ascending order; ranges with gaps up to `gap` are merged.
 fn united(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut united: Vec<Range<u64>> = Vec::new();

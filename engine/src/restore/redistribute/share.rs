@@ -1,4 +1,4 @@
-//! Which rank gets what of a revision that other ranks have saved.
+//! Decides each rank's part of a revision that other ranks have saved.
 
 use super::{Redistribution, SavedShard};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What to do about a region that no other number of ranks can take over.
+/// Advice for a region that another number of ranks cannot take over.
 const DIVIDE: &str = "protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only \
                       after the restore, and read it from the shards (mainstay_read_shard, in Python read_shard)";
 const SAY_SAME: &str = "say that all ranks have the same (mainstay_same_on_all_ranks, in Python same_on_all_ranks), protect it as a \
@@ -24,7 +24,7 @@ pub(crate) struct Sharing<'a> {
     pub(crate) revision: u64,
     /// All shards of the revision, by number.
     pub(crate) shards: &'a [SavedShard],
-    /// The shards whose bytes this rank can have.
+    /// The shards with bytes that this rank can get.
     pub(crate) in_sight: BTreeSet<u32>,
     /// Those of them that no other rank has to send.
     pub(crate) at_hand: BTreeSet<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct Sharing<'a> {
     pub(crate) ranks: u32,
 }
 
-/// What a rank gets whose program protects `regions`.
+/// The part of a rank that protects `regions`.
 pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region]) -> Result<Redistribution<'a>> {
     let mut share = Redistribution::default();
     let mut missing = sharing.names();
@@ -53,7 +53,7 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region]) -> Resu
             _ => sharing.whole(region, &items, &mut share)?,
         }
     }
-    // On another number of ranks, a rank may lack an item that not every rank had to protect.
+    // With another number of ranks, a rank may lack an item that not every rank had to protect.
     let needed = |name: &&&str| sharing.items(name).iter().any(|(shard, item)| sharing.is_needed(*shard, item));
     match missing.iter().find(needed) {
         None => Ok(share),
@@ -67,7 +67,7 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region]) -> Resu
     }
 }
 
-/// Which bytes fill the one box `region`, which need not belong to a rank.
+/// The bytes for the one box `region`, which need not belong to a rank.
 pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Redistribution<'a>> {
     let (items, mut wanted) = (sharing.items(&region.description.name), Redistribution::default());
     sharing.check_alike(region, &items)?;
@@ -75,7 +75,7 @@ pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Re
     Ok(wanted)
 }
 
-/// Whether what was saved so counts as the same on all ranks if its bytes are.
+/// Whether the saved item counts as the same on all ranks if its bytes are.
 pub(crate) fn counts_as_same(item: &Item) -> bool {
     item.same_on_all_ranks || is_single(item.element, item.bytes)
 }
@@ -95,7 +95,7 @@ impl<'s> Sharing<'s> {
         items.filter(|item| item.kind == ItemKind::Region).map(|item| item.name.as_str()).collect()
     }
 
-    /// The shards that have the item, in their order.
+    /// The shards with the item, in their order.
     fn items(&self, name: &str) -> Vec<(u32, &'s Item)> {
         let of = |shard: &'s SavedShard| {
             let item = shard.item(name).filter(|item| item.kind != ItemKind::Stream)?;
@@ -104,9 +104,9 @@ impl<'s> Sharing<'s> {
         self.shards.iter().filter_map(of).collect()
     }
 
-    /// Whether a program that does not protect the item on this rank has forgotten it. Where not all ranks had a
-    /// part of a global array, not all must have one; of what only rank 0 of several had, only rank 0 has it; and what each
-    /// rank kept for itself comes back to none of another number, but can be read from the shards.
+    /// Whether the program must protect the item on this rank. If only some ranks had a part of a global array, not all
+    /// ranks need one. If only rank 0 of several had the item, only rank 0 needs it. Items that each rank kept for
+    /// itself cannot be restored to another number of ranks, but can be read from the shards.
     fn is_needed(&self, shard: u32, item: &Item) -> bool {
         let items = self.items(&item.name);
         let all_had_it = items.len() == self.shards.len();
@@ -121,7 +121,7 @@ impl<'s> Sharing<'s> {
         }
     }
 
-    /// Refuses an item that not all shards, and the program as it is now, describe as the same global array.
+    /// Refuses an item unless all shards and the program describe it as the same global array.
     fn check_alike(&self, region: &Region, items: &[(u32, &Item)]) -> Result<()> {
         let now = &region.description;
         let changed = |saved: String| Err(Error::RegionChanged { name: now.name.clone(), saved, now: now.kind() });
@@ -147,7 +147,7 @@ impl<'s> Sharing<'s> {
         if is_same { Ok(()) } else { changed(saved_as(one)) }
     }
 
-    /// The cells of a box, out of the boxes that were saved.
+    /// The cells of a box, from the saved boxes.
     fn place<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
         let now = &region.description;
         let cells_of = |item: &Item| item.place.as_ref().and_then(|place| Cells::of(&item.shape, place));
@@ -181,8 +181,8 @@ impl<'s> Sharing<'s> {
         Error::RegionMissing { name: name.to_owned(), why }
     }
 
-    /// The bytes for an item without a place: what this rank had saved; or, where the number of ranks has changed, what is the
-    /// same on all ranks, or what only rank 0 had.
+    /// The bytes for an item without a place: those that this rank saved. If the number of ranks has changed, those
+    /// that are the same on all ranks, or that only rank 0 had.
     fn whole<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
         let now = &region.description;
         let candidates: Vec<&(u32, &Item)> = if self.same_ranks() {
@@ -201,7 +201,7 @@ impl<'s> Sharing<'s> {
         if item.bytes == 0 {
             return Ok(());
         }
-        // All shards have the same bytes: the one that is nearest will do.
+        // All shards have the same bytes, so the nearest one is used.
         let one_of = |shards: &BTreeSet<u32>| candidates.iter().find(|(shard, _)| shards.contains(shard));
         let nearest = one_of(&self.at_hand).or_else(|| one_of(&self.in_sight));
         let (shard, item) = nearest.ok_or_else(|| self.out_of_sight(candidates[0].0))?;
@@ -209,14 +209,15 @@ impl<'s> Sharing<'s> {
         Ok(())
     }
 
-    /// An error unless an item without a place is the same on all ranks, as the program has said when it saved it or says now, or
-    /// belongs to rank 0 alone, which this rank is. Nothing else has an owner on another number of ranks.
+    /// An error unless an item without a place is the same on all ranks, as the program declared at the save or
+    /// declares now, or belongs only to rank 0, and this is rank 0. No other item has an owner if the number of ranks
+    /// changes.
     fn check_owner(&self, name: &str, says_same: bool, items: &[(u32, &Item)]) -> Result<()> {
         let all_had_it = items.len() == self.shards.len();
         let refused = |what: String, advice: &str| {
             let (path, revision) = (self.path.to_owned(), self.revision);
             let (saved, now) = (self.shards.len() as u32, self.ranks);
-            let why = format!("region {name:?} is no box of a global array, and {what}; {advice}");
+            let why = format!("region {name:?} is not a box of a global array, and {what}; {advice}");
             Err(Error::RankCount { path, revision, saved, now, why })
         };
         if all_had_it && (says_same || self.is_said_same(items)) {
@@ -239,12 +240,13 @@ impl<'s> Sharing<'s> {
         }
     }
 
-    /// Whether the item counts as the same on all ranks if its bytes are: the program has said so, or it is a single element.
+    /// Whether the item counts as the same on all ranks if its bytes are: the program declared it so, or it is a single
+    /// element.
     fn is_said_same(&self, items: &[(u32, &Item)]) -> bool {
         items.iter().any(|(_, item)| counts_as_same(item))
     }
 
-    /// Which rank saved other bytes of the item than the first, if any did.
+    /// A rank that saved other bytes of the item than the first rank, if there is one.
     fn other_bytes(&self, name: &str, items: &[(u32, &Item)]) -> Option<String> {
         let [(first, one), others @ ..] = items else { return None };
         let content = |shard: u32| self.contents.get(&(shard, name.to_owned()));
@@ -261,7 +263,7 @@ impl<'s> Sharing<'s> {
         None
     }
 
-    /// The output files that may be those of this rank.
+    /// The output files that may belong to this rank.
     pub(crate) fn outputs(&self) -> Vec<OutputLength> {
         let may_be = |shard: &&SavedShard| !self.same_ranks() || shard.entry.shard == self.rank;
         let mut all: Vec<OutputLength> = Vec::new();

@@ -1,7 +1,7 @@
-//! Which blocks of a shard a rank has to have, of one that another rank is to send.
+//! Selects the blocks of a shard that one rank needs and another rank sends.
 //!
-//! What must hold: what all ranks are told of this is short, whatever boxes are asked for; a block comes with all that it is
-//! verified by.
+//! Invariant: the request that all ranks get is short, for any boxes; a block comes with everything needed to verify
+//! it.
 
 use super::{blocks_of, united};
 use crate::space::{
@@ -11,11 +11,11 @@ use crate::space::{
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Stretches that are so close come as one; where they are more than `STRETCHES_MAX`, others, too.
+/// Stretches with gaps up to this size are merged; if more than `STRETCHES_MAX` remain, others are merged too.
 const GAP_BYTES: u64 = BLOCK_BYTES;
 const STRETCHES_MAX: usize = 64;
 
-/// Bytes of an item that a rank reads: stretches that ascend.
+/// Bytes of an item that a rank reads, as ascending stretches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WantedItem {
     name: String,
@@ -37,15 +37,16 @@ impl WantedItem {
     }
 }
 
-/// The blocks of the shard with this `manifest` in which the `wanted` bytes lie, as its runs count them; ascending, and apart.
+/// The blocks with the `wanted` bytes of the shard with this `manifest`, numbered as in its runs; ascending, not
+/// adjacent.
 pub(crate) fn blocks_wanted(manifest: &Manifest, wanted: &[WantedItem]) -> Vec<Range<u64>> {
     let item = |of: &WantedItem| manifest.items.iter().find(|item| item.name == of.name);
     let blocks = wanted.iter().filter_map(|of| Some((of, item(of)?)));
     united(blocks.flat_map(|(of, item)| blocks_of(&item.extents, of.stretches.iter().cloned())).collect(), 0)
 }
 
-/// What is stored of `blocks` of a shard in its portion, and what it takes to verify that: the rows of hashes, and the manifest
-/// itself. Ascending, and apart.
+/// The stored form of `blocks` of a shard in its portion, with the data to verify them: the rows of hashes, and the
+/// manifest itself. Ascending, not adjacent.
 pub(crate) fn stored_blocks(entry: &Entry, manifest: &Manifest, blocks: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut stored: Vec<Range<u64>> = Vec::new();
     for range in blocks {
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(WantedItem::new("as they are", few.clone()).stretches, few);
     }
 
-    /// Each wanted byte's block, its row and its frame are there.
+    /// Each wanted byte's block, its row and its frame are included.
     #[test]
     fn what_is_sent_is_what_is_read_with_all_that_it_is_verified_by() {
         let run =
@@ -129,7 +130,7 @@ mod tests {
             let blocks = blocks_wanted(&manifest, &[WantedItem::new(name, vec![stretch])]);
             (numbers(blocks.clone()), numbers(stored_blocks(&entry, &manifest, &blocks)))
         };
-        // One byte in the second block of the first extent; of the row's hashes all.
+        // One byte in the second block of the first extent, and all hashes of the row.
         let one = at(1) - 7;
         assert_eq!(asked("first", one..one + 1), ([41].into(), [41, 200, 400, 401].into()));
         let (blocks, stored) = asked("first", at(3) + at(4)..at(3) + at(6));
