@@ -1,4 +1,4 @@
-//! Allocates room in a file, for real, without a signal being able to interrupt that.
+//! Allocates space in a file, with real blocks, without interruption by signals.
 
 use crate::ground::control_group;
 use nix::{
@@ -12,13 +12,13 @@ use nix::{
 };
 use std::{fs, io};
 
-/// Whether `file`, or the directory, lies in memory.
+/// Whether `file`, or the directory, is in memory.
 pub(super) fn is_memory(file: &fs::File) -> bool {
     fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)
-/// begins again after each, and under a profiler's timer would never end.
+/// Allocates `bytes` of `file` from `at` on. Signals are blocked meanwhile: a tmpfs (before Linux 6.18) begins again
+/// after each, and would never end under a profiler's timer.
 pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()> {
     within_limit(at.saturating_add(bytes))?;
     // posix_fallocate refuses to allocate no bytes.
@@ -33,8 +33,8 @@ pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()
     Ok(allocated?)
 }
 
-/// How many bytes the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) does not. In memory
-/// it is no more than the control group leaves, which kills a process that takes more.
+/// The space in the file system of `file`, in bytes, if it says: a tmpfs without a limit (size=0) does not. In memory,
+/// at most the rest of the control group's limit, because a process that exceeds it is killed.
 pub(crate) fn available(file: &fs::File) -> Option<u64> {
     let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0);
     let room = room.map(|room| room.blocks_available().saturating_mul(room.fragment_size()));
@@ -42,7 +42,7 @@ pub(crate) fn available(file: &fs::File) -> Option<u64> {
     room.into_iter().chain(left).min()
 }
 
-/// Refuses `bytes` more of `file`, which lies in memory, where there is no room for them.
+/// Refuses `bytes` more of `file`, which is in memory, if there is no space for them.
 pub(super) fn check_room(file: &fs::File, bytes: u64) -> io::Result<()> {
     match available(file) {
         Some(room) if room < bytes => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
@@ -50,8 +50,7 @@ pub(super) fn check_room(file: &fs::File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Refuses a file that would end past the process's limit (`ulimit -f`): asked to make it that long, the kernel would end
-/// the program with SIGXFSZ.
+/// Refuses a file that would exceed the process's limit (`ulimit -f`): the kernel would end the program with SIGXFSZ.
 pub(crate) fn within_limit(end: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     if end > limit || i64::try_from(end).is_err() { Err(too_large()) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! A file without a name, in memory, from which a shard that came from another rank is read as from any other file.
+//! A file without a name, in memory. A shard from another rank is read from it as from any other file.
 
 use super::{File, Mapped, mapped::Whole};
 use crate::ground::files;
@@ -18,7 +18,7 @@ impl Anonymous {
         Ok(Anonymous { file, mapping: Whole::default() })
     }
 
-    /// The same, mapped, with its memory, which up to `threads` threads give it.
+    /// The same, mapped and allocated by up to `threads` threads.
     pub(crate) fn with_memory(bytes: u64, threads: usize) -> io::Result<Anonymous> {
         let made = Anonymous::of(bytes)?;
         made.mapping.make(&made.file, bytes, threads)?;
@@ -35,7 +35,7 @@ impl File for Anonymous {
         self.file.write_at(bytes, offset)
     }
 
-    /// Syncing does nothing: the file ends with the process.
+    /// Does nothing: the file ends with the process.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! Links that lead nowhere: "no such directory" is no help where the directory was moved away behind a link.
+//! Broken links: "no such directory" does not help if the directory was moved away behind a link.
 
 use crate::printable::printable_path;
 use std::{fs, path::Path};
 
-/// `path`, or the nearest directory above it, is a link to something that is not there: says so.
+/// A message if `path`, or the nearest directory above it, is a broken link.
 pub(crate) fn dangling(path: &Path) -> Option<String> {
     let is_there = |path: &&Path| fs::symlink_metadata(path).is_ok();
     let nearest = path.ancestors().find(is_there)?;
     let target = fs::read_link(nearest).ok().filter(|_| fs::metadata(nearest).is_err())?;
     let link = if nearest == path { "it".to_owned() } else { printable_path(nearest) };
-    Some(format!("{link} is a link to {}, which is not there", printable_path(&target)))
+    Some(format!("{link} is a link to {}, which does not exist", printable_path(&target)))
 }
 
 #[cfg(test)]
@@ -24,8 +24,8 @@ mod tests {
         fs::create_dir(at("there")).unwrap();
         symlink("gone", at("broken")).unwrap();
         symlink("there", at("whole")).unwrap();
-        assert_eq!(dangling(&at("broken")).as_deref(), Some("it is a link to gone, which is not there"));
-        let above = format!("{} is a link to gone, which is not there", at("broken").display());
+        assert_eq!(dangling(&at("broken")).as_deref(), Some("it is a link to gone, which does not exist"));
+        let above = format!("{} is a link to gone, which does not exist", at("broken").display());
         assert_eq!(dangling(&at("broken/space")), Some(above));
         for name in ["there", "whole", "whole/none", "none"] {
             assert_eq!(dangling(&at(name)), None, "{name}");

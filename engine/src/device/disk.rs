@@ -29,13 +29,13 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The directory of a space that exists.
+    /// The directory of an existing space.
     pub fn existing(directory: &Path) -> Disk {
         Disk { directory: directory.to_owned(), device_number: OnceLock::new(), recent: Arc::default() }
     }
 
-    /// Makes the directory, for this user alone, if it is missing. `NotASpace`: it is no directory, or another user has made
-    /// it where anybody can.
+    /// Makes the directory, for this user only, if it is missing. `NotASpace`: the path is not a directory, or another
+    /// user made it in a place open to all users.
     pub fn make(directory: &Path) -> Result<Disk> {
         if let Ok(named) = path::absolute(directory) {
             check_own(&named)?;
@@ -52,19 +52,19 @@ impl Disk {
                 Error::argument("path", "it is empty; give the directory of the space")
             }
             _ if directory.as_os_str().as_encoded_bytes().contains(&0) => {
-                Error::argument("path", "it has a zero byte, as no file's name; give the directory of the space")
+                Error::argument("path", "it has a zero byte, which no file name has; give the directory of the space")
             }
             _ => Error::io("making the directory", printable_path(directory), e).for_want_of(0, || {
                 let above = directory.ancestors().skip(1).find(|above| above.is_dir())?;
                 Disk::existing(above).available_bytes()
             }),
         })?;
-        // Links in the path may have led to another directory than the one that was checked.
+        // Links in the path may have led to a directory that was not checked.
         check_own(&found)?;
         Ok(Disk::existing(&found))
     }
 
-    /// Makes an empty file with the stripes that were asked for.
+    /// Makes an empty file with the wanted stripes.
     fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
         let mut way = Open::to_read_and_write();
         if let (FileSystem::Lustre { lfs: Some(lfs) }, true) = (file_system, wanted.is_chosen()) {
@@ -78,7 +78,7 @@ impl Disk {
         Ok(file)
     }
 
-    /// Removes a file that could not be made whole. If that fails, the next opening clears it away.
+    /// Removes a file that was not made completely. If that fails, the next opening removes it.
     fn forget(&self, name: &str) {
         let _ = fs::remove_file(self.directory.join(name));
     }
@@ -101,7 +101,7 @@ impl Device for Disk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in files::entries(&self.directory)? {
-            // A name that is not text is none of ours.
+            // A name that is not text is not one of ours.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -155,7 +155,7 @@ impl Device for Disk {
         let file_system = self.file_system();
         match wanted.bytes {
             _ if !file_system.has_stripes() => Ok(0),
-            // Only a file tells which stripes a file gets for which none were chosen.
+            // The stripes of a file by default are known only from a file.
             0 => {
                 let file = self.make_empty(probe, &file_system, wanted)?;
                 let bytes = stripes::stripe_bytes(&file_system, &self.directory.join(probe), &file.cached);

@@ -1,6 +1,6 @@
-//! A file of a directory. Aligned transfers go past the page cache (O_DIRECT) where the file system allows it; the rest,
-//! and file systems without it, go through the cache. On FUSE writes go past the kernel's cache alone: it takes them in
-//! small requests, of which each would else have to be durable before the next.
+//! A file in a directory. Aligned transfers bypass the page cache (O_DIRECT) if the file system allows it; all others
+//! use the cache. On FUSE only writes bypass it, and only the kernel's cache: with the cache, they would go out as
+//! small requests, and each would have to be durable before the next.
 
 use super::{File, Mapped, available, lazy, mapped::Whole, status::known, unsupported::is_unsupported, within_limit};
 use crate::ground::files::Open;
@@ -17,16 +17,16 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// What O_DIRECT may ask of addresses, offsets and lengths on any device in use.
+/// The alignment that O_DIRECT may require of addresses, offsets and lengths on any device in use.
 const ALIGNMENT: usize = 4096;
 
-/// File systems that one machine has for itself.
+/// File systems that only one machine uses.
 const LOCAL: [FsType; 4] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC];
 
-/// A file that is open, with a handle past the page cache where there can be one.
+/// An open file, with a second handle that bypasses the page cache, if possible.
 #[derive(Debug)]
 pub(super) struct DiskFile {
-    /// The handle that goes through the page cache.
+    /// The handle that uses the page cache.
     pub(super) cached: fs::File,
     direct: Option<fs::File>,
     is_on_fuse: bool,
@@ -40,12 +40,12 @@ pub(super) struct DiskFile {
 impl DiskFile {
     pub(super) fn open(path: &Path, way: &Open) -> io::Result<DiskFile> {
         let cached = way.file(path)?;
-        // The file exists by now: the second handle must not create, only go past the cache.
+        // The file exists by now, so the second handle must not create it.
         let direct = way.clone().again().direct().file(path);
         let direct = match direct {
             Ok(direct) => Some(direct),
             Err(e) if refuses_direct(&e) => None,
-            // Any other error would have the file go through the cache unnoticed.
+            // With any other error, the file would silently use the cache.
             Err(e) => return Err(e),
         };
         let file_system = fstatfs(&cached).map(|found| found.filesystem_type());
@@ -54,7 +54,7 @@ impl DiskFile {
         let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
         let is_local = file_system.is_ok_and(|of| LOCAL.contains(&of));
         if is_on_fuse && direct.is_some() {
-            // A failure here costs nothing but speed.
+            // A failure here only costs speed.
             let _ = set_direct(&cached, true);
         }
         Ok(DiskFile {
@@ -73,8 +73,8 @@ impl DiskFile {
         self.direct.as_ref().filter(|_| aligned)
     }
 
-    /// Does `transfer` through the file system's cache. On FUSE it goes past the kernel's cache, unless the process that serves
-    /// the file system refuses that.
+    /// Does `transfer` through the file system's cache. On FUSE it bypasses the kernel's cache, unless the process that
+    /// serves the file system refuses that.
     fn through_cache<T>(&self, mut transfer: impl FnMut(&fs::File) -> io::Result<T>) -> io::Result<T> {
         match transfer(&self.cached) {
             Err(e) if self.is_on_fuse && refuses_direct(&e) && set_direct(&self.cached, false).is_ok() => {
@@ -90,14 +90,14 @@ impl File for DiskFile {
         if let Some(direct) = self.direct_for(buffer.as_ptr(), buffer.len(), offset) {
             return direct.read_at(buffer, offset);
         }
-        // What lies in the cache may be older than the medium (another mount) or a lie (a failed sync).
+        // Cached bytes may be older than the medium (another mount) or wrong (a failed sync).
         let _ =
             posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         self.through_cache(|cached| cached.read_at(buffer, offset))
     }
 
     fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        // A write past the cache drops what lies there of its range.
+        // A write past the cache drops the cached bytes of its range.
         if self.is_local { self.cached.read_at(buffer, offset) } else { self.read_at(buffer, offset) }
     }
 
@@ -113,14 +113,14 @@ impl File for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // Each descriptor reports the write errors that came since it was opened: sync what wrote, and nothing
-        // else, for a sync may wait for all that other processes have written to the file meanwhile.
+        // A descriptor reports the write errors since it was opened, so the writing descriptor is synced. No other is:
+        // a sync may wait for all that other processes have written to the file meanwhile.
         let direct = self.direct.as_ref().filter(|_| !self.is_on_fuse);
         if self.cached_writes.load(Ordering::Acquire) || direct.is_none() {
             self.cached.sync_data()?;
         }
         direct.map_or(Ok(()), fs::File::sync_data)?;
-        // A file that has lost its name is found by nobody: what was written to it is lost.
+        // A file without a name cannot be found again, so its contents are lost.
         if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }
@@ -165,8 +165,8 @@ impl File for DiskFile {
     }
 }
 
-/// With O_DIRECT, what is written to a file on FUSE goes from the program's memory to the file system's process without
-/// a copy in the kernel between. That process was not told of it when it opened the file, and may cache what it gets.
+/// With O_DIRECT, writes to a file on FUSE go from the program's memory to the file system's process without a copy in
+/// the kernel. That process did not see the flag when it opened the file, and may cache the data.
 fn set_direct(file: &fs::File, direct: bool) -> nix::Result<()> {
     let mut flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
     flags.set(OFlag::O_DIRECT, direct);
@@ -181,10 +181,10 @@ fn refuses_direct(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// As a process behind FUSE may, a local file system refuses O_DIRECT for what is not aligned.
+    /// A local file system refuses O_DIRECT for unaligned writes, as a process behind FUSE may.
     #[test]
     fn what_refuses_to_be_written_past_the_cache_is_written_through_it() {
-        // Where it was built is no tmpfs, which would take it.
+        // The build folder is not on a tmpfs, which would accept them.
         let built = std::env::current_exe().unwrap();
         let folder = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
         let options = Open::to_read_and_write().or_make();
@@ -198,7 +198,7 @@ mod tests {
         file.sync().unwrap();
     }
 
-    /// What a command writes past the cache is seen by a job that looks there without asking the device.
+    /// A command's write past the cache is visible to a job that reads without asking the device.
     #[test]
     fn a_peek_sees_what_others_have_written() {
         const BYTES: usize = 4 * ALIGNMENT;

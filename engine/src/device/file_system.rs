@@ -1,5 +1,5 @@
-//! What lies below a directory, as far as it matters for where portions lie: whether files are striped over
-//! servers, and what the file system's promise of room is worth.
+//! The file system below a directory, as far as the layout of portions depends on it: whether files are striped over
+//! servers, and whether its promise of space can be trusted.
 
 use rustix::fs::{FsWord, getxattr, statfs};
 use std::{
@@ -7,14 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The file systems that are told apart.
+/// The file systems that Mainstay distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Files get their stripes by attributes, set while they are empty. It promises no room, whatever it is asked.
+    /// Files get their stripes by attributes, set while they are empty. Space cannot be reserved.
     Ceph,
-    /// Files get their stripes from the tool `lfs`, where that is installed.
+    /// Files get their stripes from the tool `lfs`, if it is installed.
     Lustre { lfs: Option<PathBuf> },
-    /// Files have no stripes that a program could choose.
+    /// A program cannot choose the stripes of files.
     Other,
 }
 
@@ -22,11 +22,11 @@ pub enum FileSystem {
 const CEPH: FsWord = 0x00c3_6400;
 const FUSE: FsWord = 0x6573_5546;
 const LUSTRE: FsWord = 0x0bd0_0bd0;
-/// Every directory of a CephFS has this one, also when it is mounted by ceph-fuse.
+/// Every directory of a CephFS has this attribute, even with ceph-fuse.
 const CEPH_ATTRIBUTE: &str = "ceph.dir.entries";
 
 impl FileSystem {
-    /// The file system that `directory` lies in; `Other` where that cannot be found out.
+    /// The file system of `directory`; `Other` if this cannot be found out.
     pub(super) fn of(directory: &Path) -> FileSystem {
         match statfs(directory).map(|found| found.f_type) {
             Ok(CEPH) => FileSystem::Ceph,
@@ -41,17 +41,17 @@ impl FileSystem {
         matches!(self, FileSystem::Ceph | FileSystem::Lustre { lfs: Some(_) })
     }
 
-    /// Whether room can be set aside, and whether the blocks that it counts are those that it has.
+    /// Whether space can be reserved, and the counted blocks are really allocated.
     pub fn sets_aside(&self) -> bool {
         *self != FileSystem::Ceph
     }
 
-    /// Whether a file with several writers, on several machines, makes each of them wait for the others.
+    /// Whether writers on several machines wait for each other if they share a file.
     pub fn shares_badly(&self) -> bool {
         *self == FileSystem::Ceph
     }
 
-    /// The name of the file system, for people.
+    /// The name of the file system, for messages.
     pub fn name(&self) -> &'static str {
         match self {
             FileSystem::Ceph => "CephFS",

@@ -1,5 +1,5 @@
-//! Memory of a file in huge pages, where the kernel has some at hand: made so from the beginning, memory takes a quarter of
-//! the time that small pages take, and none of them has to be met afterwards.
+//! Allocates the memory of a file in huge pages, if the kernel has some at hand. This takes a quarter of the time of
+//! small pages, and leaves fewer page faults for later.
 
 use super::{
     HUGE_PAGE, Mapping,
@@ -8,43 +8,44 @@ use super::{
 use crate::ground::{Instant, each_at_once};
 use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt, sync::OnceLock, time::Duration};
 
-/// The most that is given at a time.
+/// The most memory allocated in one step.
 const STEP_MAX: u64 = 64 << 20;
-/// The first huge pages that are asked for show how long they take.
+/// The first step measures how long huge pages take.
 const STEP_LEAST: u64 = 8 << 20;
-/// Less memory than this gains less than asking costs: where many ranks make memory at once, each asks in turn.
+/// For less memory, the gain is smaller than the cost of the request: if many ranks allocate at once, their requests
+/// wait for each other.
 const LEAST_BYTES: u64 = 128 << 20;
 /// A thread is worth starting for this much.
 const LEAST_SHARE: u64 = 32 << 20;
-/// What asking for huge pages may take: the kernel waits for all processors,
+/// The time limit of a request for huge pages: the kernel waits for all processors,
 const ASKING_MAX: Duration = Duration::from_millis(4);
-/// and clears memory. Where memory lies in pieces, or others use the processors, huge pages take ten times as long as small
+/// and clears memory. If memory is fragmented, or the processors are busy, huge pages take ten times as long as small
 /// ones, which take this long for each MiB.
 const MIB_MAX: Duration = Duration::from_micros(500);
 const SMALL_PAGE: u64 = 4096;
 
-/// How a file is given its memory, step by step.
+/// Allocates the memory of a file, step by step.
 #[derive(Debug)]
 pub(crate) struct HugePages {
-    /// How much is given next.
+    /// The size of the next step.
     step: u64,
-    /// Whether they have not taken too long so far.
+    /// Whether huge pages were fast enough so far.
     are_quick: bool,
 }
 
 impl HugePages {
-    /// For a file that is given `bytes` bytes in all.
+    /// For a file that gets `bytes` bytes in all.
     pub(crate) fn of(bytes: u64) -> HugePages {
         HugePages { step: STEP_LEAST, are_quick: bytes >= LEAST_BYTES }
     }
 
-    /// Gives `file`, which is mapped by `map` from its beginning on, the memory for bytes from `from` on, up to `to`; returns
-    /// the end of those that have it now.
+    /// Allocates memory for `file`, which `map` maps from its beginning on: bytes from `from` on, up to `to`. Returns
+    /// the end of the allocated bytes.
     pub(crate) fn give(&mut self, file: &File, map: &Mapping, from: u64, to: u64) -> io::Result<u64> {
         let bytes = self.step.min(to - from);
         if self.are_quick && bytes >= STEP_LEAST {
-            // Only a range that holds a page already becomes a huge page; asked for before the rest is allocated they are
-            // made at once, else small pages are made first and then copied.
+            // Only a range that already has a page becomes a huge page. Requested before the rest is allocated, huge
+            // pages are made at once; otherwise small pages are made first and then copied.
             (0..bytes)
                 .step_by(HUGE_PAGE)
                 .try_for_each(|behind| allocate_at(file, from + behind, SMALL_PAGE.min(bytes - behind)))?;
@@ -58,7 +59,7 @@ impl HugePages {
     }
 }
 
-/// Gives the first `bytes` bytes of `file`, which `map` maps, their memory, by up to `threads` threads.
+/// Allocates the first `bytes` bytes of `file`, which `map` maps, by up to `threads` threads.
 pub(super) fn give_all(file: &File, map: &Mapping, bytes: u64, threads: usize) -> io::Result<()> {
     let has = file.metadata()?.blocks().saturating_mul(512);
     check_room(file, bytes.saturating_sub(has))?;

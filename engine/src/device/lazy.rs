@@ -1,13 +1,13 @@
-//! Lazy I/O of CephFS: machines that write to one file need not wait for one another, and keep what they have cached.
-//! It does no harm here: no block has two writers, nothing counts before it is synced, and reads go past the caches.
+//! Lazy I/O of CephFS: machines that write to one file do not wait for one another, and keep their caches. This is safe
+//! here: no block has two writers, data counts only after a sync, and reads bypass the caches.
 
 use nix::sys::statfs::FsType;
 use std::{fs, os::fd::AsRawFd};
 
-/// The number by which the kernel's client calls itself (linux/magic.h). With ceph-fuse lazy I/O is an option of the mount.
+/// The number of the kernel's client (linux/magic.h). With ceph-fuse, lazy I/O is an option of the mount.
 const CEPH: FsType = FsType(0x00c3_6400);
 
-/// Asks for lazy I/O where a file of `file_system` can have it; whether it was granted.
+/// Asks for lazy I/O if a file of `file_system` can have it; returns whether it was granted.
 #[allow(unsafe_code)]
 pub(super) fn ask(file: &fs::File, file_system: FsType) -> bool {
     // CEPH_IOC_LAZYIO (fs/ceph/ioctl.h).

@@ -1,5 +1,5 @@
-//! Byte locks of the kernel (open file description locks): freed when the process dies, however it
-//! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
+//! Byte locks of the kernel (open file description locks). They are freed when the process dies, in any way. Forked
+//! children close them, so a child never keeps its dead parent's lock.
 
 use super::{LockFile, LockOutcome, LockReader, unsupported::is_unsupported};
 use crate::ground::files::Open;
@@ -24,13 +24,13 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct ByteLocks {
     file: fs::File,
-    /// Why it was opened without the right to write, if it was.
+    /// The error if the file could not be opened for writing.
     denied: Option<Errno>,
 }
 
 impl ByteLocks {
     pub(super) fn open(path: &Path) -> io::Result<ByteLocks> {
-        // A reader without the right to write can still ask who holds a lock.
+        // A reader without write permission can still ask which process holds a lock.
         let (file, denied) = match Open::to_read_and_write().or_make().file(path) {
             Err(e) if is_denied(&e) => (Open::to_read().file(path)?, e.raw_os_error().map(Errno::from_raw)),
             file => (file?, None),
@@ -40,8 +40,8 @@ impl ByteLocks {
         Ok(locks)
     }
 
-    /// The locks of a file that is open. They last as long as this opening of it: while the memory of this
-    /// handle is mapped, it lasts in a forked child too, so that a mapping wants a handle of its own.
+    /// The locks of an open file. They last as long as this opening of it. If the memory of this handle is mapped, a
+    /// forked child keeps it open too, so a mapping needs a handle of its own.
     pub(crate) fn of(file: fs::File) -> ByteLocks {
         close_in_children(file.as_raw_fd());
         ByteLocks { file, denied: None }
@@ -51,7 +51,7 @@ impl ByteLocks {
         &self.file
     }
 
-    /// A lock of somebody else that stands in the way of `wanted`. `Unsupported`: the file system has no locks.
+    /// A lock of another holder that conflicts with `wanted`. `Unsupported`: the file system has no locks.
     fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
             Ok(_) => Ok(Some(wanted).filter(|found| found.l_type != libc::F_UNLCK as libc::c_short)),
@@ -63,7 +63,7 @@ impl ByteLocks {
     }
 }
 
-/// The error of the call that has just failed, also one that has no name.
+/// The error of the call that has just failed, even one without a name in `nix`.
 fn failed(errno: Errno) -> io::Error {
     if errno == Errno::UnknownErrno { io::Error::last_os_error() } else { errno.into() }
 }
@@ -87,7 +87,7 @@ impl LockFile for ByteLocks {
         match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range(byte, 1))) {
             Ok(_) => Ok(LockOutcome::Held),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
-            // A file that was opened without the right to write can only be asked who holds its locks.
+            // A file that was opened only for reading cannot take locks.
             Err(Errno::EBADF) => Err(self.denied.unwrap_or(Errno::EACCES).into()),
             Err(errno) => match failed(errno) {
                 error if is_unsupported(&error) => Ok(LockOutcome::Unsupported),
@@ -136,11 +136,11 @@ impl Drop for ByteLocks {
 
 const NONE: RawFd = -1;
 
-/// Lock files open in this process. A plain array: a forked child may take no lock and allocate nothing.
+/// Lock files open in this process. A plain array, because a forked child may take no lock and allocate nothing.
 static OPEN: [AtomicI32; 256] = [const { AtomicI32::new(NONE) }; 256];
 
-/// How often this process came out of a fork: whoever knew another number knew a parent of it. A look at
-/// memory, where asking for the process id is a call of the kernel.
+/// The number of forks between this process and the first one. A different number shows that a value is from a parent
+/// process. This reads memory, while asking for the process id is a system call.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn forks() -> u32 {

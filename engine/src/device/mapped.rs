@@ -1,5 +1,5 @@
-//! Parts of a file in memory (tmpfs), mapped: what a program saves is copied there, and messages between ranks are sent
-//! from there, and received there, without a copy between.
+//! Mapped parts of a file in memory (tmpfs). A program's data is copied there, and messages between ranks are sent from
+//! and received into there without a further copy.
 
 use super::{Mapping, allocate::is_memory, huge::give_all};
 use std::{
@@ -15,7 +15,7 @@ use std::{
 /// Bytes of a block as `stat` counts them.
 const STATUS_BLOCK: u64 = 512;
 
-/// Bytes of a file, which are there as long as nobody cuts the file short.
+/// Bytes of a file. They stay as long as the file is not cut short.
 #[derive(Debug)]
 pub struct Mapped {
     of: Arc<Mapping>,
@@ -23,18 +23,18 @@ pub struct Mapped {
     bytes: usize,
 }
 
-/// The mapping of a whole file: made when a part of it is first asked for, and kept as long as the file is open, so that
-/// each page is met once, and not by each revision anew.
+/// The mapping of a whole file. It is made when a part is first requested, and kept as long as the file is open. Each
+/// page then faults once, not for each revision.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     mapping: Mutex<Option<Arc<Mapping>>>,
-    /// A thread is going to map the file.
+    /// A thread is about to map the file.
     is_awaited: AtomicBool,
 }
 
 impl Whole {
-    /// A part of `file`, of which nothing beyond the first `whole` bytes is mapped. `Unsupported`: the file does not lie in memory; another error: the
-    /// file has no room for all of its bytes, and a page that is not there when it is touched would end the program.
+    /// A part of `file`; only the first `whole` bytes of the file are mapped. `Unsupported`: the file is not in memory.
+    /// Another error: there is no space for all of its bytes, and touching a missing page would end the program.
     pub(super) fn part(&self, file: &File, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
         let of = self.get(file, whole)?;
         let [at, bytes] = [offset, bytes].map(usize::try_from);
@@ -45,24 +45,24 @@ impl Whole {
         Ok(Mapped { of, at, bytes })
     }
 
-    /// The same of a file that is mapped already.
+    /// The same, if the file is mapped already.
     pub(super) fn part_if_made(&self, offset: u64, bytes: u64) -> Option<Mapped> {
         let of = self.mapping.try_lock().ok()?.clone()?;
         let (at, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         at.checked_add(bytes).filter(|end| *end <= of.bytes()).map(|_| Mapped { of, at, bytes })
     }
 
-    /// A thread is going to map the file, which takes as long as it takes to give the file its memory.
+    /// A thread is about to map the file, which takes as long as allocating the file's memory.
     pub(super) fn await_mapping(&self) {
         self.is_awaited.store(true, Ordering::Release);
     }
 
-    /// Whether whoever asks for a part now has to wait for that thread.
+    /// Whether a request for a part would now wait for that thread.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Acquire)
     }
 
-    /// Maps the first `whole` bytes of `file`, and gives them their memory by up to `threads` threads.
+    /// Maps the first `whole` bytes of `file`, and allocates them by up to `threads` threads.
     pub(super) fn make(&self, file: &File, whole: u64, threads: usize) -> io::Result<()> {
         self.made(file, whole, threads).map(drop)
     }
@@ -82,10 +82,10 @@ impl Whole {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let metadata = file.metadata()?;
-        // A file that is longer than it was made is not believed: its memory would be the machine's.
+        // The length of a file that has grown is not trusted: it could take all of the machine's memory.
         let bytes = metadata.len().min(whole);
         let map = Mapping::new(file, bytes)?;
-        // The kernel would look at every page of what is allocated already.
+        // For allocated memory this is skipped: the kernel would look at every page.
         if metadata.len() > bytes || metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
             give_all(file, &map, bytes, threads)?;
         }
@@ -100,8 +100,8 @@ impl Mapped {
         Mapped { of: self.of.clone(), at: self.at + from as usize, bytes: bytes as usize }
     }
 
-    /// Has the pages of this part at hand, without changing any: no fault then comes in the middle of a copy. In a new file
-    /// this takes longer than the copy.
+    /// Brings the pages of this part into the page table, without changing any. No fault then interrupts a copy. In a
+    /// new file this takes longer than the copy.
     pub(crate) fn touch(&self) {
         self.of.populate(self.at, self.bytes);
     }
@@ -110,8 +110,9 @@ impl Mapped {
 impl AsRef<[u8]> for Mapped {
     #[allow(unsafe_code)]
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: inside the mapping. The file is a portion, whose blocks have one writer, which is the holder of this part
-        // while it is filled, and none while it is read; files of a space are this user's alone and are never cut short.
+        // SAFETY: inside the mapping. The file is a portion. Its blocks have one writer, the holder of this part, while
+        // they are filled, and none while they are read. Files of a space belong to this user only and are never cut
+        // short.
         unsafe { std::slice::from_raw_parts(self.of.part(self.at, self.bytes), self.bytes) }
     }
 }

@@ -1,5 +1,5 @@
-//! A shared mapping of a file. Forked children do not inherit it: a child that lives on would keep the memory, none of
-//! which is the child's.
+//! A shared mapping of a file. Forked children do not inherit it, because a surviving child would keep the memory
+//! allocated.
 
 use super::forks;
 use std::{fs::File, io, os::fd::AsRawFd, ptr};
@@ -14,24 +14,22 @@ pub(crate) struct Mapping {
     forks: u32,
 }
 
-// SAFETY: the memory is shared with other processes anyway; code that hands out references to it says why they do not
-// overlap.
+// SAFETY: other processes share the memory anyway; code that hands out references to it states why they do not overlap.
 #[allow(unsafe_code)]
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl Sync for Mapping {}
 
-/// Values that may be referred to while other processes write to them.
+/// Values that may be referenced while other processes write to them.
 ///
-/// # Safety
-/// The type consists of atomics only, so that any bytes are valid and any thread may change them.
+/// # Safety The type consists of atomics only: any bytes are valid, and any thread may change them.
 #[allow(unsafe_code)]
 pub(crate) unsafe trait OfAtomics {}
 
 #[allow(unsafe_code)]
 impl Mapping {
-    /// Maps the first `bytes` of `file`, at an address where huge pages fit.
+    /// Maps the first `bytes` of `file`, at an address for huge pages.
     pub(crate) fn new(file: &File, bytes: u64) -> io::Result<Mapping> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = usize::try_from(bytes).map_err(|_| too_large())?.next_multiple_of(PAGE);
@@ -46,7 +44,7 @@ impl Mapping {
         }
         let from = from.cast::<u8>();
         let before = from.align_offset(HUGE_PAGE);
-        // SAFETY: the address lies inside the range that was reserved, of which the rest is given back below.
+        // SAFETY: the address is inside the reserved range; the rest of the range is unmapped below.
         unsafe {
             let at = from.add(before);
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -81,7 +79,7 @@ impl Mapping {
         &self.shared_row(at, 1)[0]
     }
 
-    /// The `count` values that lie one after another from `at` on.
+    /// The `count` consecutive values from `at` on.
     pub(crate) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
         assert!(at.is_multiple_of(align_of::<T>()) && count <= self.bytes / size_of::<T>());
         let first = self.part(at, count * size_of::<T>()).cast::<T>();
@@ -89,21 +87,21 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
-    /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only ranges that hold a page already;
-    /// a kernel that cannot (before 6.1), or has no room, leaves the range as it is.
+    /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only ranges that already have a page.
+    /// A kernel that cannot (before 6.1), or has no memory, leaves the range as it is.
     pub(crate) fn collapse(&self, at: usize, bytes: usize) {
         const MADV_COLLAPSE: libc::c_int = 25;
         self.advise(at, bytes, MADV_COLLAPSE);
     }
 
-    /// Has every page at hand, without changing any, so that no fault comes in the middle of a copy.
+    /// Brings every page into the page table, without changing any. No fault then interrupts a copy.
     pub(crate) fn populate(&self, at: usize, bytes: usize) {
         // Before Linux 5.14 this does nothing, and faults come during the copy.
         self.advise(at, bytes, libc::MADV_POPULATE_WRITE);
     }
 
     fn advise(&self, at: usize, bytes: usize, advice: libc::c_int) {
-        // SAFETY: advice on a mapping of our own, that changes no contents.
+        // SAFETY: advice on a mapping of our own; it changes no contents.
         unsafe { libc::madvise(self.part(at, bytes).cast(), bytes, advice) };
     }
 }
@@ -111,7 +109,7 @@ impl Mapping {
 impl Drop for Mapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // In a forked child something else may lie at this address.
+        // In a forked child, other memory may be at this address.
         if forks() == self.forks {
             // SAFETY: the mapping is our own; references to it borrow `self`.
             unsafe { libc::munmap(self.at.cast(), self.bytes) };

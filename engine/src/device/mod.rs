@@ -1,8 +1,8 @@
-//! What carries bytes to a medium: a directory of preallocated files. This is the seam at which
-//! tests put faults; the engine does all its I/O on spaces through it.
+//! The storage device: a directory of preallocated files. Tests inject faults at this boundary; the engine does all its
+//! I/O on spaces through it.
 //!
-//! Assumed of a device: a 4 KiB write may tear, writes that were not synced may be lost or
-//! reordered, and a sync that returned is durable.
+//! Assumptions about a device: a 4 KiB write may tear, unsynced writes may be lost or reordered, and data is durable
+//! after a sync has returned.
 
 mod allocate;
 mod anonymous;
@@ -37,53 +37,53 @@ pub(crate) use owner::hand_over;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
-/// A directory that holds the files of one space.
+/// A directory with the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
-    /// The path of the directory, as messages have it: printable.
+    /// The path of the directory for messages: printable.
     fn path(&self) -> String;
-    /// The path by which the directory can be opened again: it need be neither printable nor text.
+    /// The path for opening the directory again; it need not be printable, nor text.
     fn directory(&self) -> PathBuf {
         self.path().into()
     }
-    /// The number that tells the directory's file system from others on this machine (`st_dev`), as of the first call; 0:
-    /// unknown.
+    /// The number of the directory's file system on this machine (`st_dev`), as of the first call; 0: unknown.
     fn device_number(&self) -> u64 {
         0
     }
     /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is taken.
+    /// Makes a file with the given space, as far as a file can have it without being written; fails if the name is
+    /// taken.
     fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>>;
-    /// Opens a file, or finds out that it can be opened: the number of open files does not grow with the files of a space.
+    /// Opens a file, or checks that it can be opened: the number of open files does not grow with the files of a space.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Gives the file `of` the further name `name`.
+    /// Gives the file `of` the second name `name`.
     fn link(&self, _of: &str, _name: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Makes creations, renames and removals durable.
     fn sync_directory(&self) -> io::Result<()>;
-    /// Opens the lock file `name`, made if it is missing.
+    /// Opens the lock file `name`; makes it if it is missing.
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>>;
 
-    /// The file system below, which matters for how portions are laid out.
+    /// The file system below; the layout of portions depends on it.
     fn file_system(&self) -> FileSystem {
         FileSystem::Other
     }
 
-    /// Whether the files of the directory lie in memory, and can be mapped.
+    /// Whether the files of the directory are in memory, and can be mapped.
     fn is_memory(&self) -> bool {
         false
     }
 
-    /// How many bytes the file system has room for, where that can be told.
+    /// The free space of the file system, in bytes, if known.
     fn available_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes of a stripe of the files that are made with `stripes`; 0 where there are none. To find out, a file
-    /// `probe` may be made and removed.
+    /// Bytes of a stripe of the files that are made with `stripes`; 0 if there are no stripes. A file `probe` may be
+    /// made and removed to find out.
     fn stripe_bytes(&self, _stripes: Stripes, _probe: &str) -> io::Result<u64> {
         Ok(0)
     }
@@ -98,64 +98,63 @@ pub enum Access {
 /// A file of a space. Reads and writes may be short, as the system's are.
 pub trait File: Send + Sync + fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As `read_at`, without asking the device where the file system is this machine's alone: its cache shows what any
-    /// process has written, durable or not.
+    /// As `read_at`, but may use the cache if only this machine uses the file system. The cache shows the writes of all
+    /// processes, durable or not.
     fn peek_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Makes durable all that was written before through this handle, and to this file by processes
-    /// that have ended.
+    /// Makes all earlier writes durable: those through this handle, and those to this file by processes that have
+    /// ended.
     fn sync(&self) -> io::Result<()>;
-    /// The file's length, as far as this machine knows it: no server is asked.
+    /// The file's length as this machine knows it, without asking a server.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// How many bytes the file takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
+    /// The bytes that the file takes on the medium, as far as the file system reports them (`FileSystem::sets_aside`).
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.bytes()
     }
 
-    /// How many bytes the file system has room for, where that can be told.
+    /// The free space of the file system, in bytes, if known.
     fn available_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Keeps the file open until this is dropped, so that using it asks the file system for nothing but bytes.
+    /// Keeps the file open until this is dropped, so later use needs no further opening.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that lies in memory; the first `whole` bytes
-    /// of the file have their memory by then, and none beyond, however long it is. `Unsupported`: the file does not lie in
-    /// memory.
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file in memory. The first `whole` bytes of
+    /// the file are allocated by then, and none beyond, however long it is. `Unsupported`: the file is not in memory.
     fn map(&self, _offset: u64, _bytes: u64, _whole: u64) -> io::Result<Mapped> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The same of a file that is mapped already; `None` of any other.
+    /// The same if the file is mapped already; otherwise `None`.
     fn mapped(&self, _offset: u64, _bytes: u64) -> Option<Mapped> {
         None
     }
 
-    /// A thread is going to map the file: until it has, `is_mapping_awaited`.
+    /// A thread is about to map the file: until then, `is_mapping_awaited` is true.
     fn await_mapping(&self) {}
 
     fn is_mapping_awaited(&self) -> bool {
         false
     }
 
-    /// Whether machines that write to the file need not wait for one another, because lazy I/O was asked for and granted.
+    /// Whether machines that write to the file need not wait for one another, because lazy I/O was granted.
     fn is_lazy(&self) -> bool {
         false
     }
 
-    /// Whether writing takes the processor of this machine, because the file system is a process here.
+    /// Whether writing uses this machine's processors, because the file system is a process here.
     fn takes_processor(&self) -> bool {
         false
     }
 }
 
-/// Bytes that ranks lock, one each; locks beyond are held for an instant, by whoever takes a hold.
+/// Ranks lock one byte each, below this one. Locks beyond are held for an instant, while a hold is taken.
 pub const RANK_BYTES: u64 = 1 << 32;
 
 /// Locks on single bytes of a file, freed when the holder closes it or dies.
@@ -163,32 +162,32 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
     /// Frees a byte, if it is locked here.
     fn unlock(&self, byte: u64) -> io::Result<()>;
-    /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
-    /// reading, can be taken by whoever may read the file, and says nothing. `Unsupported`: the file system has no locks.
+    /// Whether another holder has locked one of `bytes` bytes from `from` on, as `try_lock` does. A lock for reading
+    /// does not count, because every reader of the file can take one. `Unsupported`: the file system has no locks.
     fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool>;
-    /// Whether anyone else holds a lock on any of the first `RANK_BYTES` bytes.
+    /// Whether another holder has a lock on any of the first `RANK_BYTES` bytes.
     fn is_locked(&self) -> io::Result<bool> {
         self.is_locked_in(0, RANK_BYTES)
     }
-    /// Whether the file still has its name. Others lock another file where it has not.
+    /// Whether the file still has its name. If not, others lock another file.
     fn is_named(&self) -> bool {
         true
     }
-    /// Which process has a lock for reading on the byte, so that `try_lock` cannot have it. Mainstay's own locks are never
-    /// for reading.
+    /// The process with a lock for reading on the byte, which makes `try_lock` fail. Mainstay's own locks are never for
+    /// reading.
     fn reader_of(&self, _byte: u64) -> Option<LockReader> {
         None
     }
-    /// Leaves only its owner the right to open the file, if this user owns it.
+    /// If this user owns the file, leaves only the owner the right to open it.
     fn make_private(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A process that has a lock for reading, as one can take that may only read the file.
+/// A process that has a lock for reading. Every process that can read the file can take one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockReader {
-    /// The process's id; `None` where the kernel does not tell.
+    /// The process's id; `None` if the kernel does not say.
     pub process: Option<u32>,
 }
 
@@ -200,7 +199,7 @@ pub enum LockOutcome {
     Unsupported,
 }
 
-/// Reads until `buffer` is full; a file that ends before is an error of kind `UnexpectedEof`.
+/// Reads until `buffer` is full; if the file ends before, an error of kind `UnexpectedEof`.
 pub(crate) fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     fill(buffer, offset, |buffer, offset| file.read_at(buffer, offset))
 }
@@ -225,7 +224,7 @@ fn fill(mut buffer: &mut [u8], mut offset: u64, read: impl Fn(&mut [u8], u64) ->
     Ok(())
 }
 
-/// Writes all of `bytes`, however short the single writes are; returns how many writes it took.
+/// Writes all of `bytes`, however short the single writes are; returns the number of writes.
 pub(crate) fn write_full(file: &dyn File, mut bytes: &[u8], mut offset: u64) -> io::Result<u64> {
     let mut writes = 0;
     while !bytes.is_empty() {

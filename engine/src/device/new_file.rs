@@ -1,5 +1,5 @@
-//! What a new file is to be: how long, which parts of it will be written, how hard the room for them is
-//! promised, and over how many servers it is striped.
+//! The properties of a new file: its length, the parts that will be written, the kind of allocation, and the stripes
+//! over servers.
 
 use super::{
     Mapping,
@@ -12,52 +12,52 @@ use std::{fs::File, io, ops::Range};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewFile {
     pub bytes: u64,
-    /// The parts that will be written: ascending, and not touching.
+    /// The parts that will be written: ascending, not adjacent.
     pub stretches: Vec<Range<u64>>,
     pub allocate: Allocate,
     pub stripes: Stripes,
-    /// A file in memory is given its memory only when it is first mapped, if there is room for all of it now.
+    /// A file in memory is allocated only when it is first mapped, if there is enough space now.
     pub when_mapped: bool,
 }
 
-/// How hard a file system promises room.
+/// The strength of a file system's promise of space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocate {
-    /// No room is promised: the file has its length, and a later write may find no room.
+    /// No promise: the file has its length, and a later write may find no space.
     Sparse,
-    /// Blocks are set aside, where the file system can.
+    /// Blocks are reserved, if the file system can.
     #[default]
     Blocks,
-    /// The file is written with zeros, which promises most and takes longest.
+    /// The file is written with zeros: the strongest promise, and the slowest.
     Zero,
 }
 
-/// How a file is spread over the servers of a parallel file system. A number that is 0 leaves it to the file system.
+/// The distribution of a file over the servers of a parallel file system. With 0, the file system decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stripes {
-    /// How many servers, or disks of servers, a file lies on.
+    /// The number of servers, or disks of servers, of a file.
     pub count: u32,
     /// Bytes of one stripe.
     pub bytes: u64,
 }
 
 impl NewFile {
-    /// A file of `bytes` bytes, all of which will be written, with its blocks set aside.
+    /// A file of `bytes` bytes that will all be written, with its blocks reserved.
     pub fn of(bytes: u64) -> NewFile {
         NewFile { bytes, stretches: Some(0..bytes).into_iter().collect(), ..NewFile::default() }
     }
 
-    /// Bytes that will be written.
+    /// Number of bytes that will be written.
     pub fn written_bytes(&self) -> u64 {
         self.stretches.iter().map(|stretch| stretch.end - stretch.start).sum()
     }
 
-    /// Gives the empty `file` its length, and sets aside as much of it as was asked for, where its file system `sets_aside`
-    /// anything. A file that has its length is never made longer by a write.
+    /// Gives the empty `file` its length, and reserves the wanted space if its file system `sets_aside` any. Later
+    /// writes never make the file longer.
     pub(super) fn set_aside(&self, file: &File, sets_aside: bool) -> io::Result<()> {
         within_limit(self.bytes)?;
         match self.allocate {
-            // The whole file is set aside, so that it can be mapped without asking for each of its pages once more.
+            // The whole file is allocated, so mapping it needs no further check of its pages.
             Allocate::Blocks if is_memory(file) && self.bytes > 0 => {
                 file.set_len(self.bytes)?;
                 if self.when_mapped && available(file).is_some_and(|room| room >= self.bytes) {

@@ -1,7 +1,7 @@
-//! Files that are opened when they are used: a space can have more of them than a process may have open.
+//! Files that are opened when they are used: a space can have more files than a process may have open.
 //!
-//! What must hold: a descriptor that wrote stays until it is synced, for it is the one that is told what became of
-//! its writes; and a file that is to stay open is never opened again.
+//! Invariant: a descriptor that wrote stays open until it is synced, because only that descriptor gets the errors of
+//! its writes. A file that must stay open is never opened again.
 
 use super::{Access, File, Mapped, disk_file::DiskFile};
 use crate::ground::files::Open;
@@ -12,10 +12,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// How many files of a directory are left open after their use.
+/// The number of files of a directory that stay open after use.
 const RECENT: usize = 8;
 
-/// The files that were opened last, the one opened longest ago first.
+/// The files that were opened last, the oldest opening first.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<Arc<DiskFile>>>);
 
@@ -29,12 +29,12 @@ pub(super) struct OnDemand {
 
 #[derive(Debug, Default)]
 struct Opening {
-    /// The file as it is open, while it is among the recent ones or in use.
+    /// The open file, while it is recent or in use.
     file: Weak<DiskFile>,
-    /// The open file, where it must stay open: until it is synced, or for good.
+    /// The open file, if it must stay open: until it is synced, or for good.
     kept: Option<Arc<DiskFile>>,
     stays: bool,
-    /// The number of writes, so that a sync does not let go of the descriptor of one that came meanwhile.
+    /// The number of writes. A sync keeps the descriptor open if writes came meanwhile.
     writes: u64,
 }
 
@@ -53,7 +53,7 @@ impl Recent {
 }
 
 impl OnDemand {
-    /// The file at `path`, which does not change when the program changes its directory.
+    /// The file at `path`, which must be absolute because the program may change its directory.
     pub(super) fn open(path: PathBuf, access: Access, recent: &Arc<Recent>) -> io::Result<OnDemand> {
         let file = OnDemand { path, access, recent: recent.clone(), opening: Mutex::default() };
         file.opened()?;
@@ -152,7 +152,7 @@ impl File for OnDemand {
 }
 
 impl Drop for OnDemand {
-    /// A removed file takes its room until it is closed.
+    /// A removed file takes space until it is closed.
     fn drop(&mut self) {
         self.recent.forget(&locked(&self.opening).file);
     }
@@ -195,10 +195,10 @@ mod tests {
             }
         }
         drop(files);
-        assert!(locked(&recent.0).is_empty(), "what nobody has any more is closed");
+        assert!(locked(&recent.0).is_empty(), "unused files are closed");
     }
 
-    /// A sync through a newer descriptor would not be told of a write that failed.
+    /// Story: a sync through a newer descriptor would not report a write that failed.
     #[test]
     fn what_wrote_stays_open_until_it_is_synced() {
         let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());

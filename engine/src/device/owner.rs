@@ -1,5 +1,5 @@
-//! Who owns a directory. In a place where anybody may make directories (/tmp, /dev/shm) somebody else can have made the one
-//! that is named, to read what a job saves there or to put something else in its place.
+//! Checks the owner of a directory. A place such as /tmp or /dev/shm is open to all users. Another user may have made
+//! the named directory there, to read a job's data or to replace it.
 
 use crate::{
     error::{Error, Result},
@@ -12,10 +12,10 @@ use std::{
     path::Path,
 };
 
-/// The mode of a directory in which anybody may make files, and remove only their own, such as /tmp.
+/// The mode of a directory in which all users may make files and remove only their own, such as /tmp.
 const ANYBODYS: u32 = libc::S_ISVTX | libc::S_IWOTH;
 
-/// Refuses `path`, which is absolute, if it leads through something that another user has made in a place of anybody's.
+/// Refuses the absolute path `path` if a part of it is in a place open to all users and was made by another user.
 pub(super) fn check_own(path: &Path) -> Result<()> {
     for (inner, outer) in path.ancestors().zip(path.ancestors().skip(1)) {
         let (Ok(inner_is), Ok(outer_is)) = (fs::symlink_metadata(inner), fs::metadata(outer)) else { continue };
@@ -23,7 +23,7 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
         if outer_is.mode() & ANYBODYS == ANYBODYS && !is_trusted {
             let (made, within) = (printable_path(inner), printable_path(outer));
             let why = format!(
-                "user {} has made {made}, in {within}, where anybody can: what is saved there would be in that user's hands; \
+                "user {} made {made}, in {within}, where anybody can: data saved there would be in that user's hands; \
                  give a directory of your own",
                 inner_is.uid()
             );
@@ -33,10 +33,10 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file that root has just made, still empty, in the directory of another user to that user, whose jobs could not open it else. A file
-/// system that refuses that (root of another machine, on NFS) leaves it whose it is.
+/// Root gives a new, still empty file in the directory of another user to that user. Otherwise the user's jobs could
+/// not open it. If the file system refuses that (root of another machine, on NFS), the owner stays.
 pub(crate) fn hand_over(file: &fs::File, directory: &Path) {
-    // Another file of root's, which that user has moved or linked to this name, is not given away.
+    // Not for another file of root's that the user has moved or linked to this name.
     let is_new = || file.metadata().is_ok_and(|file| file.uid() == 0 && file.nlink() == 1 && file.len() == 0);
     if geteuid().is_root()
         && let Ok(found) = fs::metadata(directory)

@@ -1,5 +1,5 @@
-//! What this machine knows of an open file. On a file system of many machines, asking for more than that costs
-//! a request to the metadata server, and makes every machine that writes to the file tell what it did.
+//! The status of an open file as this machine knows it. On a shared file system, more than that costs a request to the
+//! metadata server, and every machine that writes to the file must report its changes.
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::{fs, io, os::unix::fs::MetadataExt};
@@ -9,8 +9,8 @@ pub(super) struct Status {
     pub(super) links: u64,
 }
 
-/// The status of `file`. It is exact on a local file system; elsewhere it is as of the opening, or as this machine has
-/// changed it or been told since.
+/// The status of `file`. It is exact on a local file system. Elsewhere it is that of the opening, with changes that
+/// this machine has made or received since.
 pub(super) fn known(file: &fs::File) -> io::Result<Status> {
     match unsynced(file) {
         Some(status) => Ok(status),

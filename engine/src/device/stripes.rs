@@ -1,4 +1,4 @@
-//! Stripes of a new file on a parallel file system: chosen while the file is empty, and never after.
+//! Stripes of a new file on a parallel file system. They are chosen while the file is empty, and stay.
 
 use super::{FileSystem, Stripes};
 use crate::{ground::files::command, printable::printable};
@@ -11,21 +11,21 @@ use std::{
     process::Command,
 };
 
-/// Every stripe unit and object size that CephFS takes is a multiple of this.
+/// CephFS accepts only stripe units and object sizes that are multiples of this.
 const CEPH_UNIT_MIN: u64 = 64 << 10;
 
 /// Gives the empty file at `path`, open as `file`, these `stripes` on `file_system`.
 pub(super) fn choose(file_system: &FileSystem, file: &fs::File, stripes: Stripes) -> io::Result<()> {
     match file_system {
         FileSystem::Ceph if stripes.is_chosen() => choose_ceph(file, stripes),
-        // A file of Lustre gets its stripes when a tool makes it.
+        // On Lustre, a tool makes the file with its stripes.
         FileSystem::Lustre { lfs: Some(_) } if stripes.is_chosen() => make_private(file),
         _ => Ok(()),
     }
 }
 
-/// Leaves the file that a tool has just made to this user alone, as all files of a space are; refuses a file that it cannot
-/// have made.
+/// Restricts the file that a tool has just made to this user, as all files of a space are. Refuses a file that the tool
+/// cannot have made.
 fn make_private(file: &fs::File) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     let found = file.metadata()?;
@@ -35,7 +35,7 @@ fn make_private(file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of a stripe of `file`; 0 where there are none.
+/// Bytes of a stripe of `file`; 0 if it has none.
 pub(super) fn stripe_bytes(file_system: &FileSystem, path: &Path, file: &fs::File) -> io::Result<u64> {
     match file_system {
         FileSystem::Ceph => ceph(file, "stripe_unit"),
@@ -44,7 +44,7 @@ pub(super) fn stripe_bytes(file_system: &FileSystem, path: &Path, file: &fs::Fil
     }
 }
 
-/// Sets the attributes one after the other, in an order in which each pair is valid: an object is a whole number of stripes.
+/// Sets the attributes in an order in which each pair is valid: an object is a whole number of stripes.
 fn choose_ceph(file: &fs::File, stripes: Stripes) -> io::Result<()> {
     if stripes.bytes > 0 {
         let objects = ceph(file, "object_size")?;
@@ -65,7 +65,7 @@ fn ceph(file: &fs::File, field: &str) -> io::Result<u64> {
     let bytes = fgetxattr(file, &*name, &mut value[..]).map_err(|e| told(&name, e.into()))?;
     let text = std::str::from_utf8(&value[..bytes.min(value.len())]).unwrap_or_default();
     let number = text.trim_end_matches('\0').trim().parse();
-    number.map_err(|_| told(&name, io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is no number"))))
+    number.map_err(|_| told(&name, io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is not a number"))))
 }
 
 fn set_ceph(file: &fs::File, field: &str, value: u64) -> io::Result<()> {
@@ -78,7 +78,7 @@ fn told(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Makes the file at `path` with `stripes`; one that is there already is refused.
+/// Makes the file at `path` with `stripes`; an error if it exists.
 pub(super) fn make_lustre(lfs: &Path, path: &Path, stripes: Stripes) -> io::Result<()> {
     let mut setstripe = command(lfs)?;
     setstripe.arg("setstripe");
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use std::{io::Write, os::unix::fs::chown, path::PathBuf};
 
-    /// A tool of the name and the answers of Lustre's, which notes what it is asked.
+    /// A tool with Lustre's name and answers that records its arguments.
     fn lfs(folder: &Path, body: &str) -> PathBuf {
         let lfs = folder.join("lfs");
         fs::write(&lfs, format!("#!/bin/sh\necho \"$@\" >> {}/asked\n{body}\n", folder.display())).unwrap();

@@ -1,12 +1,12 @@
-//! Which errors say that a file system does not have what was asked of it.
+//! Identifies errors by which a file system says that it does not support a request.
 
 use std::io;
 
-/// The kernel's own number for this (`ENOTSUPP`), which it is not meant to tell programs. Autofs, DVS and some servers of
-/// NFS do, and the C library has no name for it.
+/// The kernel's internal number for this (`ENOTSUPP`), which programs should never see. Autofs, DVS and some NFS
+/// servers return it, and the C library has no name for it.
 const KERNEL_ENOTSUPP: i32 = 524;
 
-/// Whether the file system has no such thing.
+/// Whether the file system lacks the requested feature.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS | KERNEL_ENOTSUPP))
 }
@@ -16,7 +16,7 @@ mod tests {
     use super::super::{LockFile, LockOutcome, lock::ByteLocks};
     use std::{io, thread};
 
-    /// Has the calls of this thread for locks answer with `error`.
+    /// Makes the locking calls of this thread fail with `error`.
     #[allow(unsafe_code)]
     fn refuse_locks(error: i32) {
         let code = |code: u32| code as u16;
@@ -34,14 +34,14 @@ mod tests {
             step(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
         ];
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        // SAFETY: the program outlives the calls, which confine this thread alone.
+        // SAFETY: the program outlives the calls, which confine only this thread.
         unsafe {
             assert_eq!(0, libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
             assert_eq!(0, libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program));
         }
     }
 
-    /// With 524 a start failed: "Success (os error 0)".
+    /// Story: with 524 a start failed with "Success (os error 0)".
     #[test]
     fn a_file_system_without_locks_says_so_in_several_ways() {
         for error in [libc::ENOLCK, libc::EOPNOTSUPP, libc::ENOSYS, super::KERNEL_ENOTSUPP] {

@@ -1,4 +1,4 @@
-//! Time: the one place that asks the system for it, and that waits for it to pass.
+//! Time: the only place that asks the system for it, and that waits.
 
 use nix::time::{ClockId, clock_gettime};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     time::{self, Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment of this process, which only grows; it stands for `Instant` of `std`, and has what we use of it.
+/// A moment of this process, which only grows. It replaces `Instant` of `std`, with the functions that Mainstay uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(time::Instant);
 
@@ -38,24 +38,24 @@ impl Sub for Instant {
     }
 }
 
-/// Lets `time` pass on this thread.
+/// Stops this thread for `time`.
 pub(crate) fn sleep(time: Duration) {
     thread::sleep(time);
 }
 
-/// Lets other threads and processes go on before this one asks for the `tries`th time what it waits for.
+/// Lets other threads and processes run, before this thread checks its condition for the `tries`th time.
 pub(crate) fn pause(tries: u32) {
     const SHORT: u32 = 100;
     if tries < SHORT { thread::yield_now() } else { sleep(Duration::from_micros(50)) }
 }
 
-/// The processor time that this process has had, in µs.
+/// The processor time of this process, in µs.
 pub(crate) fn processor_us() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
     time.as_micros() as u64
 }
 
-/// The time of day, as records tell it: nanoseconds since 1970.
+/// The time of day for records: nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
@@ -64,7 +64,7 @@ pub fn unix_ns() -> u64 {
 mod tests {
     use std::{fs, path::Path};
 
-    /// The files below `folder`, tests excepted, that take the time of `std`, or let it pass.
+    /// The files below `folder`, except tests, that use the time of `std` or sleep.
     fn found_in(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() && !entry.ends_with("tests") {

@@ -1,26 +1,27 @@
-//! The memory that the control groups of this process leave it: what lies in /dev/shm counts there, too, and a process that
-//! takes more is killed.
+//! The memory left by the control groups of this process. Files in /dev/shm count too, and a process that exceeds the
+//! limit is killed.
 
 use super::files::kernel_text;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory that this process may still take; `u64::MAX` without a limit.
+/// The memory that this process may still take, in bytes; `u64::MAX` without a limit.
 pub(crate) fn free_bytes() -> u64 {
     groups(Path::new("/")).iter().map(|group| group.free).min().unwrap_or(u64::MAX)
 }
 
-/// Bytes of memory that this process may have in all; `u64::MAX` without a limit.
+/// The memory that this process may have in all, in bytes; `u64::MAX` without a limit.
 pub(crate) fn limit_bytes() -> u64 {
     groups(Path::new("/")).iter().map(|group| group.limit).min().unwrap_or(u64::MAX)
 }
 
-/// How much memory one control group that this process is in may use, and has left.
+/// The limit and the free memory of one control group of this process.
 struct Group {
     limit: u64,
     free: u64,
 }
 
-/// The control groups of this process that limit memory: its own, and those above it. `root`: where /proc and /sys are.
+/// The control groups of this process that limit memory: its own, and those above it. `root`: the place of /proc and
+/// /sys.
 fn groups(root: &Path) -> Vec<Group> {
     let of_process = kernel_text(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");
@@ -37,7 +38,7 @@ fn groups(root: &Path) -> Vec<Group> {
     });
     folders
         .flat_map(|(version, hierarchy, path)| {
-            // A container may see its own group as the root, while the group's name is the one that it has outside.
+            // A container may see its own group as the root, while the group's name is the one outside.
             let above: Vec<PathBuf> = path.ancestors().map(|path| hierarchy.join(path)).collect();
             above.into_iter().filter_map(|folder| version.read(&folder))
         })
@@ -48,7 +49,7 @@ fn groups(root: &Path) -> Vec<Group> {
 struct Version {
     limit: &'static str,
     used: &'static str,
-    /// The field of memory.stat for memory that goes as soon as memory is short.
+    /// The field of memory.stat for memory that the kernel frees as soon as memory is short.
     cached: &'static str,
 }
 
@@ -59,7 +60,7 @@ const VERSION_2: Version = Version { limit: "memory.max", used: "memory.current"
 impl Version {
     fn read(&self, folder: &Path) -> Option<Group> {
         let number = |name| kernel_text(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-        // "max" is no number; version 1 says no limit by a number that no machine has.
+        // "max" is not a number; version 1 expresses no limit by an impossibly large number.
         let limit = number(self.limit).filter(|limit| *limit < 1 << 60)?;
         let stat = kernel_text(folder.join("memory.stat")).unwrap_or_default();
         let cached = stat.lines().find_map(|line| line.strip_prefix(self.cached)?.trim().parse::<u64>().ok());

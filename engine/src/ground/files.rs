@@ -1,11 +1,11 @@
-//! The one place where files are opened.
+//! The only place where files are opened.
 //!
-//! What must hold, of every file:
+//! Invariants, for every file:
 //! - Its descriptor is 3 or higher (`descriptor`).
-//! - Opening never waits: a pipe that has its name holds nobody up.
-//! - Where a regular file belongs, anything else counts as gone: a directory, a pipe, a socket, a device, or a symbolic
-//!   link, which is followed only by leave of `through_links`.
-//! - Of a file that others can write, at most as many bytes are read as the reader has room for.
+//! - Opening never waits, even if a pipe has the name.
+//! - Only regular files count. A directory, a pipe, a socket, a device or a symbolic link counts as missing; links are
+//!   followed only with `through_links`.
+//! - At most as many bytes are read as the reader has space for, because others may write the file.
 
 use super::descriptor::{above_standard, occupy_standard, raised};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -18,7 +18,7 @@ use std::{
     process::Command,
 };
 
-/// How a file is to be opened.
+/// Options for opening a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Open {
     options: OpenOptions,
@@ -45,19 +45,19 @@ impl Open {
         Open::with(|options| options.read(true).write(true))
     }
 
-    /// To read, too.
+    /// For reading too.
     pub(crate) fn to_append() -> Open {
         Open::with(|options| options.read(true).append(true))
     }
 
-    /// Makes the file if it is missing, for this user alone. What is no regular file is moved out of its way.
+    /// Makes the file if it is missing, for this user only. Anything other than a regular file is moved out of the way.
     pub(crate) fn or_make(mut self) -> Open {
         self.options.create(true);
         self.makes = true;
         self
     }
 
-    /// Makes the file, for this user alone. Fails if anything has its name.
+    /// Makes the file, for this user only. Fails if the name is taken.
     pub(crate) fn new_file(mut self) -> Open {
         self.options.create_new(true);
         self
@@ -70,7 +70,7 @@ impl Open {
         self
     }
 
-    /// Cuts the file to no bytes.
+    /// Truncates the file.
     pub(crate) fn emptied(mut self) -> Open {
         self.options.truncate(true);
         self
@@ -81,7 +81,7 @@ impl Open {
         self
     }
 
-    /// Past the page cache.
+    /// Bypasses the page cache.
     pub(crate) fn direct(mut self) -> Open {
         self.flags |= libc::O_DIRECT;
         self
@@ -93,11 +93,11 @@ impl Open {
         self
     }
 
-    /// The regular file at `path`. `NotFound`: there is none, or something else has its name.
+    /// The regular file at `path`. `NotFound`: there is none, or the name belongs to something else.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         match self.regular(path) {
             Err(error) if self.makes && error.kind() != io::ErrorKind::AlreadyExists => {
-                // Another process may have moved it aside since, or do so now.
+                // Another process may have moved it aside since, or may be doing so.
                 let moved = if is_in_the_way(path) { move_aside(path) } else { Ok(()) };
                 moved.or_else(|failed| if failed.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
                 self.regular(path)
@@ -115,7 +115,7 @@ impl Open {
         }
     }
 
-    /// The error where something else has the name.
+    /// The error if the name belongs to something other than a regular file.
     fn gone(&self, path: &Path) -> Option<io::Error> {
         let found = fs::symlink_metadata(path).ok()?;
         let is_followed = self.flags & libc::O_NOFOLLOW == 0;
@@ -126,7 +126,7 @@ impl Open {
         }
     }
 
-    /// Whatever is at `path`, as a device or a file of the kernel.
+    /// Any kind of file at `path`, such as a device or a file of the kernel.
     pub(crate) fn any(&self, path: &Path) -> io::Result<File> {
         above_standard(|| self.options.clone().custom_flags(self.flags).open(path))
     }
@@ -136,24 +136,24 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "it is not a regular file")
 }
 
-/// Whether something that is no regular file has the name.
+/// Whether the name belongs to something other than a regular file.
 pub(crate) fn is_in_the_way(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
 }
 
-/// Gives what has the name `path`, and is no regular file, another name beside it.
+/// Renames the object at `path`, which is not a regular file, to another name beside it.
 pub(crate) fn move_aside(path: &Path) -> io::Result<()> {
     let aside = aside(path);
     fs::rename(path, &aside)?;
     if !is_in_the_way(&aside) {
-        // Another process has moved it aside before, and made the file: that one keeps its name.
+        // Another process has moved it aside before, and made the file, which keeps its name.
         fs::hard_link(&aside, path)?;
         fs::remove_file(&aside)?;
     }
     Ok(())
 }
 
-/// Has `put` give a new file the name `path`, once what is no regular file is out of its way.
+/// Calls `put` to give a new file the name `path`, after moving anything but a regular file out of the way.
 pub(crate) fn put_in_place(path: &Path, put: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     match put(path) {
         Err(error) if is_in_the_way(path) => move_aside(path).map_err(|_| error).and_then(|()| put(path)),
@@ -179,12 +179,12 @@ pub(crate) fn read_from(file: File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file of the kernel, such as those in /proc.
+/// A file of the kernel, such as in /proc.
 pub(crate) fn kernel_file(path: impl AsRef<Path>) -> io::Result<File> {
     Open::to_read().through_links().any(path.as_ref())
 }
 
-/// All that a file of the kernel says.
+/// The whole contents of a file of the kernel.
 pub fn kernel_bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     kernel_file(path)?.read_to_end(&mut bytes)?;
@@ -196,12 +196,12 @@ pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(kernel_bytes(path)?).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// A directory, to be synced or asked for its file system.
+/// A directory, for a sync or for questions about its file system.
 pub(crate) fn directory(path: &Path) -> io::Result<File> {
     above_standard(|| OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path))
 }
 
-/// What lies in a directory.
+/// The entries of a directory.
 pub(crate) fn entries(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     occupy_standard()?;
     fs::read_dir(path)
@@ -218,7 +218,7 @@ pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((raised(reader)?, raised(writer)?))
 }
 
-/// A command, whose pipes get no standard descriptor.
+/// A command; its pipes do not get standard descriptors.
 pub(crate) fn command(program: &Path) -> io::Result<Command> {
     occupy_standard()?;
     Ok(Command::new(program))

@@ -1,8 +1,8 @@
-//! What every stage stands on: the time, threads, locks within the process, and opening files. This folder itself uses
-//! nothing of ours but the errors.
+//! The basis of every stage: time, threads, locks within the process, and opening files. From the rest of Mainstay,
+//! this folder uses only the errors.
 //!
-//! What must hold: time is taken in this folder alone, so that a simulation can give another one; and files are opened in this
-//! folder alone, so that no descriptor is below 3.
+//! Invariant: time is read only in this folder, so a simulation can replace it. Files are opened only in this folder,
+//! so no descriptor is below 3.
 
 mod clock;
 pub(crate) mod control_group;

@@ -1,4 +1,4 @@
-//! Threads of our own in the program's process.
+//! Mainstay's own threads in the program's process.
 
 use super::lock;
 use crate::error::{Error, Result};
@@ -9,8 +9,8 @@ use std::{
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
 };
 
-/// Starts a thread that gets none of the program's signals, which are for the program's own threads, and does not trap where a
-/// program has asked to be stopped at an underflow.
+/// Starts a thread that gets none of the program's signals, and does not trap if a program has enabled traps for
+/// underflow.
 pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
@@ -27,11 +27,10 @@ pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     without_signals(|| thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, || in_default_arithmetic(work)))
 }
 
-/// Whether a thread takes a processor from who runs there as soon as it has something to do, or waits for the end of that one's
-/// time slice.
+/// Whether a thread with new work interrupts the running thread at once, or waits for the end of its time slice.
 #[derive(Debug)]
 pub(crate) struct Urgency {
-    /// `None`: as the user has it, who has set something else.
+    /// `None`: the user has chosen another policy, which stays.
     is_urgent: Option<bool>,
 }
 
@@ -43,7 +42,7 @@ impl Urgency {
         Urgency { is_urgent: (policy == libc::SCHED_OTHER).then_some(true) }
     }
 
-    /// Only on the thread that this is of.
+    /// Call it only on the thread that this belongs to.
     pub(crate) fn set(&mut self, is_urgent: bool) {
         if self.is_urgent.is_none_or(|now| now == is_urgent) {
             return;
@@ -57,22 +56,22 @@ impl Urgency {
     }
 }
 
-/// More threads are no faster: a few come near to what memory gives.
+/// More threads are not faster: a few nearly reach the speed of memory.
 const AT_ONCE_MAX: usize = 4;
 
-/// How many threads a rank may keep busy at once, where `ranks` ranks share the processors.
+/// The number of threads that a rank may keep busy at once, if `ranks` ranks share the processors.
 pub(crate) fn threads_at_once(ranks: usize) -> usize {
     thread::available_parallelism().map_or(1, |cores| (cores.get() / ranks.max(1)).clamp(1, AT_ONCE_MAX))
 }
 
-/// Has `work` done for each of `all`, by up to `threads` threads, the calling one among them.
+/// Runs `work` for each of `all`, on up to `threads` threads including the calling one.
 pub(crate) fn each_at_once<T: Send>(threads: usize, name: &str, all: Vec<T>, work: impl Fn(T) + Sync) {
     let wanted = threads.min(all.len()).saturating_sub(1);
     let all = Mutex::new(all.into_iter());
     let next = || lock(&all).next();
     let work = || std::iter::from_fn(next).for_each(&work);
     thread::scope(|scope| {
-        // Without a further thread it takes longer, and is done all the same.
+        // Without further threads it takes longer, but is done.
         let _ = (0..wanted).take_while(|_| spawn_scoped(scope, name, work).is_ok()).count();
         work();
     });
@@ -81,7 +80,7 @@ pub(crate) fn each_at_once<T: Send>(threads: usize, name: &str, all: Vec<T>, wor
 fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     let failed = |e| Error::io("starting", "a thread", e);
     let mut blocked = SigSet::all();
-    // A fault of the thread itself, or in memory of the program that it touches, is answered at once.
+    // Signals of the thread's own faults, or of faults in the program's memory, are handled at once.
     for own in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP] {
         blocked.remove(own);
     }
@@ -92,16 +91,18 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     started
 }
 
-/// Does `work` on a new thread, which inherits how its maker's floating-point unit rounds and when it traps.
+/// Runs `work` on a new thread in the default floating-point environment: a thread inherits rounding and traps from its
+/// creator.
 fn in_default_arithmetic<T>(work: impl FnOnce() -> T) -> T {
     #[allow(unsafe_code)]
     unsafe extern "C" {
-        /// Of C's fenv.h.
+        /// From C's fenv.h.
         fn fesetenv(environment: *const libc::c_void) -> libc::c_int;
     }
     /// The environment in which programs start, in all C libraries of Linux.
     const FE_DFL_ENV: *const libc::c_void = ptr::without_provenance(usize::MAX);
-    // SAFETY: nothing is read at that address, which is a name; only this thread is changed, in which nothing was computed yet.
+    // SAFETY: nothing is read at that address, which is only a marker. Only this thread changes, and it has not
+    // computed anything yet.
     #[allow(unsafe_code)]
     unsafe {
         fesetenv(FE_DFL_ENV);
@@ -113,7 +114,7 @@ fn in_default_arithmetic<T>(work: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
 
-    /// A Fortran program with -ffpe-trap=underflow died of what a predictor computed in a thread of its own.
+    /// Story: a Fortran program with -ffpe-trap=underflow died of a predictor's computation in a thread of its own.
     #[test]
     #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
     fn a_thread_does_not_trap_where_its_maker_does() {
@@ -124,7 +125,7 @@ mod tests {
             fn fegetexcept() -> i32;
         }
         const UNDERFLOW: i32 = 0x10;
-        // SAFETY: this thread alone is changed, and nothing underflows meanwhile.
+        // SAFETY: only this thread changes, and nothing underflows meanwhile.
         #[allow(unsafe_code)]
         let traps = || unsafe { fegetexcept() };
         #[allow(unsafe_code)]

@@ -1,14 +1,14 @@
-//! Agreement: a step has succeeded only if it did on every rank.
+//! Agreement: a step succeeds only if it succeeded on every rank.
 
 use super::Group;
 use crate::error::{Error, ErrorKind, Failure, Result};
 use serde::{Deserialize, Serialize};
 
-/// Returns `mine` if every rank succeeded; otherwise an error on every rank: its own where it has failed, unless another rank's
-/// is graver, else that of a rank that has. Collective.
+/// Returns `mine` if every rank succeeded; otherwise an error on every rank. A failed rank returns its own error,
+/// unless another rank's is more severe. Other ranks return the error of a failed rank. Collective.
 pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     let (rank, size) = (group.rank(), group.size());
-    // The lowest rank speaks for all that has failed in the gravest way.
+    // The lowest rank with the most severe error reports it.
     let mut worst = [mine.as_ref().err().map_or(0, |error| gravity(error.kind()) * size as u64 + (size - rank) as u64)];
     group.all_max(&mut worst)?;
     if worst[0] == 0 {
@@ -27,7 +27,8 @@ pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     }
 }
 
-/// What ends the group, or the session, goes before what fails one call: all ranks do then what that error asks for.
+/// Errors that end the group or the session outrank those that fail one call: all ranks then follow the more severe
+/// one.
 fn gravity(kind: ErrorKind) -> u64 {
     match kind {
         ErrorKind::GroupFailed => 2,
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
     use crate::group::ThreadGroup;
 
-    /// What each rank is told where each has failed with an error of its own, or not at all.
+    /// The result of each rank if each has failed with an error of its own, or not at all.
     fn told(failed: &[Option<Error>]) -> Vec<(ErrorKind, String)> {
         let ranks = ThreadGroup::new(failed.len()).into_iter().zip(failed);
         std::thread::scope(|scope| {
@@ -77,7 +78,7 @@ mod tests {
         let sync = |of: &str| Some(Error::SyncFailed { path: of.to_owned(), cause: "EIO".to_owned() });
         let all = told(&[full("a"), None, sync("b"), sync("c")]);
         assert!(all.iter().all(|(kind, _)| *kind == ErrorKind::SyncFailed), "{all:?}");
-        // Who has failed as gravely has its own to tell.
+        // A rank with an equally severe error keeps its own.
         let said = |rank: usize, text: &str| all[rank].1.contains(text);
         assert!(said(0, "on rank 2: ") && said(1, "on rank 2: ") && said(3, "sync of c"), "{all:?}");
         let all = told(&[None, full("a"), full("b")]);

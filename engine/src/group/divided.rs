@@ -1,13 +1,13 @@
-//! What the state of a job says about how many ranks can go on with it.
+//! Whether another number of ranks can take over the state of a job.
 
-/// By what the state is divided that a job goes on from. Of what ranks tell, the highest counts: one that has not come so
-/// far may know of less.
+/// The division of the state from which a job goes on. The highest value of all ranks counts: a rank that is not as far
+/// may know of less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Divided {
     /// This rank knows of no state.
     #[default]
     Unknown,
-    /// Each rank has a part of its own, which no other number of ranks can take over.
+    /// Each rank has a part of its own, which another number of ranks cannot take over.
     ByRanks,
     /// Into boxes of global arrays: any number of ranks can divide it anew.
     IntoBoxes,

@@ -1,10 +1,10 @@
-//! Collectives for adapters to worlds that take the same number of bytes of every rank, as MPI does: the lengths are
-//! told first.
+//! Collectives for adapters that need the same number of bytes from every rank, as MPI does: lengths are exchanged
+//! first.
 
 use crate::error::Result;
 
-/// [`Group::all_gather`](super::Group::all_gather) by means of `gather`, which is given the same number of bytes on
-/// every rank and returns the bytes of all ranks, one after the other. Collective.
+/// [`Group::all_gather`](super::Group::all_gather) by means of `gather`. `gather` gets the same number of bytes on
+/// every rank, and returns the bytes of all ranks, one after the other. Collective.
 pub fn gather_padded(mine: &[u8], gather: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let lengths = gather(&(mine.len() as u64).to_le_bytes())?;
     let (lengths, _) = lengths.as_chunks();
@@ -16,8 +16,8 @@ pub fn gather_padded(mine: &[u8], gather: impl Fn(&[u8]) -> Result<Vec<u8>>) -> 
     Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
 }
 
-/// [`Group::broadcast`](super::Group::broadcast) by means of `broadcast`, which is given the same number of bytes on
-/// every rank. Collective.
+/// [`Group::broadcast`](super::Group::broadcast) by means of `broadcast`, which gets the same number of bytes on every
+/// rank. Collective.
 pub fn broadcast_sized(bytes: &mut Vec<u8>, broadcast: impl Fn(&mut [u8]) -> Result<()>) -> Result<()> {
     let mut length = (bytes.len() as u64).to_le_bytes();
     broadcast(&mut length)?;

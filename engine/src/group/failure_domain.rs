@@ -1,10 +1,10 @@
-//! The failure domain of this rank's node, all of which fails together: the name of its rack or switch. It comes from
-//! `MAINSTAY_DOMAIN`, from a file that names the domain of each host, or from Slurm; the first of these that knows it
-//! counts. Whatever lies in the file is hostile until it has been read to its end.
+//! The failure domain of this rank's node: the name of the rack or switch with which it fails. It comes from
+//! `MAINSTAY_DOMAIN`, from a file with the domain of each host, or from Slurm; the first source that knows it counts.
+//! The file's contents are not trusted until all of it was read.
 //!
-//! The file, which `MAINSTAY_DOMAIN_FILE` names, has lines of two words: a host, by its full or its short name, and the
-//! host's domain. `#` begins a comment, and empty lines do not count. The domain of a host that the file does not have
-//! is not known.
+//! `MAINSTAY_DOMAIN_FILE` names the file. Its lines have two words: a host, by its full or its short name, and the
+//! host's domain. `#` begins a comment, and empty lines do not count. The domain of a host that is not in the file is
+//! unknown.
 
 use crate::{
     error::{Error, Result},
@@ -24,11 +24,11 @@ const SLURM_PATTERN: &str = "SLURM_TOPOLOGY_ADDR_PATTERN";
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const NAME_BYTES_MAX: usize = 255;
 
-/// The domain of this rank's node; `None` if nothing tells it. `variable`: reads a variable of the environment. `host`:
-/// the name of this node. `InvalidArgument`, with the variable or the line: what a user has set cannot be read, or is
-/// no domain.
+/// The domain of this rank's node; `None` if no source knows it. `variable`: reads an environment variable. `host`: the
+/// name of this node. `InvalidArgument`, with the variable or the line: the user's setting cannot be read, or is not a
+/// domain.
 pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -> Result<Option<String>> {
-    // A variable that is empty counts as not set.
+    // An empty variable counts as not set.
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(name) = given(DOMAIN) {
         let name = name.to_str().unwrap_or("\0");
@@ -44,15 +44,14 @@ pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -
     Ok(text(SLURM_PATH).zip(text(SLURM_PATTERN)).and_then(|(path, pattern)| switch(&path, &pattern)))
 }
 
-/// The name of this node, as the kernel tells it; empty if it does not.
+/// The kernel's name of this node; empty if it has none.
 pub fn host_name() -> String {
     kernel_text("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// The switch that a node hangs on, with the switches above it: `core.rack7` for `core.rack7.n12` with the pattern
-/// `switch.switch.node`. The pattern tells how many names there are: a node's name may have dots, and some clusters
-/// have no topology. These are not the user's own words, so a path that makes no sense only means that the switch is
-/// not known.
+/// The switch of a node, with the switches above it: `core.rack7` for `core.rack7.n12` with the pattern
+/// `switch.switch.node`. The pattern gives the number of names, because a node's name may have dots, and some clusters
+/// have no topology. The user did not write these, so an invalid path only means that the switch is unknown.
 fn switch(path: &str, pattern: &str) -> Option<String> {
     let switches = pattern.strip_suffix(".node")?.split('.').count();
     let names: Vec<&str> = path.splitn(switches + 1, '.').collect();
@@ -63,12 +62,12 @@ fn switch(path: &str, pattern: &str) -> Option<String> {
     is_named.then_some(switch)
 }
 
-/// Which host is in which domain.
+/// The domains of hosts.
 #[derive(Debug, Default)]
 struct DomainFile {
-    /// The domain of each host, by the host's name in small letters.
+    /// The domain of each host, by the host's name in lower case.
     hosts: BTreeMap<String, String>,
-    /// The domain by what comes before the first dot of the host's name; `None` if hosts of this short name are in
+    /// The domain by the part of the host's name before the first dot; `None` if hosts with this short name are in
     /// several.
     short: BTreeMap<String, Option<String>>,
 }
@@ -96,7 +95,7 @@ impl DomainFile {
         let Some(host) = words.next() else { return Ok(()) };
         check(host, "a host")?;
         let (Some(domain), None) = (words.next(), words.next()) else {
-            return Err("a line has a host and its domain, two words".to_owned());
+            return Err("a line must have two words: a host and its domain".to_owned());
         };
         check(domain, "a domain")?;
         let host = host.to_lowercase();
@@ -122,14 +121,15 @@ fn short(host: &str) -> &str {
     host.split('.').next().unwrap_or_default()
 }
 
-/// The bytes of the file, at most one more than it may have.
+/// The bytes of the file, at most one more than the limit.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     read_from(Open::to_read().through_links().file(path)?, FILE_BYTES_MAX + 1)
 }
 
 fn check(name: &str, what: &str) -> std::result::Result<(), String> {
     let is_good = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(|c| is_seen(c) && !c.is_whitespace());
-    let why = || format!("\"{}\" is no name of {what}: one word of at most {NAME_BYTES_MAX} bytes", shown(name));
+    let why =
+        || format!("\"{}\" is not a name of {what}: give one word of at most {NAME_BYTES_MAX} bytes", shown(name));
     if is_good { Ok(()) } else { Err(why()) }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         file
     }
 
-    /// The domain that a file of these bytes tells of a host.
+    /// The domain of a host in a file of these bytes.
     fn said(bytes: impl AsRef<[u8]>, host: &str) -> Result<Option<String>> {
         let file = file(bytes);
         of(&[(DOMAIN_FILE, file.path().to_str().unwrap())], host)
@@ -191,7 +191,7 @@ mod tests {
             ("sh04.sh04-isw-16.sh04-16n05", "switch.switch.node", Some("sh04.sh04-isw-16")),
             (".ib-core.tors-r1pac16.gpu027", "switch.switch.switch.node", Some("ib-core.tors-r1pac16")),
             ("s[0-1].s4.tux1.cluster.org", "switch.switch.node", Some("s[0-1].s4")),
-            // A cluster without a topology, and a node whose name has dots.
+            // A cluster without a topology, and a node with dots in its name.
             ("localhost.localdomain", "node", None),
             ("pp208", "node", None),
             ("pp208", "switch.node", None),

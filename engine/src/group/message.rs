@@ -1,22 +1,22 @@
-//! Messages that are under way while the program goes on.
+//! Messages in progress while the program goes on.
 
 use std::{
     any::Any,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Memory that is sent: it stays as it is, and is dropped when the message is through.
+/// Memory to send: it stays unchanged, and is dropped once the message is complete.
 pub type Outgoing = Box<dyn AsRef<[u8]> + Send>;
 
-/// Memory that a message fills: nobody else touches it until the message is through.
+/// Memory to fill: nothing else touches it until the message is complete.
 pub type Incoming = Box<dyn Fill>;
 
-/// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it is filled.
+/// Memory that can be filled, and converted back to its type (`Box<dyn Any>`) afterwards.
 pub trait Fill: AsMut<[u8]> + Any + Send {}
 
 impl<T: AsMut<[u8]> + Any + Send> Fill for T {}
 
-/// A message that this rank has started. No two have the same number, whichever group they belong to.
+/// A message that this rank has started. Numbers are unique, across all groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message(u64);
 
@@ -29,10 +29,10 @@ impl Message {
     }
 }
 
-/// How far a message has come.
+/// The progress of a message.
 pub enum Tested {
     UnderWay,
     Sent,
-    /// The memory, filled with what was sent.
+    /// The memory, filled with the received bytes.
     Received(Incoming),
 }

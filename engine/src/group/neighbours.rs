@@ -1,10 +1,10 @@
-//! Which ranks see the same directory. They are found by looking, not by comparing host names: a directory may be local
-//! to each node, or shared by all.
+//! Finds the ranks that see the same directory. Ranks look instead of comparing host names, because a directory may be
+//! local to each node, or shared by all.
 //!
-//! A *mark* is a file that a rank makes for an instant, for the others to see. It takes two looks, however many ranks
-//! and nodes there are: all ranks look for the mark of rank 0, and unless every rank sees it, each makes a mark and
-//! lists those that it sees. No rank asks the others what they see: a list is no longer than the ranks that share the
-//! directory. Only if a directory has no room for so many marks do the ranks make them one by one.
+//! A *mark* is a file that a rank makes for a moment, for the others to see. Two looks suffice for any number of ranks
+//! and nodes. First, all ranks look for the mark of rank 0. Unless every rank sees it, each makes a mark and lists the
+//! marks that it sees. Ranks do not exchange these lists; a list has only the ranks that share the directory. If a
+//! directory has no space for so many marks, the ranks make them one by one.
 
 use super::{Group, agree};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,27 +15,27 @@ pub(crate) trait Place {
     type Mark;
     /// Makes the mark of this rank.
     fn mark(&self, rank: usize) -> Result<Self::Mark>;
-    /// Whether the mark of `rank` is there. An error if it is there and cannot be opened.
+    /// Whether the mark of `rank` exists. An error if it exists but cannot be opened.
     fn sees(&self, rank: usize) -> Result<bool>;
-    /// The ranks whose marks are there, in any order.
+    /// The ranks with marks, in any order.
     fn list(&self) -> Result<Vec<usize>>;
-    /// Removes a mark. A mark that is gone already is no error.
+    /// Removes a mark. A missing mark is not an error.
     fn remove(&self, mark: Self::Mark) -> Result<()>;
-    /// The error for the mark of `rank` that is gone, though `rank` has made it and not removed it: whoever looked then
-    /// saw too little.
+    /// The error if the mark of `rank` is gone although `rank` has not removed it. Ranks that looked then saw too
+    /// little.
     fn gone(&self, rank: usize) -> Error;
 }
 
 /// The ranks that see the same directory as this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Neighbours {
-    /// The ranks in ascending order; this rank is among them.
+    /// The ranks in ascending order, including this one.
     ranks: Vec<usize>,
 }
 
 impl Neighbours {
-    /// Finds the neighbours of this rank. An error is the same on all ranks: a mark cannot be made, looked for or
-    /// removed, or was taken away. Collective.
+    /// Finds the neighbours of this rank. An error is the same on all ranks: a mark cannot be made, found or removed,
+    /// or has disappeared. Collective.
     pub(crate) fn find(group: &dyn Group, place: &impl Place) -> Result<Neighbours> {
         let mut mark = None;
         let found = look(group, place, &mut mark);
@@ -59,27 +59,27 @@ impl Neighbours {
         self.ranks.binary_search(&rank).is_ok()
     }
 
-    /// How many of these ranks are lower than `rank`.
+    /// The number of these ranks that are lower than `rank`.
     pub(crate) fn index_of(&self, rank: usize) -> usize {
         self.ranks.partition_point(|other| *other < rank)
     }
 
-    /// Splits these ranks into parts of at most `most`; returns the part that `rank` is in.
+    /// Splits these ranks into parts of at most `most`; returns the part with `rank`.
     pub(crate) fn part_of(&self, rank: usize, most: usize) -> Neighbours {
         let parts = self.ranks.chunks(most.max(1));
         Neighbours { ranks: parts.filter(|part| part.contains(&rank)).flatten().copied().collect() }
     }
 }
 
-/// The ranks that see the directory that this one sees. `mark` gets this rank's own mark, if it has made one.
+/// The ranks that see this rank's directory. `mark` gets this rank's own mark, if it has made one.
 fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
     const FIRST: usize = 0;
     let (rank, size) = (group.rank(), group.size());
     if size == 1 {
-        // There is nobody to be seen, and no mark need be made.
+        // There are no other ranks, so no mark is needed.
         return Ok(vec![rank]);
     }
-    // The mark is kept whatever the others say, as it has to be removed again.
+    // The mark is kept whatever the others report, because it must be removed again.
     let mut make = |makes: bool| if makes { place.mark(rank).map(|made| *mark = Some(made)) } else { Ok(()) };
     agree(group, make(rank == FIRST))?;
     let sees = agree(group, if rank == FIRST { Ok(true) } else { place.sees(FIRST) })?;
@@ -98,7 +98,7 @@ fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> R
     agree(group, seen(place, rank, size))
 }
 
-/// The ranks whose marks are there; this rank's own is among them.
+/// The ranks with marks in the directory, including this rank.
 fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     let mut ranks = place.list()?;
     ranks.retain(|other| *other < size);
@@ -107,14 +107,14 @@ fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     if ranks.binary_search(&rank).is_err() {
         return Err(place.gone(rank));
     }
-    // A mark that is listed and cannot be opened is an error on all ranks, not another node.
+    // A mark that is listed but cannot be opened is an error on all ranks, not another node.
     if ranks[0] != rank {
         place.sees(ranks[0])?;
     }
     Ok(ranks)
 }
 
-/// Like `look`, with one mark at a time: that of the lowest rank that nobody has seen yet. It takes a round for each
+/// Like `look`, with one mark at a time: that of the lowest rank that no other has seen yet. It takes a round for each
 /// directory.
 fn one_by_one<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
     let (rank, size) = (group.rank(), group.size());
@@ -161,15 +161,15 @@ mod tests {
     /// The marks of all directories, by directory and rank.
     type Marks = Mutex<BTreeSet<(usize, usize)>>;
 
-    /// A rank's view of the directory that it is in.
+    /// A rank's view of its directory.
     struct Seat<'a> {
         marks: &'a Marks,
         directory: usize,
         made: Cell<usize>,
-        /// How many marks the directory has room for.
+        /// The number of marks for which the directory has space.
         room: usize,
         removes: bool,
-        /// Whether this rank's mark is taken away as soon as it is made.
+        /// Whether this rank's mark disappears as soon as it is made.
         is_robbed: bool,
     }
 
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Counts what the ranks tell each other.
+    /// Counts the messages between ranks.
     struct Counted {
         group: ThreadGroup,
         calls: Cell<usize>,
@@ -231,7 +231,7 @@ mod tests {
             self.group.all_max(values)
         }
         fn all_gather(&self, _mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-            panic!("what all ranks tell all others grows with the square of them");
+            panic!("data from all ranks to all others grows with the square of their number");
         }
         fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
             self.group.broadcast(root, bytes)
@@ -250,20 +250,20 @@ mod tests {
         made: usize,
     }
 
-    /// What is odd about the directories.
+    /// Unusual directories.
     #[derive(Clone, Copy)]
     struct Odd {
-        /// A directory with room for only so many marks.
+        /// A directory with space for only so many marks.
         tight: Option<(usize, usize)>,
-        /// The rank that removes no mark.
+        /// A rank that does not remove its mark.
         keeps: Option<usize>,
-        /// The rank whose mark is taken away.
+        /// A rank that loses its mark.
         robbed: Option<usize>,
     }
 
     const NONE: Odd = Odd { tight: None, keeps: None, robbed: None };
 
-    /// What each rank finds, given its directory.
+    /// The result of each rank in its directory.
     fn find(directories: &[usize], odd: Odd) -> Vec<Met> {
         let marks = Marks::default();
         let found = thread::scope(|scope| {
@@ -279,7 +279,7 @@ mod tests {
                         let group = Counted { group, calls: Cell::new(0) };
                         let neighbours = Neighbours::find(&group, &seat);
                         let found = Met { neighbours, calls: group.calls.get(), made: seat.made.get() };
-                        // No rank leaves before all have come to their end.
+                        // No rank leaves before all are done.
                         let _ = group.group.all_max(&mut []);
                         found
                     })
@@ -306,7 +306,8 @@ mod tests {
         SPREAD.into_iter().for_each(|directories| find_each_other(directories, NONE));
     }
 
-    /// All ranks of a node made their marks at once, and a full disk that had room for one mark refused the start.
+    /// Story: all ranks of a node made their marks at once, and the start failed on a full disk with space for one
+    /// mark.
     #[test]
     fn room_for_one_mark_is_enough() {
         for directories in SPREAD {
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(made, [1, 0, 0, 0, 0, 0]);
     }
 
-    /// Finding the neighbours took a round for each node.
+    /// Story: finding the neighbours took a round for each node.
     #[test]
     fn how_often_ranks_talk_does_not_grow_with_the_nodes() {
         let calls = |nodes: usize| {
@@ -353,8 +354,8 @@ mod tests {
         }
     }
 
-    /// A job that opens the space clears away the marks of others. A rank whose mark was gone took itself for one of
-    /// another node, as the other ranks did.
+    /// Story: a job that opens the space removes the marks of others. A rank without its mark was then taken for one of
+    /// another node, by itself and the other ranks.
     #[test]
     fn a_mark_that_is_gone_is_told_to_all() {
         for robbed in 0..4 {

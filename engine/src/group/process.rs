@@ -1,6 +1,6 @@
-//! The processes of a job, as others on their machine know them: one that hangs has failed in the eyes of the other ranks,
-//! and is ended before they go on, because it must not wake up, and holds locks. So is one that was started to take the
-//! place of another, and came too late. One that is left outlives its connections to those that have failed.
+//! The processes of a job, as other processes on their machine see them. A hanging process has failed for the other
+//! ranks. They end it before they go on, because it holds locks and must not wake up later. The same holds for a
+//! replacement process that comes too late. A surviving process outlives its connections to failed ones.
 
 use super::host_name;
 use crate::ground::{Instant, files, sleep};
@@ -16,16 +16,16 @@ use std::{
 };
 use twox_hash::XxHash3_64;
 
-/// How long a process that was killed may take to be gone.
+/// The time that a killed process may take to disappear.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// This very process, and no other that gets its number later.
+/// This very process, and no later one with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Process {
-    /// The same where numbers of processes mean the same: a machine, or a container of it.
+    /// The same value where process numbers mean the same: on a machine, or in a container of it.
     pub host: u64,
     pub pid: u64,
-    /// When it was started, in ticks since the machine was.
+    /// The time of its start, in ticks since the machine's start.
     pub start: u64,
 }
 
@@ -37,21 +37,22 @@ impl Process {
         Process { host, pid, start: Stat::of(pid).map_or(0, |stat| stat.start) }
     }
 
-    /// From now on a write into a connection that the other side has closed fails (EPIPE), and does not end this process by
-    /// SIGPIPE: Open MPI writes so to ranks that have failed. A program that has said itself what the signal does is heeded.
+    /// From now on, a write into a connection that the other side has closed fails (EPIPE) instead of ending this
+    /// process by SIGPIPE: Open MPI writes so to failed ranks. If the program has set its own action for the signal,
+    /// that stays.
     pub fn outlive_connections() {
         static ONCE: Once = Once::new();
-        // Handled and not ignored: what this process starts begins as ever.
+        // Handled, not ignored, so that child processes begin with the default.
         ONCE.call_once(|| {
             if Signals::of_this_process().leave_to_the_system(Signal::SIGPIPE) {
-                // Fails for numbers that are no signal's.
+                // Fails for numbers that are not signals.
                 let _ = flag::register(Signal::SIGPIPE as i32, Arc::new(AtomicBool::new(false)));
             }
         });
     }
 
-    /// Ends the processes on this machine that were started by who started this one, and have `variable` ("NAME=value") in
-    /// their environment, but for those in `kept`.
+    /// Ends the processes on this machine with the same parent as this one that have `variable` ("NAME=value") in their
+    /// environment, except those in `kept`.
     pub fn end_siblings(variable: &str, kept: &[Process]) {
         Self::end_children(getppid().as_raw(), variable, kept);
     }
@@ -68,7 +69,7 @@ impl Process {
         }
     }
 
-    /// Kills the process if it is there and on this machine, and waits until it is gone. False: it is still there.
+    /// Kills the process if it exists and is on this machine, and waits until it is gone. False: it still exists.
     pub fn end(&self) -> bool {
         let is_other = self.pid > 1 && self.pid != u64::from(process::id());
         let Some(pid) = i32::try_from(self.pid).ok().filter(|_| is_other && self.host == Process::here().host) else {
@@ -89,22 +90,22 @@ impl Process {
     }
 }
 
-/// Whether there is a process of this number, which has not ended.
+/// Whether a process with this number exists and has not ended.
 pub(super) fn is_running(pid: u64) -> bool {
     Stat::of(pid).is_some()
 }
 
-/// What the system tells of a process.
+/// The system's facts about a process.
 struct Stat {
     parent: i32,
     start: u64,
 }
 
 impl Stat {
-    /// `None`: there is no such process, or it has ended and only its parent does not know yet.
+    /// `None`: there is no such process, or it has ended and waits for its parent.
     fn of(pid: u64) -> Option<Stat> {
         let stat = files::kernel_text(format!("/proc/{pid}/stat")).ok()?;
-        // The name of the process may have anything in it.
+        // The name of the process may contain anything.
         let mut words = stat.rsplit_once(')')?.1.split_whitespace();
         let is_over = matches!(words.next()?, "Z" | "X");
         let parent = words.next()?.parse().ok()?;
@@ -113,14 +114,14 @@ impl Stat {
     }
 }
 
-/// What a process does at signals, a bit for each.
+/// The process's handling of signals, a bit for each.
 struct Signals {
     ignored: u64,
     caught: u64,
 }
 
 impl Signals {
-    /// None at all, where the system does not tell.
+    /// Empty if the system does not say.
     fn of_this_process() -> Signals {
         let status = files::kernel_text("/proc/self/status").unwrap_or_default();
         let set = |name| {
@@ -175,11 +176,11 @@ mod tests {
     fn it_is_known_whether_a_signal_is_left_to_the_system() {
         let signals = Signals::of_this_process();
         assert!(!signals.leave_to_the_system(Signal::SIGPIPE), "Rust ignores it before main");
-        assert!(!signals.leave_to_the_system(Signal::SIGSEGV), "Rust handles it, to tell when a stack is full");
+        assert!(!signals.leave_to_the_system(Signal::SIGSEGV), "Rust handles it, to report a full stack");
         assert!(signals.leave_to_the_system(Signal::SIGPWR));
     }
 
-    /// A process that starts several, as the daemon of an MPI does: one of them ends those that came too late.
+    /// A process that starts several, as an MPI daemon does: one of them ends those that came too late.
     #[test]
     fn siblings_that_came_too_late_are_ended() {
         let script = "MARK=a sleep 60 & a=$!; MARK=b sleep 60 & b=$!; MARK=a sleep 60 & kept=$!; echo $a $b $kept; cat";
@@ -196,7 +197,7 @@ mod tests {
             start: Stat::of(pid.parse().unwrap()).unwrap().start,
             ..Process::here()
         };
-        // A process of the shell has its variables once it has become what it runs.
+        // A process of the shell has its variables once it runs its command.
         for pid in line.split_whitespace() {
             while !fs::read(format!("/proc/{pid}/environ")).unwrap().windows(5).any(|bytes| bytes == b"MARK=") {
                 std::thread::sleep(std::time::Duration::from_millis(1));
@@ -204,7 +205,7 @@ mod tests {
         }
         let [late, other, kept] = line.split_whitespace().map(of).collect::<Vec<_>>()[..] else { panic!("{line}") };
         Process::end_children(parent.id() as i32, "MARK=a", &[kept]);
-        // Who was killed is there until the system has ended it.
+        // A killed process exists until the system has ended it.
         let ends = crate::ground::Instant::now();
         while late.is_there() && ends.elapsed() < std::time::Duration::from_secs(60) {
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -1,7 +1,7 @@
-//! The start of processes that take the places of others. MPI waits for ever in the rank that starts a process which ends
-//! before MPI has it: that rank is ended, and the others go on.
+//! The start of replacement processes. If a new process ends before MPI has it, MPI waits for ever in the rank that
+//! started it. That rank is then ended, and the others go on.
 //!
-//! What must hold: a process that has begun is noticed when it ends, however early.
+//! Invariant: the end of a process that has begun is noticed, however early.
 
 use super::process::is_running;
 use crate::{
@@ -25,9 +25,10 @@ use std::{
     time::Duration,
 };
 
-/// A directory that is of this node alone.
+/// A directory of this node alone.
 const FOLDER: &str = "/dev/shm";
-/// Notes which process begins, and becomes the command. The note is there on this node only, and is not made elsewhere.
+/// Records the process that begins, and becomes the command. The note exists only on this node, and is not made
+/// elsewhere.
 const BEGIN: &str = "if [ -f \"$0\" ]; then echo \"$$ $(readlink /proc/self/ns/pid)\" >>\"$0\"; fi; exec \"$@\"";
 /// More lines than processes are ever started at a time.
 const NOTE_BYTES_MAX: u64 = 1 << 20;
@@ -41,12 +42,12 @@ pub struct Start {
     _end: Option<mpsc::Sender<()>>,
 }
 
-/// The file in which each process that begins has a line. It goes with this.
+/// The file with a line for each process that begins. It is removed with this value.
 struct Note(PathBuf);
 
 impl Start {
-    /// From now on this process is ended, with a line on standard error, when one that was started on its node ends;
-    /// until `is_through`.
+    /// From now on until `is_through`, this process is ended, with a line on standard error, if a process that was
+    /// started on its node ends.
     pub fn begin() -> Start {
         let (is_in_mpi, has_lost) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let Ok(note) = Note::make(Path::new(FOLDER)) else {
@@ -63,8 +64,8 @@ impl Start {
                 if is_inside.load(Ordering::Acquire) {
                     let _ = fs::remove_file(&path);
                     line(
-                        "a process that was started in the place of another has ended before it came into the job; MPI would \
-                         wait for it for ever, so that this process is ended, and the others go on",
+                        "a replacement process has ended before it came into the job; MPI would \
+                         wait for it for ever, so this process ends, and the others go on",
                     );
                     process::abort();
                 }
@@ -83,12 +84,12 @@ impl Start {
         noted.chain(command).collect()
     }
 
-    /// MPI has the processes: the end of one is told by `has_lost`, and ends nobody.
+    /// MPI has the processes: from now on `has_lost` reports the end of one, and no process is ended.
     pub fn is_through(&self) {
         self.is_in_mpi.store(false, Ordering::Release);
     }
 
-    /// Whether one that was started on this node has ended.
+    /// Whether a process started on this node has ended.
     pub fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
@@ -101,12 +102,12 @@ impl Note {
         let prefix = format!("mainstay-start-{}-", numbers_of_processes());
         Note::remove_stale(folder, &prefix);
         let path = folder.join(format!("{prefix}{}-{count}", process::id()));
-        // One of a process that had the number before.
+        // A file of an earlier process with this number.
         let _ = fs::remove_file(&path);
         Open::to_write().new_file().file(&path).map(|_| Note(path))
     }
 
-    /// Removes the notes of processes that were killed before they could do it.
+    /// Removes the notes of killed processes.
     fn remove_stale(folder: &Path, prefix: &str) {
         for entry in entries(folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -124,17 +125,17 @@ impl Drop for Note {
     }
 }
 
-/// The namespace that the process numbers of this process belong to; 0 if the system does not tell.
+/// The namespace of this process's number; 0 if the system does not say.
 fn numbers_of_processes() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// Whether one of the processes that have begun is there no more.
+/// Whether one of the recorded processes no longer exists.
 fn has_ended(note: &Path) -> bool {
     let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let begun = read_within(note, NOTE_BYTES_MAX).unwrap_or_default();
     let begun = String::from_utf8_lossy(&begun);
-    // A line without its end is not whole yet.
+    // A line without its end is not complete yet.
     begun.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' ')).any(|(pid, numbered)| {
         let is_here = Path::new(numbered) == numbers;
         pid.parse().is_ok_and(|pid| is_here && !is_running(pid))

@@ -1,7 +1,7 @@
-//! What a process is started with that takes the place of one that has failed: it begins with the environment of the
-//! launcher, which need not have what only the ranks were given, as by `mpiexec env A=b ./program`.
+//! The command that starts the replacement of a failed process. The replacement begins with the environment of the
+//! launcher, which may lack variables that only the ranks got, as by `mpiexec env A=b ./program`.
 //!
-//! What must hold: nothing is handed on that is of one process or one node alone.
+//! Invariant: variables of only one process or node are not passed on.
 
 use crate::ground::kernel_bytes;
 use nix::unistd::getppid;
@@ -14,22 +14,23 @@ use std::{
 
 const ENV: &str = "/usr/bin/env";
 const OURS: &[u8] = b"MAINSTAY_";
-/// What a process has of its node, or of its own start, and another need not share.
+/// Variables of a node or of a single start.
 const OF_NODE: [&[u8]; 4] =
     [b"MAINSTAY_RUN_REPLACES", b"MAINSTAY_NODE", b"MAINSTAY_DOMAIN", b"MAINSTAY_POOL_DIRECTORY"];
-/// What launchers tell each process, and shells.
+/// Variables that launchers and shells set for each process.
 const OF_LAUNCHER: [&[u8]; 5] = [b"OMPI_", b"OPAL_", b"PMIX_", b"PMI_", b"PRTE_"];
 const OF_SHELL: [&[u8]; 4] = [b"_", b"PWD", b"OLDPWD", b"SHLVL"];
 
-/// The words that start `command` as this process was started: with the variables of Mainstay that it has now, and with those
-/// that it was given and its launcher has not, or has with another value. Without `env`, where there are none.
+/// The words that start `command` as this process was started: with Mainstay's current variables, and with the
+/// variables that this process got but its launcher lacks or has with another value. Without `env`, if there are none.
 pub fn successor(command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let now = env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
     let (given, launchers) = (environment("self"), environment(&getppid().to_string()));
     words(handed_on(now, given, &launchers), command)
 }
 
-/// `now`: what the process has. `given`: what it was started with; what it has set since then, the other will set, too.
+/// `now`: the process's variables. `given`: those at its start. The replacement will itself set the variables that this
+/// process has set since.
 fn handed_on(
     now: impl IntoIterator<Item = Vec<u8>>,
     given: BTreeSet<Vec<u8>>,
@@ -58,7 +59,7 @@ fn words(variables: Vec<Vec<u8>>, command: impl IntoIterator<Item = OsString>) -
 }
 
 fn is_handed_on(name: &[u8]) -> bool {
-    // `env` takes the other kind for an option.
+    // `env` would take such a name for an option.
     !name.is_empty()
         && !name.starts_with(b"-")
         && !OF_NODE.contains(&name)
@@ -66,7 +67,7 @@ fn is_handed_on(name: &[u8]) -> bool {
         && !OF_LAUNCHER.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The variables that a process was started with; none where the system does not tell.
+/// The variables with which a process was started; none if the system does not say.
 fn environment(process: &str) -> BTreeSet<Vec<u8>> {
     let all = kernel_bytes(format!("/proc/{process}/environ")).unwrap_or_default();
     all.split(|byte| *byte == 0).filter(|variable| variable.contains(&b'=')).map(<[u8]>::to_vec).collect()
@@ -120,7 +121,7 @@ mod tests {
         let launchers = all(&["LANG=de", "HOME=/home"]);
         let found: BTreeSet<_> = handed_on(now.clone(), given.clone(), &launchers).into_iter().collect();
         assert_eq!(found, all(&["MAINSTAY_KEEP=3", "A=b", "LANG=C"]));
-        // Of a launcher of another user nothing is known.
+        // The variables of another user's launcher are unknown.
         assert_eq!(handed_on(now, given, &BTreeSet::new()), [b"MAINSTAY_KEEP=3"]);
         assert!(!environment("self").is_empty());
     }

@@ -1,4 +1,4 @@
-//! Values sent from one rank to another.
+//! Sends values from one rank to another.
 
 use super::{
     Group,
@@ -7,14 +7,14 @@ use super::{
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Sends `value` to rank `to`, which hears it.
+/// Sends `value` to rank `to`, which calls `hear`.
 pub(crate) fn tell<T: Serialize>(group: &dyn Group, to: usize, value: &T) -> Result<()> {
     let bytes = encode(value)?;
     group.send(to, &(bytes.len() as u64).to_le_bytes())?;
     group.send(to, &bytes)
 }
 
-/// Receives what `from` tells this rank next.
+/// Receives the next value that `from` sends to this rank.
 pub(crate) fn hear<T: for<'a> Deserialize<'a>>(group: &dyn Group, from: usize) -> Result<T> {
     let mut length = [0; 8];
     group.receive(from, &mut length)?;

@@ -1,5 +1,5 @@
-//! Threads of one process as ranks. A rank that is dropped in the middle of a collective fails it
-//! for the others, as the death of a process does.
+//! Threads of one process as ranks. If a rank is dropped in the middle of a collective, the collective fails for the
+//! others, as at the death of a process.
 
 use super::{Divided, Group, Incoming, Message, Outgoing, Tested, unknown};
 use crate::error::{Error, Result};
@@ -36,23 +36,23 @@ type Queue = VecDeque<(Message, Vec<u8>)>;
 #[derive(Debug)]
 struct State {
     given: Vec<Option<Vec<u8>>>,
-    /// Counts the meetings that ended; the result of the last one stays until the next one ends.
+    /// The number of meetings that ended; the result of the last one stays until the next one ends.
     ended: u64,
     result: Arc<Vec<Vec<u8>>>,
     left: Vec<usize>,
-    /// What one rank has sent and another has not taken yet, by sender and receiver.
+    /// Bytes that one rank has sent and another has not received yet, by sender and receiver.
     sent: BTreeMap<(usize, usize), Vec<u8>>,
-    /// Messages that were started and not taken yet, by sender and receiver, in the order in which they were started.
+    /// Messages that were started but not received, by sender and receiver, in the order of their starts.
     under_way: BTreeMap<(usize, usize), Queue>,
-    /// The ranks that wait for a group without those that have left; if there are any, this group has ended.
+    /// The ranks that wait for a group without the failed ones; if there are any, this group has ended.
     shrinking: Vec<usize>,
-    /// As the highest of them tells.
+    /// The highest value that they report.
     divided: Divided,
-    /// The group that goes on, and who is in it: by new number the old one, or none for a spare.
+    /// The group that goes on, and its members: for each new number the old one, or none for a spare.
     shrunk: Option<(Vec<Option<usize>>, Arc<Meeting>)>,
-    /// Where the spares wait that are left.
+    /// The remaining spares.
     spares: VecDeque<Sender<ThreadGroup>>,
-    /// The same of those that begin where no place can be given up.
+    /// The remaining starters, which begin if no place can be given up.
     starters: VecDeque<Sender<ThreadGroup>>,
 }
 
@@ -62,14 +62,14 @@ impl ThreadGroup {
         ThreadGroup::with_spares(size, 0).0
     }
 
-    /// Makes a group of `size` ranks, and `spares` that take the places of those that fail: each receives its handle once
-    /// it is needed, or an error once it never will be.
+    /// Makes a group of `size` ranks, and `spares` that take the places of failed ranks. Each spare receives its handle
+    /// once it is needed, or an error once it cannot be needed any more.
     pub fn with_spares(size: usize, spares: usize) -> (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>) {
         let (senders, receivers) = (0..spares).map(|_| channel()).unzip();
         (ThreadGroup::on(Meeting::new(size, senders, VecDeque::new())), receivers)
     }
 
-    /// The same with `starters` in place of spares: they are needed only where the state is divided by ranks.
+    /// The same with `starters` in place of spares: they are needed only if the state is divided by ranks.
     pub fn with_starters(size: usize, starters: usize) -> (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>) {
         let (senders, receivers) = (0..starters).map(|_| channel()).unzip();
         (ThreadGroup::on(Meeting::new(size, VecDeque::new(), senders)), receivers)
@@ -117,7 +117,7 @@ impl ThreadGroup {
         Ok(state)
     }
 
-    /// Fills the receives that were started first with what was sent first.
+    /// Fills the oldest receives with the oldest messages.
     fn take_from(&self, from: usize, state: &mut State, started: &mut BTreeMap<Message, Started>) {
         let Some(sent) = state.under_way.get_mut(&(from, self.rank)) else { return };
         let is_awaited = |one: &Started| matches!(one, Started::Receive { from: of, .. } if *of == from);
@@ -142,7 +142,7 @@ fn fill(into: &mut [u8], from: usize, sent: &[u8]) -> Result<()> {
 }
 
 fn dismissed() -> Error {
-    Error::GroupFailed { what: "the others take this rank for one that has left".to_owned() }
+    Error::GroupFailed { what: "the other ranks take this rank for a failed one".to_owned() }
 }
 
 impl State {
@@ -150,7 +150,7 @@ impl State {
     fn check(&self, concerns: impl Fn(usize) -> bool) -> Result<()> {
         let failed = |what| Err(Error::GroupFailed { what });
         if !self.shrinking.is_empty() {
-            return failed("some rank goes on without those that have failed".to_owned());
+            return failed("some rank goes on without the failed ones".to_owned());
         }
         match self.left.iter().find(|rank| concerns(**rank)) {
             Some(rank) => failed(format!("rank {rank} is gone")),
@@ -158,13 +158,12 @@ impl State {
         }
     }
 
-    /// How many may begin in the places of those that have left.
+    /// The number of starters that may replace ranks that have left.
     fn starters_needed(&self) -> usize {
         if self.divided == Divided::ByRanks { self.starters.len() } else { 0 }
     }
 
-    /// The ranks that go on, once all have said whether they do: each with `None` in the place of one that has left and
-    /// is replaced.
+    /// The ranks that go on, once all have said whether they do; `None` marks the place of a replaced rank.
     fn survivors(&self) -> Option<Vec<Option<usize>>> {
         let ranks = 0..self.given.len();
         let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
@@ -251,7 +250,7 @@ impl Group for ThreadGroup {
         Ok(())
     }
 
-    /// Waits until the bytes were taken, as MPI may: a program that relies on more hangs here too.
+    /// Waits until the bytes were received, as MPI may: a program that relies on more hangs here too.
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
         let way = (self.rank, to);
         let mut state = self.meeting.lock();

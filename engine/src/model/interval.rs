@@ -1,18 +1,18 @@
-//! The time between checkpoints that loses least: each costs the program time, and a failure costs what
-//! came after the last.
+//! The interval between checkpoints that loses least time: each checkpoint costs time, and a failure costs the work
+//! since the last.
 
 use std::time::Duration;
 
-/// J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974:
-/// sqrt(2 · cost · mtbf), between the end of one checkpoint and the beginning of the next. `cost` is how
-/// long the program waits for one, `mtbf` the mean time between failures.
+/// J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974: sqrt(2 · cost ·
+/// mtbf), between the end of one checkpoint and the beginning of the next. `cost`: the time that the program waits for
+/// one checkpoint; `mtbf`: the mean time between failures.
 pub fn young(cost: Duration, mtbf: Duration) -> Duration {
     seconds((2.0 * cost.as_secs_f64() * mtbf.as_secs_f64()).sqrt())
 }
 
-/// J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3),
-/// 2006, equation 37: closer than [`young`] where the cost is not small beside `mtbf`, and `mtbf` itself
-/// where the cost is more than twice that.
+/// J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3), 2006, equation
+/// 37. It is closer than [`young`] if the cost is not small beside `mtbf`. If the cost exceeds twice `mtbf`, the result
+/// is `mtbf`.
 pub fn daly(cost: Duration, mtbf: Duration) -> Duration {
     if cost >= 2 * mtbf {
         return mtbf;
@@ -31,8 +31,7 @@ mod tests {
     use super::*;
 
     fn share_lost(interval: f64, cost: f64, mtbf: f64) -> f64 {
-        // Daly 2006, equation 20, without the time of a restart: failures come at random, and also
-        // while saving.
+        // Daly 2006, equation 20, without the time of a restart: failures come at random, and also while saving.
         mtbf * ((interval + cost) / mtbf).exp_m1() / interval - 1.0
     }
 

@@ -1,43 +1,43 @@
-//! How often to save to each of several levels. A near one costs little and survives most failures; the rarer ones that
-//! it does not survive are left to a farther one, which is saved to less often.
+//! The best frequency of saving to each of several levels. A near level costs little and survives most failures. The
+//! rarer failures that it does not survive are left to a farther level, which is saved less often.
 //!
-//! Failures come at random, at a rate of 1 / `mtbf`, and also while saving. Each goes back to the last checkpoint on the
-//! nearest level that survives it, or on a farther one; what came after is done again, with its checkpoints. None comes
-//! during a restart.
+//! Failures come at random, at a rate of 1 / `mtbf`, and also while saving. After a failure, the job goes back to the
+//! last checkpoint on the nearest level that survives it, or on a farther one, and repeats the work and the checkpoints
+//! since. No failure comes during a restart.
 
 use super::young;
 use crate::error::{Error, Result};
 use std::{iter::zip, time::Duration};
 
-/// How many levels there can be.
+/// The maximum number of levels.
 pub const LEVELS_MAX: usize = 4;
-/// No level is saved to less often than at so many checkpoints.
+/// Every level is saved at least once in this many checkpoints.
 const EVERY_MAX: f64 = 100_000.0;
 
-/// What a level costs, and what it survives.
+/// The cost of a level, and the failures that it survives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LevelCost {
-    /// How long the program waits, or is slowed down, for a checkpoint that goes there too.
+    /// The time that the program waits, or is slowed down, for a checkpoint that goes there too.
     pub checkpoint: Duration,
     /// The time from a failure until the program goes on from this level.
     pub restart: Duration,
-    /// The share of failures that the level survives: 0 to 1.
+    /// The fraction of failures that the level survives: 0 to 1.
     pub survives: f64,
 }
 
-/// How often to save to each level.
+/// The frequency of saving to each level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
-    /// What the program computes from one checkpoint to the next.
+    /// The computing time between two checkpoints.
     pub interval: Duration,
-    /// For each level, every how many checkpoints it is saved to: a multiple of what nearer levels have. `None`: less is lost
-    /// without the level.
+    /// For each level, the number of checkpoints between saves to it: a multiple of the nearer levels' numbers. `None`:
+    /// less is lost without the level.
     pub every: Vec<Option<u64>>,
-    /// The share of the job's time that goes into checkpoints, restarts and work that is done again.
+    /// The fraction of the job's time for checkpoints, restarts and repeated work.
     pub lost: f64,
 }
 
-/// For each level, from the nearest on, the share of failures that it survives and no nearer one does.
+/// For each level, from the nearest on, the fraction of failures that it survives and no nearer one does.
 pub fn left_to(levels: &[LevelCost]) -> Vec<f64> {
     let mut survived: f64 = 0.0;
     let left = |level: &LevelCost| {
@@ -49,13 +49,13 @@ pub fn left_to(levels: &[LevelCost]) -> Vec<f64> {
 }
 
 /// The pattern that loses least, to first order: A. Benoit, A. Cavelan, V. Le Fèvre, Y. Robert, H. Sun, Towards Optimal
-/// Multi-Level Checkpointing, IEEE Transactions on Computers 66(7), 2017. With the cost C of each level and the rate λ of
-/// the failures that are left to it, a level is saved to every sqrt(2 C / λ), Young's interval for these failures alone,
-/// of which all must be multiples of the nearest one's; then Σ sqrt(2 λ C) of the time is lost. Levels without which less
-/// is lost are left out, as long as no failure is left to none. One level: Young's.
+/// Multi-Level Checkpointing, IEEE Transactions on Computers 66(7), 2017. Let C be the cost of a level and λ the rate
+/// of the failures left to it. The level is saved every sqrt(2 C / λ), which is Young's interval for these failures
+/// alone. All intervals must be multiples of the nearest level's. Then Σ sqrt(2 λ C) of the time is lost. A level is
+/// left out if that loses less, unless failures would be left to no level. For one level, the result is Young's.
 ///
-/// `levels`: from the nearest on. `mtbf`: of the job. `InvalidArgument`: there is no level that survives anything, or a
-/// number is none that it can be.
+/// `levels`: from the nearest on. `mtbf`: of the job. `InvalidArgument`: no level survives any failure, or a number is
+/// out of range.
 pub fn pattern(levels: &[LevelCost], mtbf: Duration) -> Result<Pattern> {
     check(levels, mtbf)?;
     let most = survived(levels.iter());
@@ -81,16 +81,16 @@ pub fn pattern(levels: &[LevelCost], mtbf: Duration) -> Result<Pattern> {
 
 fn check(levels: &[LevelCost], mtbf: Duration) -> Result<()> {
     if levels.is_empty() || levels.len() > LEVELS_MAX {
-        return Err(Error::argument("levels", format!("it takes 1 to {LEVELS_MAX}")));
+        return Err(Error::argument("levels", format!("give 1 to {LEVELS_MAX}")));
     }
     if levels.iter().any(|level| !(0.0..=1.0).contains(&level.survives)) {
-        return Err(Error::argument("survives", "it is a share of all failures, 0 to 100 %"));
+        return Err(Error::argument("survives", "it is a fraction of all failures, 0 to 100 %"));
     }
     if levels.iter().any(|level| level.checkpoint.is_zero()) {
-        return Err(Error::argument("the cost of a checkpoint", "it takes more than none"));
+        return Err(Error::argument("the cost of a checkpoint", "give more than 0"));
     }
     if mtbf.is_zero() {
-        return Err(Error::argument("the mean time between failures", "it takes more than none"));
+        return Err(Error::argument("the mean time between failures", "give more than 0"));
     }
     Ok(())
 }
@@ -99,12 +99,13 @@ fn survived<'a>(levels: impl Iterator<Item = &'a LevelCost>) -> f64 {
     levels.map(|level| level.survives).fold(0.0, f64::max)
 }
 
-/// The rate of the failures that are left to each level, a second.
+/// The rate of the failures left to each level, per second.
 fn rates(levels: &[LevelCost], mtbf: Duration) -> Vec<f64> {
     left_to(levels).into_iter().map(|share| share / mtbf.as_secs_f64()).collect()
 }
 
-/// At how many checkpoints once, for each level: both multiples between which the best lies, for each nearer one's.
+/// For each level, the number of checkpoints between saves: the two multiples around the best value, for each choice of
+/// the nearer level.
 fn rounded(levels: &[LevelCost], mtbf: Duration) -> Vec<Vec<u64>> {
     let alone = |level: usize| young(levels[level].checkpoint, mtbf).as_secs_f64() / left_to(levels)[level].sqrt();
     let mut patterns = vec![vec![1]];
@@ -124,7 +125,7 @@ fn rounded(levels: &[LevelCost], mtbf: Duration) -> Vec<Vec<u64>> {
     patterns
 }
 
-/// What the program computes between two checkpoints, to first order, where these go to each level `every` so many:
+/// The computing time between two checkpoints, to first order, if each level is saved once in `every` checkpoints:
 /// sqrt(2 Σ (C / every) / Σ (λ every)).
 fn interval(levels: &[LevelCost], every: &[u64], mtbf: Duration) -> Duration {
     let saving: f64 = zip(levels, every).map(|(level, every)| level.checkpoint.as_secs_f64() / *every as f64).sum();
@@ -132,11 +133,11 @@ fn interval(levels: &[LevelCost], every: &[u64], mtbf: Duration) -> Duration {
     Duration::try_from_secs_f64((2.0 * saving / again).sqrt()).unwrap_or(Duration::MAX)
 }
 
-/// The share of the job's time that is lost, as expected, not to first order. `every`: each a multiple of the one before.
+/// The expected fraction of lost time, not only to first order. `every`: each a multiple of the one before.
 ///
-/// Getting over one part of the pattern, of length L, for the first time takes D = (e^ΛL − 1) · (1/Λ + Σ pᵢ (Rᵢ + Aᵢ)): of
-/// the failures, at a rate of Λ, a share pᵢ is left to level i, costs its restart Rᵢ and all parts Aᵢ since its last
-/// checkpoint again.
+/// The first pass over one part of the pattern, of length L, takes D = (e^ΛL − 1) · (1/Λ + Σ pᵢ (Rᵢ + Aᵢ)). Failures
+/// come at a rate of Λ. A fraction pᵢ of them is left to level i; each costs its restart Rᵢ and repeats all parts Aᵢ
+/// since its last checkpoint.
 fn lost(levels: &[LevelCost], every: &[u64], interval: Duration, mtbf: Duration) -> f64 {
     let rates = rates(levels, mtbf);
     let rate: f64 = rates.iter().sum();
@@ -176,7 +177,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// Failure by failure, drawn at random.
+    /// A simulation with random failures, one by one.
     fn simulated(levels: &[LevelCost], every: &[u64], interval: f64, mtbf: f64, patterns: u64) -> f64 {
         let mut rng = fastrand::Rng::with_seed(7);
         let left = left_to(levels);
@@ -265,9 +266,9 @@ mod tests {
     #[test]
     fn a_level_that_gains_nothing_is_left_out() {
         let every = |levels: &[LevelCost]| pattern(levels, seconds(3600.0)).unwrap().every;
-        // As dear as the one behind it.
+        // It costs as much as the one behind it.
         assert_eq!(every(&[level(10.0, 1.0, 0.5), level(10.0, 1.0, 1.0)]), [None, Some(1)]);
-        // Survives nothing that a nearer one does not.
+        // It survives no failure that a nearer one does not.
         assert_eq!(every(&[level(1.0, 1.0, 0.9), level(2.0, 1.0, 0.9)]), [Some(1), None]);
         assert!(matches!(every(&[level(0.1, 1.0, 0.9), level(50.0, 60.0, 1.0)])[..], [Some(1), Some(2..)]));
     }
@@ -283,7 +284,7 @@ mod tests {
         refused(&[level(1.0, 0.0, 0.0)], 1.0, "none survives");
         refused(&[level(1.0, 0.0, 1.5)], 1.0, "0 to 100 %");
         refused(&[level(1.0, 0.0, f64::NAN)], 1.0, "0 to 100 %");
-        refused(&[level(0.0, 0.0, 1.0)], 1.0, "more than none");
+        refused(&[level(0.0, 0.0, 1.0)], 1.0, "more than 0");
         refused(&[level(1.0, 0.0, 1.0)], 0.0, "mean time");
         let hopeless = pattern(&[level(1e9, 0.0, 1.0)], seconds(1.0)).unwrap();
         assert_eq!(hopeless.lost, 1.0);

@@ -1,8 +1,8 @@
-//! How much memory a level in memory takes.
+//! The memory that a level in memory needs.
 
-/// Bytes that a rank's part of the node holds, where it holds as many copies as it gives: `shard` × `copies` × (`keep` +
-/// 1), for what is kept and what is being saved; and the rank's own shard once more for each of the `feeds` slower levels
-/// that are fed from there, as each may still read a revision of its own. `None`: more than can be.
+/// Bytes of the node's memory for one rank that holds as many copies as it gives. `shard` × `copies` × (`keep` + 1) is
+/// for the kept revisions and the one being saved. The rank's own shard is added once for each of the `feeds` slower
+/// levels that are fed from there, because each may still read a revision of its own. `None`: the number is too large.
 pub fn memory_bytes(shard: u64, copies: u64, keep: u64, feeds: u64) -> Option<u64> {
     let shards = copies.checked_mul(keep.checked_add(1)?)?.checked_add(feeds)?;
     shard.checked_mul(shards)

@@ -1,5 +1,5 @@
-//! What theory says of checkpointing: how often is best, to which level, and how likely a job fails all the same; how large
-//! a pool, and how much memory. Formulas only; nothing here measures or saves.
+//! Theory of checkpointing: the best interval for each level, the remaining probability of failure, the size of the
+//! pool, and the memory needed. Formulas only; nothing here measures or saves.
 
 mod interval;
 mod levels;

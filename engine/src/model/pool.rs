@@ -1,41 +1,41 @@
-//! How large a pool must be to hide the writing of a checkpoint from the program.
+//! The size of a pool that hides the writing of a checkpoint from the program.
 
 use std::time::Duration;
 
-/// What the ranks of a node did in one checkpoint, and how long it took them.
+/// Measurements of the ranks of a node in one checkpoint.
 ///
-/// Paper 000 has the pool's size determine how far copying and writing overlap (§IV.B.3), and the gain
-/// flatten where they overlap all the way (§V.B). While D bytes are copied at the rate c = D / `copy`, I/O
-/// threads write at w = D / `write`; once the pool's P bytes are full, the copy waits for the writes. The
-/// last byte is staged when D = P + w·t, and not before D/c: t2 − t1 = max(D/c, (D − P)/w) + `rest`.
+/// In paper 000, the pool's size determines the overlap of copying and writing (§IV.B.3), and the gain flattens where
+/// they overlap fully (§V.B). D bytes are copied at the rate c = D / `copy`, while I/O threads write at w = D /
+/// `write`. Once the pool's P bytes are full, the copy waits for the writes. The last byte is staged when D = P + w·t,
+/// and not before D/c: t2 − t1 = max(D/c, (D − P)/w) + `rest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staging {
     /// D.
     pub bytes: u64,
-    /// How long copying them takes when no rank waits for a chunk.
+    /// The time to copy them if no rank waits for a chunk.
     pub copy: Duration,
-    /// How long writing them takes, from the first byte to the last that is durable.
+    /// The time to write them, from the first byte to the last durable one.
     pub write: Duration,
-    /// What does not depend on the pool: phases 1 and 3, and what is neither waiting nor copying.
+    /// The time that does not depend on the pool: phases 1 and 3, and everything besides waiting and copying.
     pub rest: Duration,
 }
 
 impl Staging {
-    /// t2 − t1 with a pool of so many bytes.
+    /// t2 − t1 with a pool of this many bytes.
     pub fn perceived(&self, pool_bytes: u64) -> Duration {
         let outside = self.bytes.saturating_sub(pool_bytes) as f64 / self.bytes.max(1) as f64;
         let written = Duration::try_from_secs_f64(self.write.as_secs_f64() * outside).unwrap_or(Duration::MAX);
         self.copy.max(written).saturating_add(self.rest)
     }
 
-    /// D · (1 − w/c), the pool from which on a larger one gains nothing.
+    /// D · (1 − w/c): beyond this size, a larger pool gains nothing.
     pub fn flattens_at(&self) -> u64 {
         let hidden = self.copy.as_secs_f64() / self.write.as_secs_f64().max(f64::MIN_POSITIVE);
         (self.bytes as f64 * (1.0 - hidden).max(0.0)).ceil() as u64
     }
 }
 
-/// The smallest of these sizes, which ascend, whose time is at most 5 % longer than the shortest.
+/// The smallest of these ascending sizes with a time at most 5 % longer than the shortest.
 pub fn smallest_near_best(times: &[(u64, Duration)]) -> Option<u64> {
     let best = times.iter().map(|(_, time)| *time).min()?;
     times.iter().find(|(_, time)| time.as_secs_f64() <= best.as_secs_f64() * 1.05).map(|(size, _)| *size)
@@ -55,7 +55,7 @@ mod tests {
         rest: Duration::from_millis(7),
     };
 
-    /// Chunk by chunk: what is copied takes a free chunk, and each gets free when it has been written.
+    /// Chunk by chunk: copying takes a free chunk, and a written chunk becomes free.
     fn simulated(staging: &Staging, pool_bytes: u64) -> f64 {
         const CHUNK: u64 = 64 << 10;
         let chunks = (staging.bytes / CHUNK) as usize;

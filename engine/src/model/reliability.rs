@@ -1,16 +1,17 @@
-//! How likely a job fails, without checkpoints and with the copies of two nodes. G. Zheng, L. Shi, L. V. Kalé,
-//! FTC-Charm++, IEEE Cluster 2004 (paper 002), section 4.3: n nodes, each with the mean time between failures M = 1/λ; a
-//! run of R without checkpoints, R' with them; C from one checkpoint to the next.
+//! The probability that a job fails, without checkpoints and with copies on two nodes. G. Zheng, L. Shi, L. V. Kalé,
+//! FTC-Charm++, IEEE Cluster 2004 (paper 002), section 4.3: n nodes, each with the mean time between failures M = 1/λ;
+//! a run of R without checkpoints, R' with them; C from one checkpoint to the next.
 //!
-//! λR stands for the probability that a node fails within R, which it is only while it is small: from 1 on it is no
-//! probability, and the formulas are refused. They are for two copies, on n/2 pairs of nodes that are buddies of each
-//! other alone. Where a node's copies lie on k others there are up to 2k times as many pairs, and as much more can fail.
+//! λR stands for the probability that a node fails within R. This holds only while it is small. From 1 on it is not a
+//! probability, and the formulas are refused. They are for two copies, on n/2 pairs of nodes that are only each other's
+//! buddies. If a node's copies are on k others, there are up to 2k times as many pairs, and as many more possible
+//! failures.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// Formula (1): 1 − (1 − λR)ⁿ, the probability that any of `nodes` fails within `run`. `InvalidArgument`: the formula does
-/// not hold for these.
+/// Formula (1): 1 − (1 − λR)ⁿ, the probability that any of `nodes` fails within `run`. `InvalidArgument`: the formula
+/// does not hold for these numbers.
 pub fn failure_without_checkpoints(nodes: u64, node_mtbf: Duration, run: Duration) -> Result<f64> {
     if nodes == 0 {
         return Err(Error::argument("nodes", "formula (1) takes one at least"));
@@ -19,17 +20,17 @@ pub fn failure_without_checkpoints(nodes: u64, node_mtbf: Duration, run: Duratio
 }
 
 /// Formula (2): 1 − (1 − λ²R'C)^(n/2), the probability that both nodes of any pair fail between two checkpoints.
-/// `InvalidArgument`: the formula does not hold for these.
+/// `InvalidArgument`: the formula does not hold for these numbers.
 pub fn failure_with_buddies(nodes: u64, node_mtbf: Duration, run: Duration, interval: Duration) -> Result<f64> {
     if nodes < 2 || !nodes.is_multiple_of(2) {
         return Err(Error::argument("nodes", "formula (2) is for pairs of nodes: an even number of them"));
     }
     if interval.is_zero() || interval > run {
-        let why = "formula (2) takes more than none, and no more than the run";
+        let why = "give more than 0 and at most the length of the run";
         return Err(Error::argument("the time from one checkpoint to the next", why));
     }
     let fails = share("the run", run, node_mtbf)?;
-    // No longer than the run, and so within what holds for that.
+    // The interval is at most the length of the run, so it is within the limits of the formula.
     Ok(any_of(nodes as f64 / 2.0, fails * (interval.as_secs_f64() / node_mtbf.as_secs_f64())))
 }
 
@@ -43,7 +44,7 @@ fn share(what: &str, time: Duration, node_mtbf: Duration) -> Result<f64> {
     Ok(time.as_secs_f64() / node_mtbf.as_secs_f64())
 }
 
-/// 1 − (1 − each)^count, also where `each` is too small beside 1 to be taken from it.
+/// 1 − (1 − each)^count, accurate even if `each` is very small.
 fn any_of(count: f64, each: f64) -> f64 {
     -(count * (-each).ln_1p()).exp_m1()
 }
@@ -78,13 +79,13 @@ mod tests {
             let text = result.unwrap_err().to_string();
             assert!(text.contains(words), "{text}");
         };
-        why(failure_without_checkpoints(0, HOUR, HOUR / 2), "one at least");
+        why(failure_without_checkpoints(0, HOUR, HOUR / 2), "at least one");
         why(failure_without_checkpoints(2, HOUR, HOUR), "do not hold");
         why(failure_without_checkpoints(2, Duration::ZERO, Duration::ZERO), "do not hold");
         why(failure_with_buddies(2, HOUR, 2 * HOUR, HOUR / 10), "do not hold");
         why(failure_with_buddies(3, HOUR, HOUR / 2, HOUR / 10), "pairs");
         why(failure_with_buddies(0, HOUR, HOUR / 2, HOUR / 10), "pairs");
-        why(failure_with_buddies(2, HOUR, HOUR / 4, HOUR / 2), "no more than the run");
-        why(failure_with_buddies(2, HOUR, HOUR / 4, Duration::ZERO), "more than none");
+        why(failure_with_buddies(2, HOUR, HOUR / 4, HOUR / 2), "at most the length of the run");
+        why(failure_with_buddies(2, HOUR, HOUR / 4, Duration::ZERO), "more than 0");
     }
 }

@@ -28,8 +28,8 @@ const SAVED_UP: f64 = 2.0;
 /// A predictor must be better than the current one, or than none, by this much to replace it; as a fraction of the
 /// program's writes.
 const BETTER: f64 = 0.03;
-/// Intervals after which predictors can be judged. Until then the most careful one is used: it predicts only what it
-/// has seen several times.
+/// Intervals after which predictors can be judged. Until then the most careful one is used: it predicts only events
+/// that it has seen several times.
 const LEARNS: u64 = 2;
 /// The weight of waste in this time.
 const LEARNING: f64 = 0.5;

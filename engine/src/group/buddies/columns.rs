@@ -1,11 +1,11 @@
-//! Copies dealt out to *columns*: disjoint sets of ranks, of which each holds at most one copy of a shard.
+//! Copies dealt out to *columns*: disjoint sets of ranks. Each column holds at most one copy of a shard.
 //!
-//! A column's *room* is the number of copies that it is still to hold. While `rows` ranks have yet to give their copies
-//! away, a column must not have more room than there are such ranks outside it, or some of its room stays empty and
-//! another column is overfull. A column with just as much room is *due*: the next rank outside it must take it. At most
-//! as many columns are due as a rank has copies to give: if one more were, no rank could be next that is in none of
-//! them, as they would have room for all. So a rank can always take those that are due, and among all others it may
-//! take which it likes: the columns of the ranks that held its copies before, or the next in a circle.
+//! A column's *room* is the number of copies that it is still to hold. Let `rows` ranks still have to give their copies
+//! away. A column must not have more room than there are such ranks outside it; otherwise some of its room stays empty
+//! and another column gets too many. A column with exactly as much room is *due*: the next rank outside it must take
+//! it. At most as many columns are due as a rank has copies to give: with one more, the due columns would have room for
+//! all, and no rank outside them could be next. So a rank can always take the due columns, and may choose freely among
+//! the others: the columns that held its copies before, or the next in a circle.
 
 use super::map::{Map, count};
 use std::{
@@ -16,39 +16,40 @@ use std::{
 pub(super) struct Columns<'a> {
     map: &'a Map,
     column_of: &'a [usize],
-    /// The ranks of each column, in the order of turns, so that neighbours are on different nodes.
+    /// The ranks of each column, in the order of turns; neighbours are on different nodes.
     members: Vec<Vec<usize>>,
-    /// Where each rank is in its column's list of `members`.
+    /// The place of each rank in its column's list of `members`.
     place: Vec<usize>,
-    /// How many copies each rank is to give now.
+    /// The number of copies that each rank is to give now.
     gives: usize,
     room: Room,
-    /// How many ranks have yet to give.
+    /// The number of ranks that still have to give.
     rows: usize,
-    /// How many copies of a node's ranks lie in a column, by node and column.
+    /// The number of copies from a node's ranks in a column, by node and column.
     on_column: BTreeMap<(usize, usize), usize>,
-    /// How many copies of a node's ranks lie on another node, by the two nodes.
+    /// The number of copies from a node's ranks on another node, by the two nodes.
     on_node: BTreeMap<(usize, usize), usize>,
 }
 
-/// How many copies are still to be held.
+/// The number of copies still to be held.
 struct Room {
     /// The room of each rank.
     ranks: Vec<usize>,
     /// The room of each column.
     columns: Vec<usize>,
-    /// How many ranks of each column have yet to give.
+    /// The number of ranks of each column that still have to give.
     givers: Vec<usize>,
-    /// By column, the places of the members that have room.
+    /// By column, the places of the members with room.
     open: Vec<BTreeSet<usize>>,
-    /// The columns that have room.
+    /// The columns with room.
     open_columns: BTreeSet<usize>,
-    /// All columns, sorted by `columns` + `givers`; that sum reaches `rows` where a column is due.
+    /// All columns, sorted by `columns` + `givers`; for a due column, the sum is `rows`.
     by_need: BTreeSet<(usize, usize)>,
 }
 
 impl<'a> Columns<'a> {
-    /// `column_of`: one of the columnings of `map`. `of`: the copies that are dealt out already, as many for each rank.
+    /// `column_of`: one of the columnings of `map`. `of`: the copies that are dealt out already, the same number for
+    /// each rank.
     pub(super) fn new(map: &'a Map, column_of: &'a [usize], of: &[Vec<usize>], copies: usize) -> Columns<'a> {
         let ranks = column_of.len();
         let mut members = vec![Vec::new(); count(column_of)];
@@ -79,7 +80,7 @@ impl<'a> Columns<'a> {
             return;
         }
         let had = |rank: usize| before.get(rank).map_or(&[][..], Vec::as_slice);
-        // Ranks that have lost no copy come first: nobody else is to take the buddies that they keep.
+        // Ranks that have lost no copy come first, so no other rank takes the buddies that they keep.
         let most = before.iter().map(Vec::len).max().unwrap_or(0);
         let (whole, others): (Vec<usize>, Vec<usize>) =
             in_turns(&self.map.turns).into_iter().partition(|rank| most > 0 && had(*rank).len() == most);
@@ -112,7 +113,7 @@ impl<'a> Columns<'a> {
         self.room.ranks.get(old).is_some_and(|room| *room > 0) && !used.contains(&self.column_of[old])
     }
 
-    /// The column with room that holds least of this node's copies; if all columns with room are used, one without
+    /// The column with room that holds the fewest of this node's copies; if all columns with room are used, one without
     /// room.
     fn next(&self, rank: usize, used: &[usize]) -> usize {
         let columns = self.members.len();
@@ -126,7 +127,7 @@ impl<'a> Columns<'a> {
             .expect("there are more columns than copies")
     }
 
-    /// The member with room on the node that holds least of this node's copies.
+    /// The member with room on the node that holds the fewest of this node's copies.
     fn member(&self, column: usize, rank: usize) -> usize {
         let (members, open) = (&self.members[column], &self.room.open[column]);
         let begin = (self.place[rank] + self.map.turns[rank]) % members.len();
@@ -136,10 +137,10 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The one of `ones` that has least, the first if several have. Callers begin elsewhere at each turn, so that not all
-/// ranks want the same one.
+/// The element of `ones` with the smallest value, the first if there are several. Each turn begins at another place,
+/// because otherwise all ranks would choose the same.
 fn least<'a>(ones: impl Iterator<Item = usize>, has: impl Fn(usize) -> Option<&'a usize>) -> Option<usize> {
-    /// How many are looked at: if all of these have some, it does not matter much.
+    /// The number of elements to examine: if all of these have some, the choice matters little.
     const LOOKED_AT: usize = 64;
     let mut best = None;
     for one in ones.take(LOOKED_AT) {
@@ -179,7 +180,7 @@ impl Room {
         }
     }
 
-    /// A column that is due, and not used yet.
+    /// A due column that is not used yet.
     fn due(&self, rows: usize, used: &[usize]) -> Option<usize> {
         let due = self.by_need.iter().rev().take_while(|(need, _)| *need >= rows).map(|(_, column)| *column);
         due.filter(|column| self.columns[*column] > 0).find(|column| !used.contains(column))
@@ -212,8 +213,8 @@ impl Room {
     }
 }
 
-/// How many copies columns of these `sizes` hold when each rank gives `each`: as many as their ranks give, unless that
-/// is more than there are ranks outside the column; the other columns share what is left over.
+/// The number of copies for columns of these `sizes` if each rank gives `each`. A column holds as many as its ranks
+/// give, but at most the number of ranks outside it; the other columns share the rest.
 fn shares(sizes: &[usize], each: usize) -> Vec<usize> {
     let ranks: usize = sizes.iter().sum();
     let mut full = vec![false; sizes.len()];
@@ -235,7 +236,7 @@ fn shares(sizes: &[usize], each: usize) -> Vec<usize> {
     zip(sizes, full).map(share).collect()
 }
 
-/// All ranks: the first of each node, then the second of each …
+/// All ranks: the first of each node, then the second of each, and so on.
 fn in_turns(turns: &[usize]) -> Vec<usize> {
     let mut ranks: Vec<usize> = (0..turns.len()).collect();
     ranks.sort_by_key(|rank| turns[*rank]);

@@ -1,4 +1,4 @@
-//! Copies where all ranks hold some.
+//! The choice if all ranks hold copies.
 
 use super::{
     choice::{Apart, Buddies},
@@ -9,7 +9,7 @@ use super::{
 pub(super) fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
     let map = Map::of(seats);
     let mut of = vec![Vec::new(); seats.len()];
-    // Copies that cannot be in domains of their own are on nodes of their own, or else on ranks of their own.
+    // If the copies cannot be in separate domains, they are on separate nodes, or otherwise on separate ranks.
     for column_of in [&map.domains, &map.nodes, &map.ranks] {
         Columns::new(&map, column_of, &of, copies).fill(&mut of, before);
     }

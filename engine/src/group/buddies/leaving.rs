@@ -1,5 +1,5 @@
-//! Copies where some ranks are to hold none: the others hold each other's as ever, and those of the ranks that hold none
-//! beside them.
+//! The choice if some ranks hold no copies. The others hold each other's copies as usual, and also those of these
+//! ranks.
 
 use super::{
     choice::{Apart, Buddies},

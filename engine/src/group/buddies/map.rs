@@ -1,20 +1,20 @@
-//! Where the ranks are: on which nodes, and in which failure domains.
+//! The place of each rank: its node and its failure domain.
 
 use std::{collections::BTreeMap, iter::zip};
 
-/// Where a rank is.
+/// The place of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat<'a> {
-    /// A number that the ranks of this node share, and no others.
+    /// A number shared by the ranks of this node only.
     pub node: usize,
-    /// The failure domain of the node, by any name. If only some ranks of a node know it, the lowest of those counts;
-    /// if none does, the node alone is the domain.
+    /// The failure domain of the node, by any name. If only some ranks of a node know it, the lowest of those counts.
+    /// If none does, the node alone is the domain.
     pub domain: Option<&'a str>,
-    /// Whether the rank is to hold copies of others: not on a node that is about to be left.
+    /// Whether the rank holds copies of others: false on a node that is about to be left.
     pub holds: bool,
 }
 
-/// The ranks grouped by domain, by node, and each alone: the number of its group for each rank, from 0 in the order of
+/// The ranks grouped by domain, by node, and each alone: for each rank, the number of its group, from 0 in the order of
 /// ranks.
 pub(super) struct Map {
     pub(super) domains: Vec<usize>,
@@ -48,7 +48,7 @@ impl Map {
     }
 }
 
-/// Numbers keys: equal keys have equal numbers, from 0 in the order in which they come.
+/// Numbers keys from 0 in the order of first appearance; equal keys get equal numbers.
 fn numbered<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
     let number = |key| {

@@ -1,15 +1,15 @@
-//! Which ranks hold the copies of which shards: a function of where the ranks are, so that all ranks come to the same
-//! without a message.
+//! Chooses the ranks that hold copies of each shard. The choice depends only on the places of the ranks, so all ranks
+//! reach the same one without a message.
 //!
-//! What must hold:
-//! - no two copies of a shard lie on one node, nor in one failure domain (a rack, a switch), while there are as many
-//!   nodes or domains as copies; with fewer, each node or domain has a copy;
-//! - a rank holds as many copies as it gives. Only if a domain has more than its part of the ranks do the other ranks
-//!   hold more, evenly, since the domain's copies cannot all go elsewhere;
-//! - the copies of a node's ranks lie on several other nodes: when the node fails, several help at once;
-//! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that;
-//! - ranks that are to hold no copies hold none, while the others are on as many nodes as a shard has copies; else they
-//!   hold on, as copies on a node that is about to be left are better than none.
+//! Invariants:
+//! - No two copies of a shard are on one node, or in one failure domain (a rack, a switch), if there are as many nodes
+//!   or domains as copies. With fewer, each node or domain has a copy.
+//! - A rank holds as many copies as it gives. There is one exception: if a domain has more than its part of the ranks,
+//!   its copies cannot all go elsewhere, and the other ranks evenly hold more.
+//! - The copies of a node's ranks are on several other nodes: when the node fails, several help at once.
+//! - A rank that held a copy before keeps holding it, unless that breaks a rule above.
+//! - Ranks that should hold no copies hold none, if the others are on as many nodes as a shard has copies. Otherwise
+//!   they keep them, because copies on a node that is about to be left are better than none.
 
 mod choice;
 mod columns;
@@ -23,9 +23,9 @@ pub use choice::{Apart, Buddies};
 pub use map::Seat;
 
 impl Buddies {
-    /// `seats`: one for each rank. `copies`: how many of each shard, the one on its own rank included. `before`: for
-    /// each rank, those that have held its copies until now, in today's numbers; empty at first. The same on all ranks
-    /// if these arguments are.
+    /// `seats`: one for each rank. `copies`: the number of copies of each shard, including the one on its own rank.
+    /// `before`: for each rank, the current holders of its copies, in today's numbers; empty at first. The result is
+    /// the same on all ranks if these arguments are.
     pub fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
         leaving::choose(seats, copies, before).unwrap_or_else(|| everywhere::choose(seats, copies, before))
     }

@@ -4,7 +4,7 @@ use super::{
 };
 use std::{collections::BTreeSet, iter::zip};
 
-/// A job by seed: its ranks on nodes, as a launcher places them, and the domains of the nodes.
+/// A random job: its ranks on nodes, as a launcher places them, and the domains of the nodes.
 struct Job {
     seats: Vec<(usize, Option<String>)>,
     copies: usize,
@@ -52,7 +52,7 @@ impl Job {
         self.largest(column_of) * self.copies <= column_of.len()
     }
 
-    /// The most ranks that a column has.
+    /// The size of the largest column.
     fn largest(&self, column_of: &[usize]) -> usize {
         (0..count(column_of)).map(|column| column_of.iter().filter(|of| **of == column).count()).max().unwrap_or(0)
     }
@@ -68,7 +68,7 @@ fn jobs() -> impl Iterator<Item = Job> {
     (0..150).map(|seed| Job::random(&mut fastrand::Rng::with_seed(seed)))
 }
 
-/// The columns in which the copies of a shard lie, each once.
+/// The number of columns with copies of a shard.
 fn lies_in(column_of: &[usize], rank: usize, buddies: &Buddies) -> usize {
     let columns: BTreeSet<usize> = buddies.of(rank).iter().chain([&rank]).map(|one| column_of[*one]).collect();
     columns.len()
@@ -103,7 +103,7 @@ fn a_rank_holds_as_many_as_it_gives() {
     assert!(seen > 50, "{seen}");
 }
 
-/// The other domains hold, in proportion to their ranks, what the large one cannot hold of its own.
+/// The other domains share, in proportion to their ranks, the copies that the large one cannot hold.
 #[test]
 fn around_a_node_that_is_too_large_the_others_are_even() {
     let job = Job::of(&[(2, None), (10, None), (2, None), (4, None)], 2);
@@ -113,8 +113,8 @@ fn around_a_node_that_is_too_large_the_others_are_even() {
     assert_eq!(by_node, [2, 8, 3, 5]);
 }
 
-/// Copies of a node lie on at least half as many other nodes as there could be. A domain with its whole part of the
-/// ranks has to take the copies of all others, and leaves no choice.
+/// Copies of a node are on at least half as many other nodes as possible. A domain with exactly its part of the ranks
+/// must take the copies of all others, which leaves no choice.
 #[test]
 fn the_copies_of_a_node_lie_on_several() {
     for (seed, job) in jobs().enumerate() {
@@ -183,7 +183,8 @@ fn held_by_is_the_other_way_round() {
     }
 }
 
-/// One rank of the lowest node that knows its domain is enough; names of nodes do not count, nor what else a rank says.
+/// It is enough if one rank of the node knows the domain. The names of nodes do not matter, nor does a different answer
+/// of a higher rank.
 #[test]
 fn all_ranks_choose_the_same() {
     for job in jobs() {
@@ -236,7 +237,7 @@ fn sorted(of: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 #[test]
 fn ranks_of_a_node_that_is_left_hold_nothing_and_the_others_keep_what_they_held() {
-    // The costliest of these tests: a third of the jobs in each run, all in the campaign.
+    // The slowest of these tests: a normal run takes a third of the jobs, the campaign all.
     let step = if std::env::var_os("CAMPAIGN").is_some() { 1 } else { 3 };
     let (mut tried, mut seen, mut all) = (0, 0, (0, 0));
     for (seed, job) in jobs().enumerate().step_by(step) {
@@ -262,7 +263,7 @@ fn ranks_of_a_node_that_is_left_hold_nothing_and_the_others_keep_what_they_held(
             all.0 += had.clone().filter(|old| after.of(rank).contains(old)).count();
             all.1 += had.count();
         }
-        // Those of the node are spread out.
+        // The copies of the node are spread out.
         let most = job.held(&after).into_iter().max().unwrap_or(0);
         let others = map.nodes.iter().filter(|node| **node != left).count();
         let each = (job.copies - 1) * seats.len() / others;
