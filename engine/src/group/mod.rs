@@ -101,7 +101,7 @@ pub trait Group: Send {
 
 /// The error of an optional method that an adapter does not have.
 fn cannot(what: &str) -> Error {
-    Error::argument("group", format!("its ranks cannot {what}; where a rank has failed, start the job again"))
+    Error::argument("group", format!("its ranks cannot {what}; if a rank has failed, start the job again"))
 }
 
 fn unknown(message: Message) -> Error {

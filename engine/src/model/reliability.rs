@@ -14,7 +14,7 @@ use std::time::Duration;
 /// does not hold for these numbers.
 pub fn failure_without_checkpoints(nodes: u64, node_mtbf: Duration, run: Duration) -> Result<f64> {
     if nodes == 0 {
-        return Err(Error::argument("nodes", "formula (1) takes one at least"));
+        return Err(Error::argument("nodes", "formula (1) needs at least one"));
     }
     Ok(any_of(nodes as f64, share("the run", run, node_mtbf)?))
 }

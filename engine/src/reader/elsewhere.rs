@@ -1,23 +1,23 @@
-//! A shard that cannot be read in the nearest place that has it is read in the next.
+//! If a shard cannot be read in the nearest place that has it, it is read in the next.
 
 use crate::{error::Error, survey::RevisionSurvey};
 use std::collections::BTreeMap;
 
-/// Which shards are read elsewhere than in the nearest place.
+/// The shards that are read in other places than the nearest.
 #[derive(Default)]
 pub(super) struct Elsewhere {
-    /// How many places of each shard were tried in vain.
+    /// The number of places of each shard that were tried without success.
     turns: BTreeMap<u32, usize>,
     told: Vec<String>,
 }
 
 impl Elsewhere {
-    /// Has `revision` take `shard` from the next place that has it, if `error` says that the shard is damaged where it was
-    /// read, or was let go there. False: there is no other place, or none would mend the error.
+    /// Lets `revision` read `shard` from its next place, if `error` says that the shard is damaged or was removed where
+    /// it was read. False: there is no other place, or another place would not help.
     pub(super) fn turn(&mut self, revision: &mut RevisionSurvey, shard: u32, error: &Error) -> bool {
         let why = match error {
             Error::Unreadable { what } => what.join("; "),
-            Error::RevisionMissing { .. } => format!("shard {shard}: it was let go meanwhile"),
+            Error::RevisionMissing { .. } => format!("shard {shard}: it was removed meanwhile"),
             _ => return false,
         };
         let turn = self.turns.entry(shard).or_default();

@@ -1,4 +1,4 @@
-//! The hold of a reader: the revision stays while it is read, and no longer.
+//! The hold of a reader: it keeps the revision while it is read, and no longer.
 
 use crate::{
     commit::RevisionKey,
@@ -9,30 +9,30 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long a hold lasts unless it is renewed: a reader that was broken off leaves none for longer.
+/// The duration of a hold without renewal. After a reader was interrupted, its hold ends by then.
 const HOLD: Duration = Duration::from_secs(3600);
-/// How old a hold may become before the next use renews it, and how soon that is tried again.
+/// The age from which the next use renews a hold, and the delay before a failed renewal is tried again.
 const RENEWED_AFTER: Duration = Duration::from_secs(300);
 
-/// The hold of one reader. Dropping it releases the hold, except in a forked child, whose parent owns it.
+/// The hold of one reader. Dropping it releases the hold, except in a forked child, because the parent owns it.
 pub(super) struct Guard {
     device: Arc<dyn Device>,
     note: String,
-    /// `None`: no job is at work, or there is no right to hold, or no room.
+    /// `None`: no job has the space open, or there is no permission or space for a hold.
     hold: Option<Hold>,
-    /// When it was last taken, or renewed in vain.
+    /// The time when it was last taken, or a renewal failed.
     tried_unix_ns: u64,
-    /// How often the process had come out of a fork when it took the hold.
+    /// The fork count of the process when it took the hold.
     forks: u32,
 }
 
 impl Guard {
-    /// Holds nothing yet. `note` says who reads.
+    /// Holds nothing yet. `note` names the reader.
     pub(super) fn new(device: Arc<dyn Device>, note: &str) -> Guard {
         Guard { device, note: note.to_owned(), hold: None, tried_unix_ns: 0, forks: forks() }
     }
 
-    /// Holds the revision `key`; false if it has gone already.
+    /// Holds the revision `key`; false if it was removed already.
     pub(super) fn hold(&mut self, key: RevisionKey) -> bool {
         self.tried_unix_ns = unix_ns();
         let ends = self.tried_unix_ns + HOLD.as_nanos() as u64;
@@ -53,7 +53,7 @@ impl Guard {
             self.hold(key);
             match self.hold {
                 Some(_) => self.release(before),
-                // The one before still counts.
+                // The previous hold still counts.
                 None => self.hold = before,
             }
         }

@@ -1,8 +1,8 @@
-//! Reading a revision from outside a job: by any process, on any machine, without MPI, also beside the job.
+//! Reads a revision outside a job: in any process, on any machine, without MPI, even beside the job.
 //!
-//! What must hold: every byte that is handed out was verified and is of the one revision that was opened. Where
-//! a job is at work the revision is held, if there is the right to and the room; else what it lets go of is an
-//! error.
+//! Invariant: every returned byte was verified and belongs to the opened revision. If a job has the space open, the
+//! reader holds the revision, provided it has the permission and there is space for the hold. Otherwise an error
+//! reports the revision's removal.
 
 mod elsewhere;
 mod guard;
@@ -21,7 +21,7 @@ use guard::Guard;
 pub(crate) use open::chosen;
 use std::collections::BTreeMap;
 
-/// One revision of a space, opened to be read.
+/// One revision of a space, opened for reading.
 pub struct Reader {
     path: String,
     revision: RevisionSurvey,
@@ -31,12 +31,12 @@ pub struct Reader {
     damage: Vec<String>,
     elsewhere: Elsewhere,
     last: Option<Last>,
-    /// The blocks of those shards that a box was read from.
+    /// The blocks of the shards from which a box was read.
     rows: BTreeMap<u32, HashRows>,
     guards: Vec<Guard>,
 }
 
-/// The item that was read last, and the blocks that were read of it.
+/// The item that was read last, and its read blocks.
 struct Last {
     shard: u32,
     name: String,
@@ -49,28 +49,27 @@ impl Reader {
         self.revision.key
     }
 
-    /// The space, as messages name it.
+    /// The name of the space in messages.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What of the space could not be read when it was opened: a newer revision may have been there.
+    /// The parts of the space that could not be read when it was opened: they may have held a newer revision.
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// Which shards were read from another level or copy than the nearest that has them, and why: damage, or it was let
-    /// go.
+    /// The shards that were read from another level or copy than the nearest, and the reason: damage, or removal.
     pub fn elsewhere(&self) -> &[String] {
         self.elsewhere.told()
     }
 
-    /// The number of shards: shard r is what rank r saved.
+    /// The number of shards; rank r saved shard r.
     pub fn shard_count(&self) -> u32 {
         self.manifests.len() as u32
     }
 
-    /// What a shard consists of: items, notes, lengths of output files.
+    /// The contents of a shard: items, notes, lengths of output files.
     pub fn shard(&self, shard: u32) -> Result<&Manifest> {
         self.manifests.get(shard as usize).ok_or_else(|| {
             let last = self.manifests.len().saturating_sub(1);
@@ -94,8 +93,8 @@ impl Reader {
         })
     }
 
-    /// Reads the bytes of an item from `offset` on into `into`; returns how many: fewer than asked for only at
-    /// its end.
+    /// Reads the bytes of an item from `offset` on into `into`. Returns their number, which is smaller than `into` only
+    /// at the item's end.
     pub fn read(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         self.renew();
         loop {
@@ -111,8 +110,8 @@ impl Reader {
         }
     }
 
-    /// The hashes of an item's blocks of 4 KiB, from its block `first` on, into `into`; the blocks are not read. `None`
-    /// where the bytes have no block to themselves: at the end of an item, in small items, in streams.
+    /// Puts the hashes of an item's blocks of 4 KiB, from its block `first` on, into `into`, without reading the
+    /// blocks. `None` for bytes that share a block with others: at the end of an item, in small items, in streams.
     pub fn hashes(&mut self, shard: u32, name: &str, first: u64, into: &mut [Option<Hash>]) -> Result<()> {
         self.renew();
         loop {
@@ -132,12 +131,12 @@ impl Reader {
         }
     }
 
-    /// The survey of `shard` where it is read now, and its manifest.
+    /// The survey of `shard` in its current place, and its manifest.
     pub(crate) fn lying(&self, shard: u32) -> (&ShardSurvey, &Manifest) {
         (&self.revision.shards[shard as usize], &self.manifests[shard as usize])
     }
 
-    /// The revision, as it was found.
+    /// The revision as it was found.
     pub(crate) fn revision(&self) -> &RevisionSurvey {
         &self.revision
     }
@@ -148,7 +147,8 @@ impl Reader {
         self.guards.iter_mut().for_each(|guard| guard.renew(key));
     }
 
-    /// After an `error` of reading `shard`: has it read in another place from now on. The error, if there is none.
+    /// Handles an `error` of reading `shard`: from now on it is read in another place. Returns the error if there is
+    /// none.
     pub(crate) fn read_elsewhere(&mut self, shard: u32, error: Error) -> Result<()> {
         let index = shard as usize;
         let mut error = self.revision.shards[index].judge(error);
@@ -179,7 +179,7 @@ impl Reader {
         Ok(Last { shard, name: name.to_owned(), stored, blocks })
     }
 
-    /// Element type and shape of the global array `name`, of which the shards hold boxes.
+    /// Element type and shape of the global array `name`; the shards hold boxes of it.
     pub fn global(&self, name: &str) -> Result<(ElementType, &[u64])> {
         let items = self.manifests.iter().flat_map(|manifest| &manifest.items);
         let placed = items.filter(|item| item.name == name).find_map(|item| Some((item.element, item.place.as_ref()?)));
@@ -192,8 +192,8 @@ impl Reader {
         })
     }
 
-    /// Fills `into` with the box of the global array `name` that begins at `offset` and has this `shape`, out
-    /// of all shards that hold some of it. Where several hold a cell it comes from the lowest.
+    /// Fills `into` with the box of the global array `name` at `offset` with this `shape`, from all shards that hold a
+    /// part of it. If several shards hold a cell, the lowest one gives it.
     pub fn read_box(&mut self, name: &str, offset: &[u64], shape: &[u64], into: &mut [u8]) -> Result<()> {
         self.renew();
         loop {
@@ -204,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// Reads from where each shard is read now; returns a shard that could not be read, and why.
+    /// Reads each shard from its current place; returns a shard that could not be read, and the error.
     fn read_box_here(
         &mut self,
         name: &str,
@@ -219,7 +219,7 @@ impl Reader {
         }
         let wanted = shape.iter().product::<u64>() * element.size();
         if wanted != into.len() as u64 {
-            let why = format!("{} bytes to fill, a box of this shape has {wanted}", into.len());
+            let why = format!("the buffer has {} bytes, a box of this shape has {wanted}", into.len());
             return Err(Error::argument(format!("box of {name:?}"), why));
         }
         // SAFETY: the caller lends the memory for the call, and the region is gone by its end.
@@ -247,9 +247,9 @@ impl Reader {
         Ok(None)
     }
 
-    /// Gives `sink` all bytes of `items`, which are those of the shard or some of them: the index in `items`, the
-    /// offset in the item and the bytes, in any order, from several threads. They count only if it ends well; some may come
-    /// a second time, from another place.
+    /// Calls `sink` with all bytes of `items`, which are some or all items of the shard: the index in `items`, the
+    /// offset in the item and the bytes, in any order, from several threads. The bytes count only if the call succeeds;
+    /// some may come a second time, from another place.
     pub fn read_all(&mut self, shard: u32, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<()> {
         loop {
             self.renew();
@@ -266,7 +266,7 @@ impl Reader {
     }
 }
 
-/// Whether two manifests are of the same shard, which may lie in different places.
+/// Whether two manifests describe the same shard, possibly in different places.
 fn is_same(one: &Manifest, other: &Manifest) -> bool {
     let same = |one: &Item, other: &Item| {
         (&one.name, one.bytes, one.element, &one.shape) == (&other.name, other.bytes, other.element, &other.shape)

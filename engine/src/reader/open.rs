@@ -1,4 +1,4 @@
-//! Choosing a revision and opening it, while a job may let it go.
+//! Chooses a revision and opens it, while a job may remove it.
 
 use super::{Elsewhere, Guard, Reader};
 use crate::{
@@ -15,23 +15,23 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-/// How long opening goes on to the next newest revision while a running job lets go of each.
+/// The time in which opening tries further revisions, if a running job removes each.
 const TRY: Duration = Duration::from_secs(5);
 
-/// Said once a process, as each rank of a job may open a reader.
+/// Printed once in a process, because each rank of a job may open a reader.
 static MAY_BE_NEWER: Remark = Remark::new();
 
 impl Reader {
-    /// Opens the complete revision of this number, or the newest, of the space in `directory`, on whichever of its levels
-    /// in sight: each shard is read in the nearest place that has it. Where the newest is opened and some of the space is damaged,
-    /// a line says so, once a process: a newer one may have been there. `note` says who reads, in the hold that keeps a job
-    /// at work from letting it go.
+    /// Opens the complete revision of this number, or the newest, of the space in `directory`, on any visible level.
+    /// Each shard is read in the nearest place that has it. If the newest is opened and the space is partly damaged, a
+    /// line warns, once in a process, that a newer one may have existed. `note` names the reader in its hold, which
+    /// keeps a running job from removing the revision.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
         let directory = &if rehearsal::is_one() { rehearsal::place(directory) } else { directory.to_owned() };
         Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
     }
 
-    /// As `open`, of the space on `device` alone.
+    /// As `open`, but only for the space on `device`.
     pub fn open_on(device: Arc<dyn Device>, revision: Option<u64>, note: &str) -> Result<Reader> {
         Self::open_by(&|| SpaceSurvey::open_on(&*device), device.clone(), revision, note)
     }
@@ -83,7 +83,7 @@ impl Reader {
     }
 }
 
-/// The index of the revision that is wanted.
+/// The index of the wanted revision.
 pub(crate) fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
     let missing = |why: String| Error::RevisionMissing { path: printable(&survey.path).into_owned(), why };
     let found = match wanted {
@@ -101,13 +101,13 @@ pub(crate) fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize>
         let (number, here, of) = (found.key.number, found.shards.len(), found.shard_count);
         return Err(missing(format!("revision {number} is incomplete: {here} of {} found", count(of.into(), "shard"))));
     }
-    // A second revision of the same key, with another number of shards, can only be forged.
+    // A second revision of the same key with another number of shards is always a forgery.
     let of = |revision: &RevisionSurvey| (revision.key, revision.layout, revision.shard_count);
     let is_found = |revision: &RevisionSurvey| of(revision) == of(found);
     Ok(survey.revisions.iter().position(is_found).unwrap_or_default())
 }
 
-/// The places that have the whole revision; `device` if the space alone was looked at.
+/// The places with the whole revision; `device` if only the space was searched.
 fn whole_on<'a>(
     revision: &'a RevisionSurvey,
     device: &'a Arc<dyn Device>,
@@ -117,8 +117,8 @@ fn whole_on<'a>(
     revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
 }
 
-/// The manifests of all shards, each from the nearest place where it can be read; `None` if a job let the revision go
-/// meanwhile.
+/// The manifests of all shards, each from the nearest place in which it can be read; `None` if a job removed the
+/// revision meanwhile.
 fn manifests(revision: &mut RevisionSurvey, elsewhere: &mut Elsewhere) -> Result<Option<Vec<Manifest>>> {
     let mut manifests = Vec::new();
     while let Some(shard) = revision.shards.get(manifests.len()) {

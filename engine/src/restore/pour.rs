@@ -62,8 +62,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Calls `sink` with every block of the manifest's runs, verified: the offset in the portion and the bytes, in any
-/// order, from several threads.
+/// Calls `sink` with every block of the manifest's runs: the offset in the portion and the bytes, in any order, from
+/// several threads. Blocks are verified, unless the portion was verified on arrival.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let all: Vec<Range<u64>> = manifest.runs.iter().map(blocks_of).collect();
     pour_blocks(portion, manifest, &mut HashRows::new(manifest.runs.len()), &all, sink)

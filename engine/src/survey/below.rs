@@ -1,4 +1,4 @@
-//! Why a directory is no space, with the spaces that lie below it: often the directory above was given.
+//! Explains why a directory is not a space, and names spaces below it: often the directory above was given.
 
 use crate::{
     ground::files,
@@ -11,13 +11,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How deep spaces are looked for, and at how many files and directories in all.
+/// The depth of the search for spaces, and its limit of files and directories.
 const DEPTH: usize = 3;
 const ENTRIES_MAX: usize = 2000;
-/// How many spaces are named.
+/// The number of spaces that a message names.
 const NAMED_MAX: usize = 5;
 
-/// Of a directory that can be listed and has no file of a space in it.
+/// The reason for a directory that can be listed and has no file of a space.
 pub(super) fn why_none(directory: &Path) -> String {
     let (mut spaces, mut left) = (Vec::new(), ENTRIES_MAX);
     let is_empty = files::entries(directory).is_ok_and(|mut entries| entries.next().is_none());
@@ -25,7 +25,7 @@ pub(super) fn why_none(directory: &Path) -> String {
     spaces.sort();
     let why = if is_empty { "it is empty" } else { "there is no layout in it" };
     match (&spaces[..], left) {
-        ([], 0) => format!("{why}; not all below it was looked at"),
+        ([], 0) => format!("{why}; the search below it was not complete"),
         ([], _) => why.to_owned(),
         (all, _) => {
             let name = |space: &PathBuf| printable_path(space.strip_prefix(directory).unwrap_or(space));
@@ -58,7 +58,8 @@ fn look_below(directory: &Path, depth: usize, left: &mut usize, spaces: &mut Vec
     }
 }
 
-/// A layout lies in it, or on nearer levels alone. The directory of a nearer level is no space of its own.
+/// Whether the directory has a layout, or a note of nearer levels. The directory of a nearer level is not a space of
+/// its own.
 fn is_space(directory: &Path) -> bool {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let has = |file: &str| fs::symlink_metadata(directory.join(file)).is_ok_and(|found| found.is_file());

@@ -1,4 +1,4 @@
-//! The holds of a space, as seen by those who only look.
+//! The holds of a space, as a survey sees them.
 
 use super::RevisionSurvey;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     space::format::{Hold, HoldAnswer},
 };
 
-/// A hold, and what it is worth.
+/// A hold, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldSurvey {
     pub hold: Hold,
@@ -17,12 +17,12 @@ pub struct HoldSurvey {
 pub enum HoldState {
     /// The revision stays.
     Counts,
-    /// A job has yet to take the hold on: the job at work does so at its next checkpoint, or at the one after if only
-    /// the older roots lead to the revision.
+    /// A job has yet to accept the hold. A running job does so at its next checkpoint, or at the one after if only the
+    /// older roots refer to the revision.
     Pending,
-    /// The revision is not there any more.
+    /// The revision no longer exists.
     Gone,
-    /// The job has no room for the held revision beside its next one.
+    /// The job has no space for the held revision beside its next one.
     NoRoom,
     Expired,
 }
@@ -34,8 +34,8 @@ impl HoldSurvey {
 }
 
 impl HoldState {
-    /// What `hold` is worth if `found` is its complete revision. `at_work`: whether a job may have the space open.
-    /// `answer`: the answer that counts of those that jobs gave.
+    /// The state of `hold` if `found` is its complete revision. `at_work`: whether a job may have the space open.
+    /// `answer`: the valid answer of a job.
     pub(super) fn of(
         hold: &Hold,
         now_unix_ns: u64,
@@ -50,7 +50,7 @@ impl HoldState {
             Some(HoldAnswer::Counts) => Self::Counts,
             Some(HoldAnswer::Gone) => Self::Gone,
             None if at_work => Self::Pending,
-            // The next job reads the hold before it lets go of anything, but its first root goes over the older one,
+            // The next job reads the hold before it removes any revision. But its first root overwrites the older one,
             // and may tear.
             None if found.is_some_and(RevisionSurvey::is_in_newest_roots) => Self::Counts,
             None => Self::Pending,

@@ -1,4 +1,4 @@
-//! A space with the levels before it, as far as they are in sight: each revision once, with the places that it lies in.
+//! A space with the levels before it, as far as visible: each revision once, with its places.
 
 use super::{Lying, Place, Places, RevisionSurvey, ShardSurvey, SpaceSurvey};
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
 use std::{cmp::Reverse, collections::BTreeMap, path::Path};
 
 impl SpaceSurvey {
-    /// As `open`, with all revisions of the levels and copies in sight: of each revision every shard from the nearest place
-    /// that has it. What is told of locks, layouts and portions is the space's own. What could not be looked at elsewhere
-    /// counts as damage.
+    /// As `open`, with all revisions of the visible levels and copies: every shard of a revision from the nearest place
+    /// that has it. Locks, layouts and portions are those of the space alone. Places that could not be read count as
+    /// damage.
     pub fn open_all(directory: &Path) -> Result<SpaceSurvey> {
         let mut survey = SpaceSurvey::open(directory)?;
         let Places { all, unseen } = Places::of(directory);
@@ -28,13 +28,13 @@ impl SpaceSurvey {
             match SpaceSurvey::open_on(&Disk::existing(&place.directory)) {
                 Ok(SpaceSurvey { revisions, holds, damage, .. }) => {
                     survey.damage.extend(damage);
-                    // A revision is held once, whatever the levels that it is held on.
+                    // A revision needs only one hold, even if it is held on several levels.
                     let is_new = |key| !survey.holds.iter().any(|held| held.key() == key);
                     let new: Vec<_> = holds.into_iter().filter(|held| is_new(held.key())).collect();
                     survey.holds.extend(new);
                     found.push((place.clone(), revisions));
                 }
-                // It was opened, and nothing was saved there yet.
+                // The level was opened, and nothing was saved there yet.
                 Err(Error::NotASpace { .. }) => {}
                 Err(Error::Damaged { what }) => survey.damage.extend(what),
                 Err(error) => survey.damage.push(error.to_string()),
@@ -51,7 +51,7 @@ impl SpaceSurvey {
     }
 }
 
-/// Each revision of `found`, which has the nearest place first, once; the newest first.
+/// Each revision of `found` once, the newest first. `found` has the nearest place first.
 fn united(found: Vec<(Place, Vec<RevisionSurvey>)>) -> Vec<RevisionSurvey> {
     let mut all: BTreeMap<(RevisionKey, u32), RevisionSurvey> = BTreeMap::new();
     for (place, revision) in
@@ -81,8 +81,8 @@ impl RevisionSurvey {
         self
     }
 
-    /// The manifest of `shard`, which is one of `shards`, from the nearest place where it can be read; `None` if a job let it
-    /// go meanwhile.
+    /// The manifest of `shard`, which is one of `shards`, from the nearest place in which it can be read; `None` if a
+    /// job removed it meanwhile.
     pub fn manifest(&self, shard: &ShardSurvey) -> Result<Option<Manifest>> {
         let nearest = shard.manifest();
         if matches!(nearest, Ok(Some(_))) {
@@ -92,7 +92,7 @@ impl RevisionSurvey {
         spare.map_or(nearest, |manifest| Ok(Some(manifest)))
     }
 
-    /// The same shard in other places, the nearest first, after the one that `shards` has.
+    /// The same shard in other places, the nearest first, without the one in `shards`.
     pub(crate) fn spares(&self, shard: u32) -> impl Iterator<Item = (&Place, &ShardSurvey)> {
         let there = move |lying: &&Lying| lying.shards.iter().any(|one| one.shard == shard);
         let of_place = self.lies.iter().filter(there).skip(1);

@@ -1,4 +1,4 @@
-//! One look at a space, beside a job that may write.
+//! One look at a space, while a job may write.
 
 use super::{
     HoldState, HoldSurvey, LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
@@ -24,7 +24,7 @@ impl SpaceSurvey {
         Self::open_on(&Disk::existing(directory))
     }
 
-    /// Looks at the space on `device`; looks again if it changed before any complete revision was found.
+    /// Surveys the space on `device`; repeats it if the space changed before any complete revision was found.
     pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
         let (mut survey, mut changed) = look(device)?;
         for _ in 1..TRIES {
@@ -36,14 +36,14 @@ impl SpaceSurvey {
         Ok(survey)
     }
 
-    /// Whether a job has the space in `directory` open; `None` if that cannot be told.
+    /// Whether a job has the space in `directory` open; `None` if unknown.
     pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
         let device = Disk::existing(directory);
         in_use(&device, &list(&device)?)
     }
 }
 
-/// Looks once at all that is there; returns also whether any of it changed meanwhile.
+/// Looks once at the whole space; also returns whether any of it changed meanwhile.
 fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
     if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
@@ -137,8 +137,8 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
 
 type Read<T> = std::result::Result<T, Vec<String>>;
 
-/// Reads a portion until damage found in it is sure to be damage. A portion that cannot be read is as good as damaged:
-/// the other portions are worth a look.
+/// Reads a portion until apparent damage is known to be real. An unreadable portion counts as damaged, and the survey
+/// goes on with the others.
 fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<OpenedLedger>)> {
     let mut tries = 0;
     loop {
@@ -164,14 +164,14 @@ fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
     match device.lock_file(LOCK_FILE).and_then(|lock| lock.is_locked()) {
         Ok(locked) => Ok(Some(locked)),
         Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => Ok(None),
-        Err(e) => Err(Error::io("asking who holds", format!("{}/{LOCK_FILE}", device.path()), e)),
+        Err(e) => Err(Error::io("finding the holder of", format!("{}/{LOCK_FILE}", device.path()), e)),
     }
 }
 
 impl SpaceSurvey {
-    /// Says what each hold is worth. Of the answers of jobs, those of the newest `lineage` count while its job is at
-    /// work. The answer that there is no room counts also for the next job, if that saves to the layout that the
-    /// revision lies in.
+    /// Sets the state of each hold. Of the answers of jobs, those of the newest `lineage` count while its job is
+    /// running. The answer that there is no space also counts for the next job, if it saves to the layout of the
+    /// revision.
     fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
         let (now, at_work) = (unix_ns(), self.is_at_work());
         let newest = self.layouts.last().map(|layout| layout.header.layout_id);

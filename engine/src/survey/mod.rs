@@ -1,10 +1,10 @@
-//! What a space holds, for those who only look: no group, no lock, no right to write.
+//! Surveys a space without a group, a lock or write permission.
 //!
-//! A job may be writing meanwhile. A reader holds nothing back: blocks that it is about to read may be let go and
-//! overwritten.
+//! A job may be writing meanwhile. A survey does not stop the job, so blocks may be freed and overwritten before they
+//! are read.
 //!
-//! What must hold: nothing is called damaged that was only let go. A block is used again only when neither slot refers
-//! to it, so damage found between two equal readings of the slots is damage, and everything else is looked at again.
+//! Invariant: a removed revision is never called damaged. A block is used again only when neither slot refers to it.
+//! Damage found between two equal readings of the slots is therefore real; everything else is read again.
 
 mod below;
 mod hold_survey;

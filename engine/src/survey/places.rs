@@ -1,7 +1,7 @@
-//! Where the revisions of a space lie, as far as that is in sight on this node: the space itself, and the directories of the
-//! levels before it and of their copies.
+//! The visible places of a space's revisions on this node: the space itself, and the directories of the levels before
+//! it and of their copies.
 //!
-//! What must hold: only directories of the space's owner count, which nobody else can write to.
+//! Invariant: only directories that belong to the space's owner, and that no other user can write, count.
 
 use crate::{
     error::Error,
@@ -15,11 +15,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A directory in which revisions of a space lie.
+/// A directory with revisions of a space.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub level: LevelKind,
-    /// 0: the level itself; from 1 on its copies, which lie with ranks on other nodes.
+    /// 0: the level itself; from 1 on its copies, which are with ranks on other nodes.
     pub copy: u32,
     pub directory: PathBuf,
 }
@@ -33,17 +33,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// All places of a space that are in sight.
+/// All visible places of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The nearest level first, and last the space itself.
+    /// The nearest level first, the space itself last.
     pub all: Vec<Place>,
-    /// What could not be looked at.
+    /// The places that could not be read.
     pub unseen: Vec<String>,
 }
 
 impl Places {
-    /// Of the space in the directory `space`, which need not exist.
+    /// The places of the space in the directory `space`, which need not exist.
     pub fn of(space: &Path) -> Places {
         let mut places = Places { all: Vec::new(), unseen: Vec::new() };
         match LevelsNote::of_space(space) {
@@ -63,7 +63,7 @@ impl Places {
         {
             let names = match files::entries(within) {
                 Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()),
-                // Of another node, perhaps.
+                // It may be on another node.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => {
                     self.unseen.push(format!("{}: {e}", printable_path(within)));
@@ -78,7 +78,7 @@ impl Places {
                     }
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     _ => {
-                        let why = "it is no directory of the space's owner alone";
+                        let why = "it does not belong to the space's owner alone";
                         self.unseen.push(format!("{}: {why}", printable_path(&directory)));
                     }
                 }

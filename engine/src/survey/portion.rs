@@ -1,5 +1,5 @@
-//! The table of a delegated space (paper 001, section IV.A): where each rank's portion lies, where its next
-//! checkpoint goes, and what the last one was.
+//! The table of a delegated space (paper 001, section IV.A): each rank's portion, the place of its next checkpoint, and
+//! its last checkpoint.
 
 use crate::{
     commit::{Ledger, Need, RevisionKey},
@@ -13,15 +13,15 @@ pub struct PortionSurvey {
     /// The id of the layout.
     pub layout: [u8; 16],
     pub rank: u32,
-    /// The lineage that the portion's newest root was written under.
+    /// The lineage under which the portion's newest root was written.
     pub lineage: Lineage,
-    /// Whether the job that had the portion last ended in order.
+    /// Whether the last job of the portion closed it in order.
     pub clean: bool,
     pub offset_start: u64,
     pub offset_end: u64,
-    /// Where the data of a next shard as large as the last one begins; `None` if there is no room for it.
+    /// The place of the data of a next shard as large as the last one; `None` if there is no space for it.
     pub offset_next: Option<u64>,
-    /// The newest shard that the newest root leads to, if any.
+    /// The newest shard of the newest root, if any.
     pub newest: Option<NewestShard>,
 }
 
@@ -57,7 +57,7 @@ impl PortionSurvey {
     }
 }
 
-/// Where a shard as large as the newest would go, if the oldest one that nobody holds is let go for it, as a job does.
+/// The place of a shard as large as the newest, if the oldest shard without a hold is removed for it, as a job does.
 fn next(ledger: &Ledger) -> Option<u64> {
     let kept = ledger.kept();
     let newest = kept.last();

@@ -7,24 +7,24 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct RevisionSurvey {
     pub key: RevisionKey,
-    /// The id of the layout that the revision lies in.
+    /// The id of the revision's layout.
     pub layout: [u8; 16],
-    /// Somebody holds the revision: no job lets it go.
+    /// A hold keeps the revision: no job removes it.
     pub held: bool,
-    /// How many shards make the revision complete.
+    /// The number of shards of the complete revision.
     pub shard_count: u32,
     pub complete: bool,
     /// The shards that were found, by number.
     pub shards: Vec<ShardSurvey>,
-    /// Where it lies, the nearest place first; empty if the space alone was looked at.
+    /// Its places, the nearest first; empty if only the space was searched.
     pub lies: Vec<Lying>,
 }
 
-/// What lies of a revision in one place.
+/// The part of a revision in one place.
 #[derive(Debug)]
 pub struct Lying {
     pub place: Place,
-    /// Whether the place alone has the whole revision.
+    /// Whether this place has the whole revision.
     pub whole: bool,
     /// The shards that were found there, by number.
     pub shards: Vec<ShardSurvey>,
@@ -41,33 +41,33 @@ impl RevisionSurvey {
         gaps(self.shards.iter().map(|shard| shard.shard), self.shard_count)
     }
 
-    /// Whether the newest root of every portion leads to the revision. A revision that only older roots lead to is on
-    /// its way out: it is gone with the next root.
+    /// Whether the newest root of every portion refers to the revision. A revision that only older roots refer to
+    /// disappears with the next root.
     pub fn is_in_newest_roots(&self) -> bool {
         self.shards.iter().all(|shard| shard.in_newest_root)
     }
 
-    /// How many bytes `verify` reads, and tells of.
+    /// The number of bytes that `verify` reads and reports.
     pub fn block_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.block_bytes).sum()
     }
 
-    /// The t1 of the rank that was first, in nanoseconds since 1970.
+    /// The t1 of the earliest rank, in nanoseconds since 1970.
     pub fn t1_unix_ns(&self) -> u64 {
         self.shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0)
     }
 
-    /// The step that the program had told at t1, if it had told one.
+    /// The step that the program had set at t1, if any.
     pub fn step(&self) -> Option<u64> {
         self.shards.iter().map(|shard| shard.phases.step).max().filter(|step| *step > 0)
     }
 
-    /// The longest t2 − t1 of all ranks, if the times of all are known.
+    /// The longest t2 − t1 of all ranks, if all times are known.
     pub fn perceived_ns(&self) -> Option<u64> {
         self.longest(|phases| phases.perceived_ns)
     }
 
-    /// The longest t3 − t1 of all ranks, if the times of all are known.
+    /// The longest t3 − t1 of all ranks, if all times are known.
     pub fn durable_ns(&self) -> Option<u64> {
         self.longest(|phases| phases.durable_ns)
     }
@@ -77,21 +77,20 @@ impl RevisionSurvey {
         all.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
-    /// Reads every block of every shard found and compares it with its hash; `progress` is told how
-    /// many more bytes were good. A shard that cannot be read is damaged, and the others are read all
-    /// the same.
+    /// Reads every block of every found shard and compares it with its hash. `progress` gets the number of further good
+    /// bytes. An unreadable shard counts as damaged, and the others are still read.
     pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
         verify_all(&self.shards, progress)
     }
 }
 
 impl Lying {
-    /// How many bytes `verify` reads, and tells of.
+    /// The number of bytes that `verify` reads and reports.
     pub fn block_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.block_bytes).sum()
     }
 
-    /// As that of a revision, of what lies in this place.
+    /// The same for the part in this place.
     pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
         verify_all(&self.shards, progress)
     }

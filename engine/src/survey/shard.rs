@@ -1,4 +1,4 @@
-//! One shard in a space, for those who only look: reading it, and verifying it, beside a job that may write.
+//! One shard in a space: reads and verifies it while a job may write.
 
 use crate::{
     commit::{Kept, RevisionKey},
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::io;
 
-/// How often a space is looked at that changes meanwhile.
+/// The number of attempts to survey a space that changes meanwhile.
 pub(super) const TRIES: usize = 50;
 
 #[derive(Debug, Clone)]
@@ -20,22 +20,22 @@ pub struct ShardSurvey {
     /// Bytes of all items.
     pub bytes: u64,
     pub phases: PhaseRecord,
-    /// Whether the newest root of the portion leads to the shard, and not the other alone.
+    /// Whether the newest root of the portion refers to the shard, and not only the other root.
     pub(super) in_newest_root: bool,
-    /// Bytes of the blocks that hold the items.
+    /// Bytes of the items' blocks.
     pub(super) block_bytes: u64,
     entry: Entry,
     portion: Portion,
 }
 
-/// What came of reading every block of a revision.
+/// The result of reading every block of a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verified {
     Whole,
     Damaged {
         what: Vec<String>,
     },
-    /// The job that has the space open let the revision go meanwhile.
+    /// The job that has the space open removed the revision meanwhile.
     LetGo,
 }
 
@@ -53,7 +53,7 @@ impl ShardSurvey {
         }
     }
 
-    /// The shard's manifest; `None` if the job that has the space open let the shard go meanwhile.
+    /// The shard's manifest; `None` if the job that has the space open removed the shard meanwhile.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
         match self.portion.read_manifest(&self.entry) {
             Ok(manifest) => Ok(Some(manifest)),
@@ -62,8 +62,8 @@ impl ShardSurvey {
         }
     }
 
-    /// Bytes of the blocks that this shard, which has this `manifest`, shares with an older one; 0 if that was let go, or
-    /// lies in another portion.
+    /// Bytes of the blocks that this shard, with this `manifest`, shares with an older one; 0 if that was removed, or
+    /// is in another portion.
     pub fn shares_with(&self, manifest: &Manifest, older: &ShardSurvey) -> Result<u64> {
         let of = |portion: &Portion| (portion.layout_id(), portion.rank());
         if of(&self.portion) != of(&older.portion) {
@@ -76,8 +76,8 @@ impl ShardSurvey {
         self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
     }
 
-    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are all items of this
-    /// shard or some of them: the index in `items`, the offset in the item and the bytes, in any order, from several
+    /// Reads every block and compares it with its hash. Calls `sink` with the bytes of `items`, which are some or all
+    /// items of this shard: the index in `items`, the offset in the item and the bytes, in any order, from several
     /// threads. The bytes count only if the whole shard is good.
     pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
         let scatter = Scatter::new(items.iter().zip(0..));
@@ -94,7 +94,7 @@ impl ShardSurvey {
         Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
     }
 
-    /// What an `error` of reading the shard means: damage, or that a job let the shard go meanwhile.
+    /// The meaning of an `error` of reading the shard: damage, or removal by a job meanwhile.
     pub(crate) fn judge(&self, error: Error) -> Error {
         let Some(what) = damage_of(&error) else { return error };
         match self.is_kept() {
@@ -106,17 +106,17 @@ impl ShardSurvey {
         }
     }
 
-    /// The error that a job let the shard go.
+    /// The error if a job removed the shard.
     pub(crate) fn let_go(&self) -> Error {
         let number = self.entry.number;
         let why = format!(
-            "revision {number}: the job that has the space open let the revision go while it was read; try again, or \
+            "revision {number}: the job that has the space open removed the revision while it was read; try again, or \
              `mainstay hold` it first"
         );
         Error::RevisionMissing { path: self.portion.path().to_owned(), why }
     }
 
-    /// Reads the shard's blocks, by the `manifest` that was read.
+    /// A reader of the shard's blocks; `manifest` is the shard's.
     pub(crate) fn blocks_of(&self, manifest: &Manifest) -> BlockReader {
         BlockReader::new(self.portion.clone(), manifest)
     }
@@ -129,7 +129,7 @@ impl ShardSurvey {
         &self.portion
     }
 
-    /// Whether a slot still leads to the shard: if so, the shard's blocks are as they were when it was found.
+    /// Whether a slot still refers to the shard: if so, the shard's blocks are unchanged since it was found.
     fn is_kept(&self) -> Result<bool> {
         if self.portion.read_slot(0).is_err_and(|error| is_missing(&error)) {
             return Ok(false);
@@ -154,21 +154,21 @@ impl ShardSurvey {
                 break;
             }
         }
-        // The catalogues cannot be read either: the shard is not known to be let go.
+        // The catalogues cannot be read either, so the shard is not known to be removed.
         Ok(true)
     }
 
-    /// Bytes of the blocks that hold the items.
+    /// Bytes of the items' blocks.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    /// How many blocks the shard takes, metadata included.
+    /// The number of the shard's blocks, including metadata.
     pub(crate) fn blocks(&self) -> u64 {
         (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES
     }
 
-    /// How many blocks its portion has for data, metadata and catalogues.
+    /// The number of its portion's blocks for data, metadata and catalogues.
     pub(crate) fn portion_blocks(&self) -> u64 {
         let (from, to) = self.portion.data_blocks();
         to - from
@@ -179,17 +179,17 @@ impl ShardSurvey {
     }
 }
 
-/// The two slots as they stand; `None` for a slot that cannot be read.
+/// The current contents of the two slots; `None` for an unreadable slot.
 pub(super) fn slots(portion: &Portion) -> [Option<Slot>; 2] {
     [0, 1].map(|index| portion.read_slot(index).ok())
 }
 
-/// Whether the error says that a job removed the layout meanwhile, as it held nothing more.
+/// Whether the error means that a job removed the layout meanwhile because it was empty.
 pub(super) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// What an error says of the medium; `None` if it is about something else.
+/// The damage that an error reports; `None` for another kind of error.
 pub(super) fn damage_of(error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Damaged { what } => Some(what.clone()),

@@ -1,4 +1,4 @@
-//! A space, as it was found.
+//! A space as it was found.
 
 use super::{HoldSurvey, PortionSurvey, RevisionSurvey};
 use crate::{
@@ -9,24 +9,24 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a space holds, as far as that can be seen from here.
+/// The visible contents of a space.
 #[derive(Debug)]
 pub struct SpaceSurvey {
-    /// The path as it is: make it `printable` before it is printed.
+    /// The unchanged path: make it `printable` before printing it.
     pub path: String,
     /// Files of layouts, the oldest layout first.
     pub layouts: Vec<LayoutSurvey>,
     /// Revisions, the newest first.
     pub revisions: Vec<RevisionSurvey>,
-    /// By layout, file and rank; portions that cannot be read are missing.
+    /// By layout, file and rank; unreadable portions are missing.
     pub portions: Vec<PortionSurvey>,
     /// In the order in which the holds were taken.
     pub holds: Vec<HoldSurvey>,
-    /// Whether a job has the space open; `None` if that cannot be told.
+    /// Whether a job has the space open; `None` if unknown.
     pub in_use: Option<bool>,
     /// Whether the last job closed the space in order.
     pub clean: bool,
-    /// What could not be read; block data is read by `verify` only.
+    /// Damaged or unreadable parts; only `verify` reads block data.
     pub damage: Vec<String>,
 }
 
@@ -35,9 +35,9 @@ pub struct SpaceSurvey {
 pub struct LayoutSurvey {
     pub file: String,
     pub header: Header,
-    /// Whether nothing in the file is damaged; block data is read by `verify` only.
+    /// Whether nothing in the file is damaged; only `verify` reads block data.
     pub whole: bool,
-    /// Whether the job that had the file last closed each of its portions in order.
+    /// Whether the last job of the file closed each of its portions in order.
     pub clean: bool,
 }
 
@@ -47,13 +47,12 @@ impl SpaceSurvey {
         self.revisions.iter().find(|revision| revision.key == key && revision.complete)
     }
 
-    /// Whether a job may be writing: it has the space open, or nothing says that it has not.
+    /// Whether a job may be writing: it has the space open, or this is unknown.
     pub fn is_at_work(&self) -> bool {
         self.in_use.unwrap_or(!self.clean)
     }
 
-    /// Of which layouts files are missing here. If nodes have directories of their own, the files may be on other
-    /// nodes.
+    /// The layouts with missing files here. If nodes have directories of their own, the files may be on other nodes.
     pub fn not_here(&self) -> Vec<String> {
         let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
         for LayoutSurvey { header, .. } in &self.layouts {
@@ -73,8 +72,8 @@ impl SpaceSurvey {
         self.revisions.iter().find(|revision| revision.complete)
     }
 
-    /// The revision of this number, a complete one if there is any: numbers only grow, but a run may have left one
-    /// incomplete.
+    /// The revision of this number, a complete one if there is any: numbers only grow, but a run may have left an
+    /// incomplete one.
     pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
         let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
         of_number().find(|revision| revision.complete).or_else(|| of_number().next())

@@ -1,4 +1,4 @@
-//! A copy of several revisions: all held from the start on, and taken over one by one, the oldest first.
+//! A copy of several revisions. All are held from the start, and copied one by one, the oldest first.
 
 use super::{
     plan::{self, Planned, TransferPlan},
@@ -17,31 +17,31 @@ use crate::{
 };
 use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
-/// Who reads, in the holds on the first space.
+/// The reader's name in the holds on the first space.
 const NOTE: &str = "mainstay copy";
 
-/// How long other revisions are tried where a running job lets go of all.
+/// The time in which other revisions are tried, if a running job removes all.
 const TRY: Duration = Duration::from_secs(5);
 
-/// What became of a revision.
+/// The result for a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Became {
     /// It is in the other space, whole and verified.
     Copied,
-    /// It was there before.
+    /// It was in the other space before.
     WasThere,
-    /// It is not there, as it could not be read: why.
+    /// It was not copied because it could not be read; the reason.
     Lost(String),
-    /// It is not there: a job let it go before it was held, or while it was read.
+    /// It was not copied: a job removed it before it was held, or while it was read.
     Gone(String),
 }
 
-/// A revision that was to be copied.
+/// A revision to copy, and the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     pub revision: Planned,
     pub became: Became,
-    /// Which of its shards were read on another level, or in another copy, than the nearest, and why.
+    /// The shards that were read on another level, or in another copy, than the nearest, and the reasons.
     pub elsewhere: Vec<String>,
 }
 
@@ -50,39 +50,39 @@ pub struct Transfer<'a> {
     plan: TransferPlan,
     from: &'a Path,
     to: &'a Path,
-    /// Whether all revisions are meant, whichever there are.
+    /// Whether the request is for all revisions, without numbers.
     takes_all: bool,
 }
 
 impl<'a> Transfer<'a> {
-    /// Of the complete revisions `numbers` of the space in `from`, on whichever of its levels in sight, or of all of them
-    /// where `numbers` is empty, to the space in `to`, which is made where it is missing. Changes nothing yet. Errors:
-    /// `RevisionMissing`; `InvalidArgument` where `to` is a place of the first space or holds revisions of another run;
-    /// `NotASpace`, and errors of reading.
+    /// Plans a copy of the complete revisions `numbers` of the space in `from`, on any visible level, or of all
+    /// revisions if `numbers` is empty. They go to the space in `to`, which is made if it is missing. Changes nothing
+    /// yet. Errors: `RevisionMissing`; `InvalidArgument` if `to` is a place of the first space or holds revisions of
+    /// another run; `NotASpace`, and errors of reading.
     pub fn begin(from: &'a Path, to: &'a Path, numbers: &[u64]) -> Result<Transfer<'a>> {
         plan::refuse_same(from, to)?;
         let plan = planned(from, to, numbers)?;
         Ok(Transfer { plan, from, to, takes_all: numbers.is_empty() })
     }
 
-    /// The revisions that the copy is of, the oldest first, and whether each is there already.
+    /// The revisions to copy, the oldest first, and whether each is already there.
     pub fn revisions(&self) -> &[Planned] {
         &self.plan.revisions
     }
 
-    /// What of the first space could not be read: a revision may be missing for that.
+    /// Unreadable parts of the first space: a revision may be missing because of them.
     pub fn damage(&self) -> &[String] {
         &self.plan.damage
     }
 
-    /// How many bytes `carry_out` tells of.
+    /// The number of bytes that `carry_out` reports.
     pub fn bytes(&self) -> u64 {
         self.missing().map(|revision| revision.block_bytes).sum()
     }
 
-    /// Copies what is not there. A revision that cannot be read is told of and the others are copied; whatever keeps the
-    /// other space from being written to is an error, and leaves there what is complete. `progress` is told how many more
-    /// bytes are there.
+    /// Copies the missing revisions. An unreadable revision is reported and the others are copied. A failure to write
+    /// to the other space is an error; complete revisions stay there. `progress` gets the number of further bytes
+    /// copied.
     pub fn carry_out(self, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Copied>> {
         if self.missing().next().is_none() {
             return Ok(self.plan.revisions.into_iter().map(was_there).collect());
@@ -97,7 +97,7 @@ impl<'a> Transfer<'a> {
                     take_back(&made);
                 }
             })?;
-            // A job that saves fast may have let go of all before any was held.
+            // A job that saves fast may have removed all before any was held.
             let is_gone = |copied: &Copied| matches!(copied.became, Became::Gone(_));
             if !self.takes_all || !done.iter().all(is_gone) || start.elapsed() >= TRY {
                 return Ok(done);
@@ -140,7 +140,7 @@ fn carry_out(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Copied>> {
     let mut target = Destination::open(device, &plan)?;
-    // All are held from the start on, as far as there is room for that: a job at work lets go of the others meanwhile.
+    // All are held from the start, as far as there is space for holds: a running job removes the others meanwhile.
     let mut readers: VecDeque<(Planned, Option<Result<Reader>>)> = VecDeque::new();
     for revision in plan.revisions.into_iter().rev() {
         let reader = (!target.has(&revision)).then(|| open(revision.key.number));
@@ -166,7 +166,7 @@ fn carry_out(
     Ok(done)
 }
 
-/// Whether the roots that were written lead to all that was copied, as they are read from the medium.
+/// An error unless the written roots, read back from the medium, refer to all copied revisions.
 fn look_again(device: &dyn Device, done: &[Copied]) -> Result<()> {
     let survey = SpaceSurvey::open_on(device)?;
     let copied = done.iter().filter(|copied| copied.became == Became::Copied).map(|copied| copied.revision.key);
@@ -175,12 +175,12 @@ fn look_again(device: &dyn Device, done: &[Copied]) -> Result<()> {
         return Ok(());
     }
     let numbers = missing.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let mut what = vec![format!("{}: what was written of revision {numbers} cannot be read there", device.path())];
+    let mut what = vec![format!("{}: the written copy of revision {numbers} cannot be read there", device.path())];
     what.extend(survey.damage);
     Err(Error::Unreadable { what })
 }
 
-/// Copies one revision; returns which of its shards were read elsewhere. `later`: those that come after it.
+/// Copies one revision; returns the shards that were read in other places. `later`: the revisions after it.
 fn copy_one(
     target: &mut Destination<'_>,
     revision: &Planned,

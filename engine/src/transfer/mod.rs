@@ -1,11 +1,11 @@
-//! Takes complete revisions of a space to another one, on another file system: beside a job that saves to the first.
+//! Copies complete revisions of a space to another one, on another file system, while a job may save to the first.
 //!
-//! Owns what is written to the other space: under the locks of a job, with a lineage of its own, by the code that saves a
-//! shard on a farther level. What must hold:
-//! - a revision is complete there only once every block of it was read back from the medium;
-//! - what the other space has stays, and what was cut off is gone on with: a shard that is there is not written again;
-//! - revisions of two runs never come to lie in one space;
-//! - the first space is only read, but for holds.
+//! Owns all writes to the other space. It takes the locks of a job and a lineage of its own, and uses the code that
+//! saves a shard on a farther level. Invariants:
+//! - A revision is complete in the other space only once every block of it was read back from the medium.
+//! - The contents of the other space stay. An interrupted copy is continued: existing shards are not written again.
+//! - Revisions of two runs are never in one space.
+//! - The first space is only read, except for holds.
 
 mod carry;
 mod plan;

@@ -1,4 +1,4 @@
-//! Which revisions are copied, and whether the other space may take them.
+//! Plans the revisions to copy, and checks whether the other space may take them.
 
 use crate::{
     commit::RevisionKey,
@@ -21,27 +21,27 @@ pub struct Planned {
     pub t1_unix_ns: u64,
     /// Whether the other space has it, complete.
     pub is_there: bool,
-    /// Bytes of the blocks that hold the items.
+    /// Bytes of the items' blocks.
     pub(super) block_bytes: u64,
 }
 
 pub(super) struct TransferPlan {
-    /// The oldest first: later ones share blocks with those.
+    /// The oldest first, because later ones share blocks with them.
     pub(super) revisions: Vec<Planned>,
-    /// What of the first space could not be read.
+    /// The unreadable parts of the first space.
     pub(super) damage: Vec<String>,
-    /// How messages name the first space.
+    /// The name of the first space in messages.
     from: String,
     /// The lineages of the first space.
     lineages: BTreeSet<Lineage>,
 }
 
 impl TransferPlan {
-    /// Of the complete revisions `numbers` of `from`, or of all; `to`: the other space, if it is there.
+    /// The plan for the complete revisions `numbers` of `from`, or all; `to`: the other space, if it exists.
     pub(super) fn of(from: &SpaceSurvey, to: Option<&SpaceSurvey>, numbers: &[u64]) -> Result<TransferPlan> {
         let mut wanted: Vec<&RevisionSurvey> = match numbers {
             [] => {
-                // An error where there is none at all.
+                // An error if there is none at all.
                 chosen(from, None)?;
                 from.revisions.iter().filter(|revision| revision.complete).collect()
             }
@@ -77,8 +77,8 @@ impl TransferPlan {
         self.lineages.last().map_or(0, |lineage| lineage.number)
     }
 
-    /// Refuses a space with revisions of another run: none of its lineages is one of the first space, or a job has gone on
-    /// there.
+    /// Refuses a space with revisions of another run: none of its lineages belongs to the first space, or a job has
+    /// gone on there.
     pub(super) fn check(&self, to: &SpaceSurvey) -> Result<()> {
         let there: BTreeSet<Lineage> = to.revisions.iter().map(|revision| revision.key.lineage).collect();
         let Some(newest) = there.last() else { return Ok(()) };
@@ -88,7 +88,7 @@ impl TransferPlan {
         };
         if !there.iter().any(|lineage| self.lineages.contains(lineage)) {
             return refused(format!(
-                "it holds revisions of another run (lineage {newest}), or copies of which {} has no lineage any more",
+                "it holds revisions of another run (lineage {newest}), or copies of lineages that {} no longer has",
                 self.from
             ));
         }
@@ -105,18 +105,18 @@ impl TransferPlan {
     }
 }
 
-/// The lineages of all revisions, and those that the portions were opened with last.
+/// The lineages of all revisions, and those under which the portions were last opened.
 fn lineages(survey: &SpaceSurvey) -> BTreeSet<Lineage> {
     let of_revisions = survey.revisions.iter().map(|revision| revision.key.lineage);
     of_revisions.chain(survey.portions.iter().map(|portion| portion.lineage)).collect()
 }
 
-/// Refuses to copy a space into a directory in which its own revisions lie.
+/// Refuses to copy a space into a directory with its own revisions.
 pub(super) fn refuse_same(from: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_own = Places::of(from).all.iter().any(|place| real(&place.directory) == real(to));
     if is_own {
-        let why = format!("revisions of {} lie there already; give another directory", printable_path(from));
+        let why = format!("revisions of {} are there already; give another directory", printable_path(from));
         return Err(Error::argument(printable_path(to), why));
     }
     Ok(())

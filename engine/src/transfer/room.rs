@@ -1,4 +1,4 @@
-//! How much room the other space needs in each portion.
+//! The space that the other space needs in each portion.
 
 use crate::{
     commit::{Need, RUNS},
@@ -8,18 +8,18 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What the revisions that are still to be copied need.
+/// The needs of the revisions still to be copied.
 pub(super) struct Rooms {
-    /// Blocks of each portion, by rank: as many as it has in the first space at least, so that a job can go on there.
+    /// Blocks of each portion, by rank: at least as many as in the first space, so a job can go on there.
     pub(super) portions: Vec<u64>,
-    /// Bytes that are going to be written, about.
+    /// Approximate number of bytes to be written.
     pub(super) bytes: u64,
 }
 
-/// What a portion needs for several revisions, one after the other.
+/// The needs of a portion for several revisions, one after the other.
 #[derive(Default)]
 struct Growing {
-    /// Runs of the first space that were counted: of which portion, and which.
+    /// Runs of the first space that were counted, with their portions.
     counted: BTreeSet<([u8; 16], u32, u64, u64)>,
     data: u64,
     meta: u64,
@@ -28,7 +28,7 @@ struct Growing {
 }
 
 impl Rooms {
-    /// Of the revision of `next`, and of those of `later` that have as many shards.
+    /// For the revision of `next`, and those of `later` with the same number of shards.
     pub(super) fn of(next: &Reader, later: &[&Reader]) -> Rooms {
         let shards = next.shard_count();
         let mut alike = vec![next];
@@ -40,7 +40,7 @@ impl Rooms {
                 growing
             })
             .collect();
-        // Each root has a catalogue of its own: two in the slots, two on the way.
+        // Each root has a catalogue of its own: two in the slots, two in progress.
         let catalogues = 4 * blocks_for(Catalogue::bytes_for(alike.len() + 1));
         let written = |growing: &Growing| growing.data.saturating_add(growing.meta).saturating_add(catalogues);
         let bytes = growing.iter().map(written).fold(0, u64::saturating_add).saturating_mul(BLOCK_BYTES);
@@ -52,7 +52,7 @@ impl Rooms {
 }
 
 impl Growing {
-    /// A whole shard finds room first, even if it then shares blocks with one before.
+    /// A whole shard must fit first, even if it then shares blocks with an earlier one.
     fn add(&mut self, reader: &Reader, shard: u32) {
         let (survey, manifest) = reader.lying(shard);
         let (portion, need) = (survey.portion(), Need::of(&size_of(manifest.clone()), RUNS));

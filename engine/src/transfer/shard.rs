@@ -1,4 +1,4 @@
-//! A revision, taken over shard by shard. Each is read in the nearest place where that can be done.
+//! Copies a revision shard by shard. Each is read in the nearest place possible.
 
 use super::target::Layout;
 use crate::{
@@ -14,17 +14,17 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Why a revision was not taken over.
+/// The reason why a revision was not copied.
 pub(super) enum Stopped {
-    /// It cannot be read: the others may be.
+    /// It cannot be read; the others may be readable.
     Lost(String),
-    /// The job that has the space open let it go.
+    /// The job that has the space open removed it.
     Gone(String),
     Failed(Error),
 }
 
 impl Stopped {
-    /// After an `error` of reading.
+    /// The reason after an `error` of reading.
     pub(super) fn by_source(error: Error) -> Stopped {
         match error {
             Error::RevisionMissing { why, .. } => Stopped::Gone(why),
@@ -41,7 +41,7 @@ impl From<Error> for Stopped {
     }
 }
 
-/// Copies what `layout` does not have of the revision that `reader` has open.
+/// Copies the shards that `layout` lacks of the revision in `reader`.
 pub(super) fn take_over(
     device: &dyn Device,
     layout: &Layout,
@@ -58,7 +58,7 @@ pub(super) fn take_over(
     Ok(())
 }
 
-/// Copies the shard `shard` from the nearest place where it can be read.
+/// Copies the shard `shard` from the nearest place in which it can be read.
 fn copy_shard(
     device: &dyn Device,
     layout: &Layout,
@@ -86,11 +86,11 @@ fn copy_shard(
         match copy.wait() {
             Ok(_) => {
                 layout.note_read(shard, reader.key());
-                // What is shared with an older revision was not carried.
+                // Blocks shared with an older revision were not carried.
                 progress(survey.block_bytes().saturating_sub(carried.into_inner()));
                 return Ok(());
             }
-            // What an older revision has there may have been damaged since: this one is written whole.
+            // The blocks of an older revision there may have been damaged since: this one is written whole.
             Err(error) if error.kind() == ErrorKind::Damaged && shares && !is_sure => shares = false,
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The space that revisions are copied to: its locks, and the portions that take shards.
+//! The space that receives the copies: its locks, and the portions for shards.
 
 use super::{
     plan::{Planned, TransferPlan},
@@ -24,24 +24,25 @@ use std::{
 pub(super) struct Destination<'a> {
     pub(super) device: &'a dyn Device,
     _locks: Locks,
-    /// Under which all of its roots are written: newer than every one of both spaces.
+    /// The lineage of all its new roots: newer than all lineages of both spaces.
     lineage: Lineage,
     complete: BTreeSet<RevisionKey>,
     layouts: Vec<Layout>,
 }
 
-/// A layout all of whose portions can be written.
+/// A layout with only writable portions.
 pub(super) struct Layout {
     id: [u8; 16],
     files: Vec<String>,
     /// By rank.
     ledgers: Vec<Arc<Mutex<Ledger>>>,
-    /// Of each rank the shard that was read from the medium last, whole.
+    /// For each rank, the shard that was last read from the medium whole.
     read: Mutex<BTreeMap<u32, RevisionKey>>,
 }
 
 impl<'a> Destination<'a> {
-    /// Locks the space on `device`, as a job does. Errors: `InUse`; as of `Plan::check`, for what came meanwhile.
+    /// Locks the space on `device`, as a job does. Errors: `InUse`; those of `Plan::check`, because the space may have
+    /// changed meanwhile.
     pub(super) fn open(device: &'a dyn Device, plan: &TransferPlan) -> Result<Destination<'a>> {
         let locks = tend::lock(device)?;
         let survey = SpaceSurvey::open_on(device)?;
@@ -64,8 +65,8 @@ impl<'a> Destination<'a> {
         self.complete.contains(&revision.key)
     }
 
-    /// The layout that takes the shards of `key`, which have these sizes: one that has some of them already, or the newest
-    /// with room; `None`: none has.
+    /// The layout for the shards of `key`, which have these sizes: one that has some of them already, or the newest
+    /// with enough space; `None` if there is none.
     pub(super) fn layout_for(&self, key: RevisionKey, sizes: &[Size]) -> Option<[u8; 16]> {
         let usable: Vec<&Layout> = self.layouts.iter().filter(|layout| layout.has_room(key, sizes)).collect();
         let begun = |layout: &&&Layout| (0..sizes.len()).any(|shard| layout.has(key, shard as u32));
@@ -73,13 +74,13 @@ impl<'a> Destination<'a> {
     }
 
     pub(super) fn layout(&self, id: [u8; 16]) -> Result<&Layout> {
-        let gone = || Error::Internal { what: "a layout that was made is not there".to_owned() };
+        let gone = || Error::Internal { what: "a layout that was made is missing".to_owned() };
         self.layouts.iter().find(|layout| layout.id == id).ok_or_else(gone)
     }
 
-    /// A new layout, with this room.
+    /// A new layout with this much space.
     pub(super) fn make_layout(&mut self, rooms: &Rooms) -> Result<[u8; 16]> {
-        // The layout promises no room: a copy takes less than a job that goes on from it.
+        // The layout promises no space: a copy takes less than a job that goes on from it.
         self.check_free(rooms.bytes)?;
         let wanted = Reservation {
             blocks: rooms.portions.clone(),
@@ -92,13 +93,13 @@ impl<'a> Destination<'a> {
         let files = layouts(self.device, Access::Write)?;
         let is_known = |file: &LayoutFile| self.layouts.iter().any(|layout| layout.id == file.header.layout_id);
         let new: Vec<LayoutFile> = files.into_iter().filter(|file| !is_known(file)).collect();
-        // Layouts that hold nothing, and were too small, have gone.
+        // Empty layouts that were too small have been removed.
         self.layouts.retain(|layout| !layout.files.iter().any(|file| removed.contains(file)));
         let newest = new.last().map(|file| file.header.layout_id).unwrap_or_default();
         let new: Vec<LayoutFile> = new.into_iter().filter(|file| file.header.layout_id == newest).collect();
         let opened = open_all(&new)?;
         if opened.iter().any(|opened| !opened.usable) {
-            // What was just made is not what is read.
+            // The layout just made differs from the one that was read.
             return Err(Error::Unreadable { what: opened.into_iter().flat_map(|opened| opened.damage).collect() });
         }
         let mut ledgers: Vec<Ledger> = opened.into_iter().map(|opened| opened.ledger).collect();
@@ -131,8 +132,8 @@ impl Layout {
         self.ledgers.get(shard as usize).is_some_and(|ledger| leads_to(&lock(ledger), key))
     }
 
-    /// The place for a shard of this size, beside all that is there, of which it may share blocks with the newest one if
-    /// `shares`.
+    /// The place for a shard of this size, beside all existing ones. If `shares`, it may share blocks with the newest
+    /// one.
     pub(super) fn site(&self, device: &dyn Device, shard: u32, size: &Size, shares: bool) -> Result<Site> {
         let ledger = &self.ledgers[shard as usize];
         let (allocation, stays) = {
@@ -150,7 +151,7 @@ impl Layout {
         newest.is_none() || newest.as_ref() == lock(&self.read).get(&shard)
     }
 
-    /// The shard `shard` of `key` was read from the medium, whole.
+    /// Records that the shard `shard` of `key` was read from the medium, whole.
     pub(super) fn note_read(&self, shard: u32, key: RevisionKey) {
         lock(&self.read).insert(shard, key);
     }
@@ -175,7 +176,7 @@ fn room_in(ledger: &Ledger, size: &Size) -> Result<Allocation> {
     }
 }
 
-/// The layouts of `files`, the oldest first, of which every portion has its ledger.
+/// The layouts of `files`, the oldest first, if every portion has its ledger.
 fn whole(files: &[LayoutFile], ledgers: Vec<Ledger>) -> Vec<Layout> {
     let mut of_layouts: BTreeMap<[u8; 16], BTreeMap<u32, Ledger>> = BTreeMap::new();
     for ledger in ledgers {

@@ -50,7 +50,7 @@ impl Globals {
     /// Leaves the variables at `address` out: a checkpoint does not save them, and a restore does not change them.
     pub(crate) fn leave_out(&mut self, address: usize, bytes: u64) -> Result<()> {
         if self.found.is_some() {
-            let why = "the globals are protected already; name what is left out before";
+            let why = "the globals are protected already; leave memory out before that";
             return Err(Error::argument("leave_out", why));
         }
         let end = (address as u64).checked_add(bytes).filter(|_| address != 0 || bytes == 0);
