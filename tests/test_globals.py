@@ -206,7 +206,7 @@ def test_pointers_of_the_run_before_are_told(scratch):
     for told in (False, True):
         status, said = run(1, [program, scratch / "space"], scratch)
         assert status == 0 and "set 0" in said, said
-        assert ("1 variable(s) that were restored point into this program" in said and "the first in stale:" in said) == told
+        assert ("1 restored variable(s) point into this program" in said and "the first in stale:" in said) == told
     program = place(OPENMPI, "globals-not-stale")
     library.build(program, [source], "-O0", *NOT_PIE)
     for _ in range(2):

@@ -71,7 +71,7 @@ def test_who_writes_to_one_that_has_failed_lives(recovering):
 def test_fewer_ranks_are_refused_what_each_has_for_itself_beside_a_box(recovering):
     said = recovering.run("kill:1@step,4", loop="mixed", **SHRINK)
     assert said.status == 1 and not said.result, said.output
-    why = r"RANK_COUNT: revision \d+ in \S+ was saved by 4 ranks and the job has 3: region \"own\" is no box"
+    why = r"RANK_COUNT: revision \d+ in \S+ was saved by 4 ranks and the job has 3: region \"own\" is not a box"
     assert re.search(why, said.output), said.output
 
 

@@ -380,7 +380,7 @@ impl CGroup {
 
 /// What the table need not have.
 fn lacks(what: &str) -> Error {
-    let why = format!("it has no {what}: its ranks cannot do that here; where a rank has failed, start the job again");
+    let why = format!("it has no {what}: its ranks cannot do that here; if a rank has failed, start the job again");
     Error::argument("group", why)
 }
 

@@ -290,7 +290,7 @@ unsafe fn place_of(global_shape: *const u64, offset: *const u64, dimensions: usi
 pub(crate) unsafe fn numbers_of<'a>(numbers: *const u64, count: usize, what: &str) -> Result<&'a [u64], Error> {
     // It bounds how much is looked at.
     if count > DIMENSIONS_MAX {
-        let why = format!("{count} of them, {DIMENSIONS_MAX} are the most");
+        let why = format!("{count} of them, the limit is {DIMENSIONS_MAX}");
         return Err(Error::argument("dimensions", why));
     }
     match (numbers.is_null(), count) {

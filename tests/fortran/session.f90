@@ -309,7 +309,7 @@ contains
     call session%follow("nobody", where_view, stat)
     call refused(stat, MAINSTAY_REGION_MISSING, "not protected")
     call session%follow("section", where_view, stat)
-    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "points elsewhere")
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "does not point to the region")
     call session%follow("view", where_view)
     call session%follow("section", where_f64)
     allocate (other(0:4, -1:1))

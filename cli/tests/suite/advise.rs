@@ -43,8 +43,8 @@ fn the_formulas_are_refused_where_they_do_not_hold() {
     with("--run", "175200h").refused(2, &["do not hold"]);
     with("--run-with", "200000h").refused(2, &["do not hold"]);
     with("--nodes", "4999").refused(2, &["pairs"]);
-    with("--interval", "1201h").refused(2, &["no more than the run"]);
-    with("--interval", "0s").refused(2, &["more than none"]);
+    with("--interval", "1201h").refused(2, &["at most the length of the run"]);
+    with("--interval", "0s").refused(2, &["more than 0"]);
     with("--node-mtbf", "0s").refused(2, &["do not hold"]);
 }
 
@@ -129,8 +129,8 @@ fn what_is_not_said_is_asked_for() {
         (&["--mtbf", "1h", "--level", "pfs"], &["space:cost=TIME"]),
         (&["--mtbf", "1h", "--level", "tape:cost=1s"], &["memory, disk, space"]),
         (&["--mtbf", "1h", "--level", "pfs:cost=1s", "--level", "pfs:cost=2s"], &["twice"]),
-        (&["--mtbf", "1h", "--level", "pfs:cost=0s"], &["more than none"]),
-        (&["--mtbf", "0s", "--level", "pfs:cost=1s"], &["more than none"]),
+        (&["--mtbf", "1h", "--level", "pfs:cost=0s"], &["more than 0"]),
+        (&["--mtbf", "0s", "--level", "pfs:cost=1s"], &["more than 0"]),
         (&["--mtbf", "1h", "--level", "pfs:cost=1s,survives=0%"], &["none survives"]),
         (&["--run", "1h"], &["--node-mtbf"]),
         (&["--nodes", "2", "--node-mtbf", "9h", "--run", "1h"], &["--run-with"]),

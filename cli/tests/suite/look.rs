@@ -234,8 +234,8 @@ fn a_directory_that_is_no_space_says_what_is_below_and_a_link_to_nothing_what_it
     fs::create_dir(at("empty")).unwrap();
     mainstay(&["ls"], &at("empty")).refused(3, &["it is empty"]);
     std::os::unix::fs::symlink("gone", at("link")).unwrap();
-    mainstay(&["ls"], &at("link")).refused(3, &["it is a link to gone, which is not there"]);
-    mainstay(&["ls"], &at("link/space")).refused(3, &["link is a link to gone, which is not there"]);
+    mainstay(&["ls"], &at("link")).refused(3, &["it is a link to gone, which does not exist"]);
+    mainstay(&["ls"], &at("link/space")).refused(3, &["link is a link to gone, which does not exist"]);
 }
 
 #[test]

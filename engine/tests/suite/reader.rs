@@ -128,7 +128,7 @@ fn a_box_of_the_global_array_is_put_together_from_the_shards() {
         (vec![0, 0, 1], vec![1, 1, 90], 720, "along side 2"),
         (vec![0, 0], vec![1, 1], 8, "dimensions"),
         (vec![u64::MAX, 0, 0], vec![2, 1, 1], 16, "along side 0"),
-        (vec![0, 0, 0], vec![1, 1, 2], 8, "8 bytes to fill"),
+        (vec![0, 0, 0], vec![1, 1, 2], 8, "the buffer has 8 bytes"),
     ] {
         let error = reader.read_box("u", &offset, &shape, &mut vec![0; bytes]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
