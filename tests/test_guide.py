@@ -29,7 +29,7 @@ GUIDE = ROOT / "docs" / "guide"
 SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
 EXAMPLES = ROOT / "examples"
-SMALL = ("minimal", "logbook", "heat", "particles", "patches", "growing", "ring", "drift", "pointers")
+SMALL = ("minimal", "logbook", "heat", "particles", "patches", "growing", "ring", "drift", "pointers", "own_files")
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
 LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
