@@ -105,7 +105,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// complete revisions that are kept; a space has room for two more, and with a predictor for three
+    /// number of complete revisions to keep; a space has room for two more, and for three more with a predictor
     keep: u32 {
         default: 1,
         given_as: count,
@@ -113,8 +113,9 @@ settings! {
         in_range: within(1..=1000),
         alike: true,
     }
-    /// what of the protected regions a revision writes: all, or what changed since the revision before, with which it then
-    /// shares the rest; as a snapshot it is copied while the program goes on
+    /// which bytes of the protected regions a revision writes: whole: all; incremental: the bytes that changed
+    /// since the revision before, with which it shares the rest; snapshot: all, copied while the program goes
+    /// on
     capture: Capture {
         default: Capture::default(),
         given_as: word,
@@ -122,8 +123,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// how what goes to a disk or a parallel file system is compressed, by those who write it there: lz4 is fast, zstd makes
-    /// it shorter; memory has it as it is
+    /// compression of revisions on disks and parallel file systems, done by the ranks that write them: lz4 is
+    /// fast, zstd compresses better; copies in memory stay uncompressed
     compress: Compress {
         default: Compress::default(),
         given_as: word,
@@ -131,9 +132,9 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with incremental capture: how it is found out what changed, by the pages that were written or by hashes of all that
-    /// is protected; auto: by pages where the system can tell them, and no device is open that could write past them; pages: also
-    /// where one is
+    /// with incremental capture: how Mainstay finds changed bytes, by written pages or by hashes of all
+    /// regions; auto: by pages if the system can report them and the program has no device open that could
+    /// write past them; pages: by pages even with such a device
     track: Track {
         default: Track::default(),
         given_as: word,
@@ -141,8 +142,8 @@ settings! {
         in_range: any,
         alike: false,
     }
-    /// with incremental capture, and pages: every so many revisions what the pages call unchanged is hashed, and the
-    /// revision fails if it was changed; 0: never
+    /// with incremental capture by pages: every how many revisions Mainstay hashes the pages reported as
+    /// unchanged, and fails the revision if one changed; 0: never
     audit: u32 {
         default: 0,
         given_as: count,
@@ -150,8 +151,9 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with incremental capture, and pages: what predicts which pages the program does not write again before its next
-    /// checkpoint, so that they are saved meanwhile; told: by the program alone; oracle: by a recorded run; off: none are
+    /// with incremental capture by pages: predicts which pages the program does not write again before its next
+    /// checkpoint, to save them early; told: by calls of the program alone; oracle: from a recorded run; off:
+    /// saves nothing early
     predictor: Predictor {
         default: Predictor::default(),
         given_as: word,
@@ -159,8 +161,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with predictor = infrequent or auto: a page is taken for settled as it is written also if it was not written for so much
-    /// of the program's processor time, in whichever interval; 0: intervals alone count
+    /// with predictor = infrequent or auto: a page also counts as settled if the program did not write it for
+    /// so many seconds of processor time, across intervals; 0: only intervals count
     infrequent_after: Duration {
         key: "infrequent_seconds",
         default: Duration::ZERO,
@@ -169,7 +171,7 @@ settings! {
         in_range: within(Duration::ZERO..=Duration::from_secs(3600)),
         alike: true,
     }
-    /// with a predictor: whether the ranks take turns at saving early, so that they do not all meet at the server
+    /// with a predictor: whether the ranks take turns at saving early, to spare the server a rush of all ranks
     stagger: Stagger {
         default: Stagger::default(),
         given_as: word,
@@ -177,7 +179,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with predictor = oracle: the directory in which a run like this one was recorded by trace; off: nowhere
+    /// with predictor = oracle: the directory in which trace recorded a run like this one; off: none
     oracle: Option<PathBuf> {
         default: None,
         given_as: path_or_off,
@@ -185,8 +187,8 @@ settings! {
         in_range: is_path_or_none,
         alike: false,
     }
-    /// with snapshots: from how many bytes on that are to be copied a snapshot is taken, and not a plain copy; auto:
-    /// where the program waits for less time
+    /// with snapshots: the number of bytes to copy from which Mainstay takes a snapshot instead of a plain
+    /// copy; auto: whichever keeps the program waiting for less time
     snapshot_bytes: Option<u64> {
         default: None,
         given_as: bytes_or_auto,
@@ -194,7 +196,7 @@ settings! {
         in_range: any,
         alike: false,
     }
-    /// which way bytes leave the program: through a pool, a buffer of the node or of the rank, or none
+    /// path of bytes out of the program: through a pool, a buffer of the node or of the rank, or none
     stage: Stage {
         default: Stage::default(),
         given_as: word,
@@ -202,9 +204,9 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// size of the pool that the ranks of a node share; auto: what they save, within a quarter of the memory that is
-    /// free and half of pool_directory; with room for their shards and a chunk more for each, a checkpoint costs them
-    /// one copy
+    /// size of the pool that the ranks of a node share; auto: the size of their shards, up to a quarter of the
+    /// free memory and half of pool_directory; with room for their shards and one chunk more for each rank, a
+    /// checkpoint costs them one copy
     pool_bytes: Option<u64> {
         default: None,
         given_as: bytes_or_auto,
@@ -212,8 +214,8 @@ settings! {
         in_range: or_auto(within(2 * BLOCK_BYTES..=FILE_BYTES_MAX)),
         alike: true,
     }
-    /// size of one chunk of the pool: what is written at once; auto: 4 MiB, or less where the pool has not two such for
-    /// each rank of the node, or with pool_bytes = auto no shard has two
+    /// size of one chunk of the pool, which is written at once; auto: 4 MiB, or less if the pool has fewer than
+    /// two such chunks for each rank of the node, or if pool_bytes = auto and no shard has two
     chunk_bytes: Option<u64> {
         default: None,
         given_as: bytes_or_auto,
@@ -221,7 +223,7 @@ settings! {
         in_range: or_auto(multiples(BLOCK_BYTES, 1 << 30)),
         alike: true,
     }
-    /// whether the pool's memory is held always, or only from a checkpoint's request until it is durable
+    /// whether the pool keeps its memory always, or only from a checkpoint's request until it is durable
     pool_held: PoolHeld {
         default: PoolHeld::default(),
         given_as: word,
@@ -229,7 +231,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// stage node: pieces below it are gathered by each rank first
+    /// stage node: each rank first gathers pieces below this size
     small_bytes: u64 {
         default: 512,
         given_as: bytes,
@@ -237,8 +239,8 @@ settings! {
         in_range: within(0..=64 << 10),
         alike: true,
     }
-    /// stages node and rank: pieces of this size and more go straight through, written by the program's own thread;
-    /// auto: found on this machine
+    /// stages node and rank: the program's own thread writes pieces of this size and more directly; auto:
+    /// measured on this machine
     threshold_bytes: Option<u64> {
         default: None,
         given_as: bytes_or_auto,
@@ -246,7 +248,7 @@ settings! {
         in_range: or_auto(within(4 << 10..=1 << 30)),
         alike: true,
     }
-    /// stage rank: size of each rank's own buffer; stage node: of that for its small pieces
+    /// stage rank: size of each rank's own buffer; stage node: size of its buffer for small pieces
     buffer_bytes: u64 {
         default: 4 << 20,
         given_as: bytes,
@@ -254,7 +256,7 @@ settings! {
         in_range: multiples(BLOCK_BYTES, 1 << 30),
         alike: true,
     }
-    /// stage node: how often its buffer is flushed
+    /// stage node: how often it flushes its buffer
     flush_every: Duration {
         key: "flush_seconds",
         default: Duration::from_millis(100),
@@ -263,8 +265,8 @@ settings! {
         in_range: within(TIME_MIN..=Duration::from_secs(60)),
         alike: true,
     }
-    /// threads of each rank that write, and as many that hash; also the most writes under way at once on a node; 0: 2,
-    /// or 1 where ranks use all processors, and 4 writes
+    /// threads of each rank that write, and as many that hash; also the limit of concurrent writes on a node;
+    /// 0: 2 threads, or 1 if ranks use all processors, and 4 writes
     io_threads: u32 {
         default: 0,
         given_as: count,
@@ -272,8 +274,8 @@ settings! {
         in_range: within(0..=64),
         alike: false,
     }
-    /// so many ranks write for all, for file systems that like few writers; 0, or as many as there are ranks: each
-    /// writes for itself
+    /// number of ranks that write for all, for file systems that prefer few writers; 0, or the number of ranks:
+    /// each writes for itself
     aggregators: u32 {
         default: 0,
         given_as: count,
@@ -289,8 +291,8 @@ settings! {
         in_range: or_zero(within(PORTION_BYTES_MIN..=FILE_BYTES_MAX)),
         alike: false,
     }
-    /// the most that a rank is going to save at once: a portion has room for keep+2 such shards; 0: for those of the
-    /// first checkpoint
+    /// largest shard that a rank is going to save: a portion has room for keep+2 of this size; 0: the size of
+    /// the first checkpoint's shard
     shard_bytes: u64 {
         default: 0,
         given_as: bytes,
@@ -298,8 +300,8 @@ settings! {
         in_range: within(0..=1 << 50),
         alike: false,
     }
-    /// which ranks share a file of a new space: all of the job, those of a node, or none; auto: node on CephFS, else
-    /// app
+    /// which ranks share a file of a new space: app: all of the job; node: the ranks of a node; rank: none;
+    /// auto: node on CephFS, else app
     per: Per {
         default: Per::default(),
         given_as: word,
@@ -307,7 +309,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// how hard room is promised to a new space: not at all, by blocks that are set aside, or by zeros that are written
+    /// how a new space reserves its room: sparse: not at all; blocks: by allocated blocks; zero: by written
+    /// zeros
     allocate: Allocate {
         default: Allocate::default(),
         given_as: word,
@@ -315,7 +318,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// CephFS and Lustre: over how many servers a file of a new space is striped; 0: as the file system does it
+    /// CephFS and Lustre: number of servers over which a file of a new space is striped; 0: the file system's
+    /// default
     stripe_count: u32 {
         default: 0,
         given_as: count,
@@ -323,8 +327,8 @@ settings! {
         in_range: within(0..=1 << 16),
         alike: true,
     }
-    /// CephFS and Lustre: size of a stripe of a new space, on which portions and slots begin; 0: as the file system
-    /// does it
+    /// CephFS and Lustre: stripe size of a new space, to which portions and slots are aligned; 0: the file
+    /// system's default
     stripe_bytes: u64 {
         default: 0,
         given_as: bytes,
@@ -332,7 +336,7 @@ settings! {
         in_range: or_zero(multiples(STRIPE_UNIT, 1 << 30)),
         alike: true,
     }
-    /// where the pool is made
+    /// directory of the pool
     pool_directory: PathBuf {
         default: PathBuf::from("/dev/shm"),
         given_as: path,
@@ -340,8 +344,8 @@ settings! {
         in_range: is_path,
         alike: false,
     }
-    /// the memory of the nodes as a level of its own, before all others, which gets every revision: a directory in memory,
-    /// or auto: one in pool_directory; off: none
+    /// the memory of the nodes as a level of its own, before all others, which gets every revision: a directory
+    /// in memory; auto: one in pool_directory; off: none
     memory: LevelPlace {
         default: LevelPlace::Off,
         given_as: place,
@@ -349,7 +353,7 @@ settings! {
         in_range: is_place,
         alike: false,
     }
-    /// complete revisions that are kept in the memory of the nodes
+    /// number of complete revisions to keep in the memory of the nodes
     memory_keep: u32 {
         default: 1,
         given_as: count,
@@ -357,7 +361,7 @@ settings! {
         in_range: within(1..=1000),
         alike: true,
     }
-    /// how many of each shard lie in the memory of nodes: one on its own, the others on other nodes
+    /// number of copies of each shard in the memory of nodes: one on its own node, the others on other nodes
     memory_copies: u32 {
         default: 2,
         given_as: count,
@@ -365,8 +369,8 @@ settings! {
         in_range: within(1..=COPIES_MAX),
         alike: true,
     }
-    /// whether the memory of the nodes keeps its revisions when a job ends in order; else the newest goes to the next level
-    /// that takes any, and they are removed
+    /// whether the memory of the nodes keeps its revisions after a job that ends normally: kept: yes; removed:
+    /// the newest goes to the next level that takes any, and the memory is freed
     memory_after: MemoryAfter {
         default: MemoryAfter::default(),
         given_as: word,
@@ -374,7 +378,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// the disks of the nodes as a level of its own, before the space that is opened: a directory; off: none
+    /// the disks of the nodes as a level of its own, before the space that you open: a directory; off: none
     disk: LevelPlace {
         default: LevelPlace::Off,
         given_as: place,
@@ -382,7 +386,7 @@ settings! {
         in_range: |place: &LevelPlace| *place != LevelPlace::Auto && is_place(place),
         alike: false,
     }
-    /// every how many revisions one goes to the disks of the nodes; all where that is the nearest level
+    /// every how many revisions one goes to the disks of the nodes; if the disks are the nearest level, all do
     disk_every: u32 {
         default: 1,
         given_as: count,
@@ -390,7 +394,7 @@ settings! {
         in_range: within(1..=u32::MAX),
         alike: true,
     }
-    /// complete revisions that are kept on the disks of the nodes
+    /// number of complete revisions to keep on the disks of the nodes
     disk_keep: u32 {
         default: 1,
         given_as: count,
@@ -398,7 +402,7 @@ settings! {
         in_range: within(1..=1000),
         alike: true,
     }
-    /// how many of each shard lie on disks of nodes: one on its own, the others on other nodes
+    /// number of copies of each shard on disks of nodes: one on its own node, the others on other nodes
     disk_copies: u32 {
         default: 1,
         given_as: count,
@@ -406,8 +410,8 @@ settings! {
         in_range: within(1..=COPIES_MAX),
         alike: true,
     }
-    /// what a start does where a disk level is out of reach of which it was told that it had something newer than all that is
-    /// left: refused: it is refused; accepted: it goes on from what is left
+    /// what a start does if an unreachable disk level is recorded to have a newer revision than all others;
+    /// refused: it fails; accepted: it goes on from the revisions that are left
     disk_lost: DiskLost {
         default: DiskLost::default(),
         given_as: word,
@@ -415,7 +419,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// when copies go to other nodes: in the background while the program goes on, or blocking, before a checkpoint returns
+    /// when Mainstay sends copies to other nodes: background: while the program goes on; blocking: before the
+    /// checkpoint returns
     exchange: Exchange {
         default: Exchange::default(),
         given_as: word,
@@ -423,7 +428,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// every how many revisions one goes to the space that is opened, where there are levels before it; 0: none does
+    /// every how many revisions one goes to the space that you open, if there are levels before it; 0: none
+    /// does
     pfs_every: u32 {
         default: 1,
         given_as: count,
@@ -431,7 +437,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// restored: a job that has not restored what earlier ones saved is refused to push it out; fresh: it may
+    /// whether a job may replace earlier jobs' revisions that it has not restored: restored: no, its checkpoint
+    /// fails; fresh: yes
     start: Start {
         default: Start::default(),
         given_as: word,
@@ -439,7 +446,8 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// what a job does while it runs when ranks fail: nothing, replaces them, or goes on with fewer; off: it is started again
+    /// what a running job does when ranks fail: replace: it replaces them; shrink: it goes on with fewer; off:
+    /// nothing, it must be restarted
     recovery: Recovery {
         default: Recovery::default(),
         given_as: word,
@@ -447,7 +455,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// with recovery: so many of the last ranks wait, asleep, until one that fails is to be replaced
+    /// with recovery: number of spares; the last ranks sleep in open until they replace a failed rank
     spares: u32 {
         default: 0,
         given_as: count,
@@ -455,7 +463,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// a checkpoint is due every so many steps; 0: not by steps
+    /// a checkpoint is due after this number of steps; 0: not by steps
     every_steps: u64 {
         default: 0,
         given_as: count,
@@ -463,7 +471,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// a checkpoint is due after so much time; 0: not by time
+    /// a checkpoint is due after this time; 0: not by time
     every: Duration {
         key: "every_seconds",
         default: Duration::ZERO,
@@ -472,7 +480,8 @@ settings! {
         in_range: or_zero(within(TIME_MIN..=TIME_MAX)),
         alike: true,
     }
-    /// mean time between failures of the job; with the cost of a checkpoint it gives the interval; 0: not given
+    /// mean time between failures of the job, which with the cost of a checkpoint gives the interval; 0:
+    /// unknown
     mtbf: Duration {
         key: "mtbf_seconds",
         default: Duration::ZERO,
@@ -481,7 +490,7 @@ settings! {
         in_range: or_zero(within(TIME_MIN..=TIME_MAX)),
         alike: true,
     }
-    /// whose formula gives the interval between checkpoints from mtbf_seconds
+    /// formula for the interval between checkpoints from mtbf_seconds
     interval: Interval {
         default: Interval::default(),
         given_as: word,
@@ -489,7 +498,7 @@ settings! {
         in_range: any,
         alike: true,
     }
-    /// how often the ranks look together whether a checkpoint is due; 0: at every step
+    /// how often the ranks agree whether a checkpoint is due; 0: at every step
     agree_every: Duration {
         key: "agree_seconds",
         default: Duration::from_secs(1),
@@ -498,8 +507,8 @@ settings! {
         in_range: within(Duration::ZERO..=Duration::from_secs(3600)),
         alike: true,
     }
-    /// whether a checkpoint that is due by steps or time while the last one is not durable on the nearest level is due once it
-    /// is, or now, and waits for it
+    /// if a checkpoint falls due by steps or time while the last one is not durable on the nearest level:
+    /// later: it waits until then; now: it starts, and the program waits for the last one
     when_busy: WhenBusy {
         default: WhenBusy::default(),
         given_as: word,
@@ -515,8 +524,8 @@ settings! {
         in_range: any,
         alike: false,
     }
-    /// where each rank records which pages of what is protected it writes, for `mainstay oracle`: a file rank-N.trace in this
-    /// directory; off: nowhere
+    /// directory in which each rank records the protected pages that it writes, in a file rank-N.trace, for
+    /// `mainstay oracle`; off: none
     trace: Option<PathBuf> {
         default: None,
         given_as: path_or_off,
@@ -524,7 +533,7 @@ settings! {
         in_range: is_path_or_none,
         alike: false,
     }
-    /// with trace or a predictor: how often Mainstay looks for what the program has written, besides where it calls
+    /// with trace or a predictor: how often Mainstay looks for written pages, besides the program's calls of
     /// mainstay_tick; 0: never
     tick_every: Duration {
         key: "tick_seconds",
