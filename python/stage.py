@@ -1,4 +1,5 @@
-"""The build backend: maturin, once `make stage` has laid out what the wheel brings beside the Python package."""
+"""The build backend: maturin, after `make stage` has prepared the files that the wheel contains beside the Python
+package."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    """Asked for before anything is built: the folder that is to be filled must be there, and no more."""
+    """This runs before anything is built: the folder to fill must exist, and that is enough."""
     in_repository()
     (ROOT / "target" / "wheel").mkdir(parents=True, exist_ok=True)
     return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)

@@ -74,4 +74,4 @@ def test_what_did_not_come_from_the_heap_is_not_freed(scratch):
     library.build(program, [source], "-O0")
     said(program)
     for odd in ("twice", "foreign"):
-        assert "the heap has given out nothing at 0x" in said(program, odd, status=-6)
+        assert "is no allocation of the heap; free" in said(program, odd, status=-6)

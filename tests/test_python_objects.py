@@ -320,7 +320,7 @@ def test_messages_results_and_what_was_measured(talkers):
 REFUSED = {
     "a handler that there is not": (lambda here, kind: kind.send(1, "shout"), "no handler 'shout'.*count, hear, stop"),
     "an index of too many numbers": (lambda here, kind: kind.create((1, 2)), r"\(1, 2\) is no index of it"),
-    "an index below 0": (lambda here, kind: kind.get(-1), "-1 is no index of it, which is a number below"),
+    "an index below 0": (lambda here, kind: kind.get(-1), "-1 is no index of it; an index is a number below"),
     "what a message cannot carry": (lambda here, kind: kind.send(1, "hear", {1, 2}), "message 'hear': .*type set"),
     "an object of nowhere": (lambda here, kind: kind.rank(9), r"object talker\[9\]: no rank has made it"),
     "what was measured elsewhere": (lambda here, kind: kind.measured(9), r"object talker\[9\]: it is on no rank"),
@@ -328,7 +328,7 @@ REFUSED = {
     "an operation that there is not": (lambda here, kind: here.contribute(1, [1], "product"), "sum, min, max"),
     "an object made twice": (lambda here, kind: kind.create(1), "there is one of this index already"),
     "a kind made twice": (lambda here, kind: here.add(Talker, "talker"), "another kind of objects has this name"),
-    "a kind that says nothing": (lambda here, kind: here.add(object, "odd"), "does not say what is saved of it"),
+    "a kind that says nothing": (lambda here, kind: here.add(object, "odd"), "does not name its saved fields"),
     "fields as a text": (lambda here, kind: here.add(Any, "odd", fields="abc"), "a list of names"),
     "a field that is none": (lambda here, kind: here.add(Any, "odd", fields=["a"], pickled=["b"]), "b is to be pickled"),
     "all ranks left": (lambda here, kind: here.evacuate([0]), "no rank would be left"),

@@ -10,18 +10,18 @@
 !     call session%checkpoint()
 !     call session%close()                           ! before MPI_Finalize
 !
-! What each call does, and which are collective, stands in mainstay.h. Each takes an optional `stat`: a status,
-! MAINSTAY_OK or what went wrong, which mainstay_error_message() then explains. Without `stat` an error ends
-! the job with its message, as an error in allocate or open does.
+! mainstay.h describes each call, and says which calls are collective. Each call takes an optional `stat`:
+! MAINSTAY_OK, or an error that mainstay_error_message() explains. Without `stat` an error ends the job with its
+! message, as an error of allocate or open does.
 !
-! What is protected stays where it is until it is unprotected or the session is closed: variables of modules
-! and main programs, with the save attribute, allocatable or pointer. Give them the target attribute, so that
-! the compiler knows of the other eyes. Blanks at the end of names and paths do not count.
+! A protected variable must stay at its address until you unprotect it or close the session. Use variables of modules
+! and main programs, with the save attribute, allocatable or pointer. Give them the target attribute, which tells the
+! compiler of the other accesses. Blanks at the end of names and paths do not count.
 !
-! Compiled with the program, and with mainstay_fortran.c, which mpicc compiles. What was saved is read from outside a
-! job with the module of mainstay_reader.f90.
+! Compile this file with your program, together with mainstay_fortran.c, which mpicc compiles. The module of
+! mainstay_reader.f90 reads revisions from outside a job.
 
-! What the modules that users see have in common.
+! Common part of the modules for users.
 module mainstay_calls
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
@@ -46,7 +46,8 @@ module mainstay_calls
   integer(c_int), parameter, public :: MAINSTAY_C128 = 14
   integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
 
-  ! In place of a revision's number: the newest that can be read whole; of a reader, the newest complete one.
+  ! In place of a revision's number: the newest revision that can be read whole. For a reader, the newest complete
+  ! one.
   integer(c_int64_t), parameter, public :: MAINSTAY_NEWEST = -1
 
   ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
@@ -55,14 +56,14 @@ module mainstay_calls
     integer :: kind = 0             ! 0: a region, 1: a buffer that was put, 2: a stream
     integer :: type = MAINSTAY_BYTES
     integer(c_int64_t) :: bytes = 0
-    ! Of what the space has no name for, such as a derived type, the bytes of an element are the first dimension.
+    ! For a type without a name in the space, such as a derived type, the first dimension is the bytes of an element.
     integer(c_int64_t), allocatable :: shape(:)
-    ! Of the global array in which the item is a box, and how many elements lie in front of that along each
-    ! dimension; not allocated: it is none.
+    ! Shape of the global array in which the item is a box, and the number of elements in front of the box along each
+    ! dimension. Not allocated: it is no box.
     integer(c_int64_t), allocatable :: global_shape(:), offset(:)
   end type
 
-  ! The same as C has it.
+  ! The same for C.
   type, bind(C) :: item_of_c
     type(c_ptr) :: name
     integer(c_int32_t) :: kind, type
@@ -94,7 +95,7 @@ module mainstay_calls
 
 contains
 
-  ! What the last call that failed had to say: what happened, to what, and what to do.
+  ! Message of the last failed call: the problem, the object, and the remedy.
   recursive function mainstay_error_message() result(text)
     character(:), allocatable :: text
     text = of_c(c_message())
@@ -107,7 +108,7 @@ contains
     text = of_c(c_status_name(int(status, c_int32_t)))
   end function
 
-  ! What every call comes to.
+  ! The end of every call.
   recursive subroutine settle(status, stat)
     integer(c_int), intent(in) :: status
     integer, intent(out), optional :: stat
@@ -139,7 +140,7 @@ contains
     end do
   end function
 
-  ! An item as C has it, as Fortran does.
+  ! Converts an item from C to Fortran.
   recursive subroutine item_from(found, item)
     type(item_of_c), intent(in) :: found
     type(mainstay_item), intent(inout) :: item
@@ -261,9 +262,9 @@ module mainstay
   integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
 
-  ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
+  ! Settings of the program. 0 leaves a setting to the environment or mainstay.toml, and otherwise to its default.
   type, bind(C), public :: mainstay_options
-    integer(c_size_t) :: size_of_options = 0  ! not to be set
+    integer(c_size_t) :: size_of_options = 0  ! leave it as it is
     integer(c_int32_t) :: keep = 0
     integer(c_int32_t) :: stage = MAINSTAY_STAGE_DEFAULT
     integer(c_int64_t) :: pool_bytes = 0
@@ -306,7 +307,7 @@ module mainstay
     integer(c_int64_t) :: disk_lost = MAINSTAY_DISK_LOST_DEFAULT
   end type
 
-  ! What saving early came to on this rank, in blocks of 4 KiB; as in mainstay.h.
+  ! Results of saving early on this rank, in blocks of 4 KiB; as in mainstay.h.
   type, bind(C), public :: mainstay_speculation
     integer(c_int64_t) :: dirty = 0
     integer(c_int64_t) :: early = 0
@@ -316,7 +317,7 @@ module mainstay
     integer(c_int64_t) :: is_off = 0
   end type
 
-  ! What one checkpoint took on this rank; as in mainstay.h.
+  ! Cost of one checkpoint on this rank; as in mainstay.h.
   type, bind(C), public :: mainstay_record
     integer(c_int64_t) :: revision = 0
     integer(c_int64_t) :: t1_unix_ns = 0
@@ -341,7 +342,7 @@ module mainstay
     integer(c_int64_t) :: revision = 0, bytes = 0, skipped = 0
   end type
 
-  ! One job at work on one space. A copy is the same session: once one is closed, or has left, no other may be used.
+  ! One job at work on one space. A copy is the same session: after one is closed, or has left, do not use the other.
   type, public :: mainstay_session
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -413,8 +414,8 @@ module mainstay
 
   public :: mainstay_finalize
 
-  ! What `run` calls: `layout` makes the program ready on the ranks that there are, and protects; `step` does the step of
-  ! this number, or sets `over` where there is none any more. What fails in them they tell by `fail`.
+  ! Callbacks of `run`. `layout` prepares the program on the present ranks, and protects the state. `step` does the
+  ! step of this number, or sets `over` if there is none any more. Both report a failed call by `fail`.
   abstract interface
     subroutine mainstay_layout(session)
       import :: mainstay_session
@@ -435,7 +436,7 @@ module mainstay
     procedure(mainstay_step), pointer, nopass :: step
   end type
 
-  ! Says where a region lies: c_loc of its first element, or c_null_ptr where there is none.
+  ! Returns the address of a region: c_loc of its first element, or c_null_ptr if there is none.
   abstract interface
     type(c_ptr) function mainstay_where() bind(C)
       import :: c_ptr
@@ -443,7 +444,7 @@ module mainstay
   end interface
   public :: mainstay_where
 
-  ! Gives a region the shape that it was saved with, in Fortran's order.
+  ! Gives a region its saved shape, in Fortran's order.
   abstract interface
     subroutine mainstay_resize(dimensions, shape) bind(C)
       import :: c_int, c_int64_t
@@ -511,14 +512,14 @@ module mainstay
       type(c_ptr), value :: session
       integer(c_int) :: status
     end function
-    ! Memory of the heap, for c_f_pointer: `count` elements of `bytes` bytes each, all zero, or c_null_ptr. It has the same address
-    ! in each run that makes the same calls; session%protect_heap has it saved.
+    ! Memory of the heap, for c_f_pointer: `count` elements of `bytes` bytes each, all zero, or c_null_ptr. It has the
+    ! same address in each run that makes the same calls. session%protect_heap protects it.
     function mainstay_heap_calloc(count, bytes) bind(C, name="mainstay_heap_calloc") result(memory)
       import
       integer(c_size_t), value :: count, bytes
       type(c_ptr) :: memory
     end function
-    ! Gives back memory of the heap: c_loc of the pointer that it was given to.
+    ! Frees memory of the heap. Pass c_loc of the pointer that received it.
     subroutine mainstay_heap_free(memory) bind(C, name="mainstay_heap_free")
       import
       type(c_ptr), value :: memory
@@ -850,8 +851,8 @@ contains
     is_open = c_associated(self%handle)
   end function
 
-  ! Has a scalar or an array saved and restored under `name`, of its size at this call. A section of an array is fine,
-  ! field(1:n, 1:m) of one with ghost cells, if its bounds have no step: what lies around it stays as it is.
+  ! Protects a scalar or an array under `name`, with its size at this call. A section of an array may be given, such
+  ! as field(1:n, 1:m) of one with ghost cells, if its bounds have no step. Memory around it stays as it is.
   recursive subroutine protect(self, name, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -860,9 +861,9 @@ contains
     call settle(c_protect(self%handle, to_c(name), data), stat)
   end subroutine
 
-  ! As protect, of a box in a global array: `global_shape` as shape() has it, `offset` elements lie in front of the
-  ! box along each dimension (0: it begins with the first). Any number of ranks fills its boxes from those that
-  ! were saved; an array of no elements is a rank that has no part.
+  ! Like protect, for a box in a global array of shape `global_shape`. `offset` is the number of elements in front of
+  ! the box along each dimension (0: it begins with the first). Any number of ranks fills its boxes from the saved
+  ! ones. An array of no elements means that this rank has no part.
   recursive subroutine protect_box_int64(self, name, data, global_shape, offset, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -870,7 +871,7 @@ contains
     integer(c_int64_t), intent(in) :: global_shape(:), offset(:)
     integer, intent(out), optional :: stat
     integer :: numbers
-    ! Of different lengths they fit no array.
+    ! If their lengths differ, they fit no array.
     numbers = merge(size(offset), -1, size(offset) == size(global_shape))
     call settle(c_protect_box(self%handle, to_c(name), data, int(numbers, c_int), global_shape, offset), stat)
   end subroutine
@@ -884,11 +885,12 @@ contains
     call protect_box_int64(self, name, data, int(global_shape, c_int64_t), int(offset, c_int64_t), stat)
   end subroutine
 
-  ! Has `where` say where the region `name` lies: once here, and once at each checkpoint and each restore. For programs
-  ! that swap pointers, or allocatables by move_alloc, whose regions would come back exchanged. `where` is a function of
-  ! a module: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for protect("cur", cur), or
-  ! c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays; but where a restore finds another one that was
-  ! saved, it calls `resize`, if that is given: subroutine resize_cur(dimensions, shape) bind(C) allocates the array anew.
+  ! Follows the region `name`: Mainstay calls `where` for its address once here, and once at each checkpoint and each
+  ! restore. For programs that swap pointers, or allocatables by move_alloc: their regions would come back exchanged.
+  ! `where` is a function of a module: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for
+  ! protect("cur", cur), or c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays, unless you pass
+  ! `resize`. A restore then calls `resize` if the saved shape differs: subroutine resize_cur(dimensions, shape)
+  ! bind(C) allocates the array anew.
   recursive subroutine follow(self, name, where, stat, resize)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -901,8 +903,8 @@ contains
     call settle(c_follow(self%handle, to_c(name), c_funloc(where), resizes), stat)
   end subroutine
 
-  ! What is protected under `name` lies in `data` from now on, also if that has another size: after an allocate, or a
-  ! move_alloc. A box of a global array stays the box at its offset.
+  ! Moves the region `name` to `data`, which may have another size: after an allocate, or a move_alloc. A box of a
+  ! global array keeps its offset.
   recursive subroutine move(self, name, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -911,8 +913,8 @@ contains
     call settle(c_move(self%handle, to_c(name), data), stat)
   end subroutine
 
-  ! Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
-  ! card, a GPU or another process writes to.
+  ! Finds the changes of a region by hashes instead of written pages: for memory that a network card, a GPU or another
+  ! process writes.
   recursive subroutine untrack(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -920,7 +922,7 @@ contains
     call settle(c_untrack(self%handle, to_c(name)), stat)
   end subroutine
 
-  ! Says that all ranks have the same bytes in this region, so that any number of ranks gets it back.
+  ! Declares that all ranks have the same bytes in this region, so any number of ranks gets it back.
   recursive subroutine same_on_all_ranks(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -928,8 +930,9 @@ contains
     call settle(c_same_on_all_ranks(self%handle, to_c(name)), stat)
   end subroutine
 
-  ! Says that `bytes` bytes of a region, from byte `offset` (of 0) on, will not be written again before the next checkpoint:
-  ! with the setting predictor they are saved at once, in the background. Never waits for a write.
+  ! Promises that the program will not write `bytes` bytes of a region, from byte `offset` (from 0) on, before the
+  ! next checkpoint. With the setting predictor Mainstay saves them at once, in the background. Never waits for a
+  ! write.
   recursive subroutine settled_int64(self, name, offset, bytes, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -946,7 +949,7 @@ contains
     call settled_int64(self, name, int(offset, c_int64_t), int(bytes, c_int64_t), stat)
   end subroutine
 
-  ! What saving early has come to on this rank.
+  ! Results of saving early on this rank.
   recursive subroutine speculation(self, told, stat)
     class(mainstay_session), intent(in) :: self
     type(mainstay_speculation), intent(out) :: told
@@ -961,15 +964,16 @@ contains
     call settle(c_unprotect(self%handle, to_c(name)), stat)
   end subroutine
 
-  ! Takes all regions out again.
+  ! Removes all regions.
   recursive subroutine unprotect_all(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_unprotect_all(self%handle), stat)
   end subroutine
 
-  ! Memory of `bytes` bytes, of zeros, for c_f_pointer, which is saved and restored under `name`; `flags` is a sum of
-  ! MAINSTAY_ALLOC_FLAG_: say if MPI or input writes into it. It stays until it is freed, or the session is closed.
+  ! Memory of `bytes` bytes, all zero, for c_f_pointer, protected under `name`. `flags` is a sum of
+  ! MAINSTAY_ALLOC_FLAG_: pass the flag if MPI or input writes into it. The memory stays until you free it or close
+  ! the session.
   recursive subroutine alloc(self, name, bytes, memory, flags, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -984,7 +988,7 @@ contains
     call settle(c_alloc(self%handle, to_c(name), bytes, given, memory), stat)
   end subroutine
 
-  ! Unprotects what was allocated under `name`, and lets it go.
+  ! Unprotects and frees the memory allocated under `name`.
   recursive subroutine free(self, name, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -992,25 +996,26 @@ contains
     call settle(c_free(self%handle, to_c(name)), stat)
   end subroutine
 
-  ! The program's own variables: those of modules and common blocks, and with the save attribute; a main program needs the
-  ! statement `save`, as gfortran puts some of its variables on the stack. They come back in a fresh run of the same program.
-  ! An allocatable that is protected by its name stays allocated where it is; every other allocatable or pointer is to be
-  ! allocated after the restore, and must not have been when it was saved.
+  ! Protects the program's own variables: those of modules and common blocks, and with the save attribute. A main
+  ! program needs the statement `save`, because gfortran puts some of its variables on the stack. The variables come
+  ! back in a fresh run of the same program. An allocatable that is protected by its name stays allocated at its
+  ! address. Allocate every other allocatable or pointer only after the restore. It must not be allocated when the
+  ! program saves.
   recursive subroutine protect_globals(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_protect_globals(self%handle), stat)
   end subroutine
 
-  ! All memory that the heap (mainstay_heap_calloc) has given out and will give out, with the pointers in it. Pointers of modules to
-  ! such memory come back with protect_globals, in a program linked with -no-pie.
+  ! Protects all memory that the heap (mainstay_heap_calloc) has returned and will return, with the pointers in it.
+  ! Pointers of modules to such memory come back with protect_globals, in a program linked with -no-pie.
   recursive subroutine protect_heap(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_protect_heap(self%handle), stat)
   end subroutine
 
-  ! Has a later protect_globals leave out a variable: it is not saved, and stays as it is.
+  ! Makes a later protect_globals leave out a variable: it is not saved, and stays as it is.
   recursive subroutine leave_out(self, data, stat)
     class(mainstay_session), intent(in) :: self
     type(*), dimension(..), target, intent(in) :: data
@@ -1018,7 +1023,7 @@ contains
     call settle(c_leave_out(self%handle, data), stat)
   end subroutine
 
-  ! Ends MPI, in the place of MPI_Finalize, and after a recovery the process, with `status`: flush what was written before.
+  ! Ends MPI, in place of MPI_Finalize, and after a recovery also the process, with `status`. Flush your output first.
   recursive subroutine mainstay_finalize(status)
     integer, intent(in) :: status
     call c_finalize(int(status, c_int))
@@ -1030,7 +1035,7 @@ contains
     comm = c_comm(self%handle)
   end function
 
-  ! Has a communicator that the program has made of its own come out of what it waits in when ranks fail.
+  ! Frees the waiting calls of a communicator of the program when ranks fail.
   recursive subroutine adopt(self, comm, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: comm
@@ -1038,14 +1043,14 @@ contains
     call settle(c_adopt(self%handle, int(comm, c_int)), stat)
   end subroutine
 
-  ! Goes on without the ranks that have failed.
+  ! Goes on without the failed ranks.
   recursive subroutine recover(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_recover(self%handle), stat)
   end subroutine
 
-  ! MAINSTAY_GROUP_FAILED if ranks have failed as far as this rank knows.
+  ! MAINSTAY_GROUP_FAILED if this rank knows of failed ranks.
   recursive subroutine check(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
@@ -1066,8 +1071,9 @@ contains
     call settle(c_run(self%handle, c_funloc(lay_out), c_funloc(take_step), c_loc(all)), stat)
   end subroutine
 
-  ! Of the session that a layout or a step of `run` is given: it ends as soon as that returns, with the status of a call that failed. After
-  ! MAINSTAY_GROUP_FAILED, by which an error of MPI is told, too, `run` recovers and goes on; another one `run` returns.
+  ! For the session that `run` passes to a layout or a step: reports the status of a failed call, after which the
+  ! callback returns. After MAINSTAY_GROUP_FAILED, which also stands for an error of MPI, `run` recovers and goes on.
+  ! It returns any other status.
   recursive subroutine fail(self, status)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: status
@@ -1102,7 +1108,7 @@ contains
     status = int(all%session%failed, c_int)
   end function
 
-  ! Names a file that this rank appends to; `flush` it before a checkpoint.
+  ! Registers a file that this rank appends to; `flush` it before a checkpoint.
   recursive subroutine protect_output(self, path, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: path
@@ -1110,9 +1116,9 @@ contains
     call settle(c_protect_output(self%handle, to_c(path)), stat)
   end subroutine
 
-  ! The newest complete revision, or the one of this `number`. `revision` 0: there was nothing to restore. `skipped`: how much
-  ! was found damaged; `report` says what. `step`: the one that the program had last given to `due` when it saved the
-  ! revision; 0: none.
+  ! Restores the newest complete revision, or the one of this `number`. `revision` 0: there was nothing to restore.
+  ! `skipped`: the number of damaged parts; `report` describes them. `step`: the last step given to `due` before the
+  ! program saved the revision; 0: none.
   recursive subroutine restore(self, revision, skipped, stat, number, step)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(out), optional :: revision, skipped, step
@@ -1125,14 +1131,14 @@ contains
     if (present(step)) step = restored%step
   end subroutine
 
-  ! What the last restore found damaged and passed over, in lines; "" if nothing.
+  ! The damage that the last restore found and passed over, one line each; "" if none.
   recursive function report(self) result(text)
     class(mainstay_session), intent(in) :: self
     character(:), allocatable :: text
     text = of_c(c_report(self%handle))
   end function
 
-  ! What this rank noted under `name` in the revision that was restored; `text` is not allocated if nothing.
+  ! This rank's note `name` in the restored revision; `text` is not allocated if there is none.
   recursive subroutine restored_note(self, name, text)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1142,7 +1148,7 @@ contains
     if (c_associated(noted)) text = of_c(noted)
   end subroutine
 
-  ! `text` goes with every revision from now on, until it is set anew.
+  ! Sets a note: every revision from now on carries `text` under `name`.
   recursive subroutine note(self, name, text, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name, text
@@ -1150,8 +1156,8 @@ contains
     call settle(c_note(self%handle, to_c(name), text // c_null_char), stat)
   end subroutine
 
-  ! Whether a checkpoint should be taken now that `step` steps are done. It has an effect: let it stand alone
-  ! in its condition, as .and. and .or. need not call what cannot matter.
+  ! Whether the program should checkpoint now, after `step` steps. The call has an effect: use it alone in its
+  ! condition, because .and. and .or. may skip a call whose result cannot matter.
   recursive logical function due_int64(self, step, stat) result(due)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(in) :: step
@@ -1169,7 +1175,7 @@ contains
     due = due_int64(self, int(step, c_int64_t), stat)
   end function
 
-  ! Saves all that is protected and returns when the program may go on. Collective.
+  ! Saves all protected regions and returns when the program may go on. Collective.
   recursive subroutine checkpoint(self, revision, stat)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(out), optional :: revision
@@ -1180,7 +1186,7 @@ contains
     if (present(revision)) revision = number
   end subroutine
 
-  ! Begins a checkpoint that is written in pieces, of at most `bytes` bytes on this rank, gaps in a stream
+  ! Begins a checkpoint that the program writes in pieces, of at most `bytes` bytes on this rank, gaps in a stream
   ! included; `checkpoint` ends it. Collective. `revision`: the number that it will have.
   recursive subroutine begin_int64(self, bytes, revision, stat)
     class(mainstay_session), intent(in) :: self
@@ -1201,8 +1207,8 @@ contains
     call begin_int64(self, int(bytes, c_int64_t), revision, stat)
   end subroutine
 
-  ! Writes a scalar or a contiguous array, of any type, from byte `offset` (the first is 0) of the stream `name`
-  ! on. Texts and single bytes as arrays: ["text"].
+  ! Writes a scalar or a contiguous array, of any type, from byte `offset` (the first is 0) of the stream `name` on.
+  ! Pass texts and single bytes as arrays: ["text"].
   recursive subroutine write_int64(self, name, offset, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1221,15 +1227,15 @@ contains
     call settle(c_write(self%handle, to_c(name), int(offset, c_int64_t), data), stat)
   end subroutine
 
-  ! Gives up the checkpoint that was begun; its number is used up. Collective.
+  ! Abandons the checkpoint that has begun; its number is used up. Collective.
   recursive subroutine abandon(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_abandon(self%handle), stat)
   end subroutine
 
-  ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many
-  ! bytes there were; without it, fewer than `data` has are an error.
+  ! Fills `data` from byte `offset` of the stream `name` of the restored revision. `got`: the number of bytes read;
+  ! without it, fewer than `data` has are an error.
   recursive subroutine read_int64(self, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1253,7 +1259,7 @@ contains
     call read_int64(self, name, int(offset, c_int64_t), data, got, stat)
   end subroutine
 
-  ! The length of the stream `name`, as the last restore brought it back.
+  ! The length of the stream `name` of the restored revision.
   recursive integer(c_int64_t) function stream_bytes(self, name, stat) result(bytes)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1262,7 +1268,7 @@ contains
     call settle(c_stream_bytes(self%handle, to_c(name), bytes), stat)
   end function
 
-  ! How many streams the revision has that the last restore brought back, of this rank.
+  ! The number of this rank's streams in the restored revision.
   recursive integer function streams(self, stat) result(count)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
@@ -1289,7 +1295,7 @@ contains
     if (present(bytes)) bytes = there
   end subroutine
 
-  ! How many ranks saved the revision that was restored: the shard of each has its number, from 0. 0: nothing was
+  ! The number of ranks that saved the restored revision: the shard of each has its number, from 0. 0: nothing was
   ! restored, or a checkpoint has begun since.
   recursive integer function shards(self, stat)
     class(mainstay_session), intent(in) :: self
@@ -1300,8 +1306,9 @@ contains
     shards = int(count)
   end function
 
-  ! Has this rank read these shards, wherever they lie; from then on shard_items tells of all. Collective, with what each
-  ! rank wants, which may be none: [integer ::]. Until the next checkpoint begins.
+  ! Lets this rank read these shards, on whichever node they are; from then on shard_items lists the items of all.
+  ! Collective; each rank passes the shards that it wants, which may be none: [integer ::]. Valid until the next
+  ! checkpoint begins.
   recursive subroutine bring_shards(self, wanted, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: wanted(:)
@@ -1309,7 +1316,7 @@ contains
     call settle(c_bring_shards(self%handle, int(wanted, c_int), size(wanted, kind=c_size_t)), stat)
   end subroutine
 
-  ! What a shard consists of: one that this rank can read, or, after bring_shards, any.
+  ! The items of a shard: one that this rank can read, or, after bring_shards, any.
   recursive function shard_items(self, shard, stat) result(all)
     class(mainstay_session), intent(in) :: self
     integer, intent(in) :: shard
@@ -1329,7 +1336,7 @@ contains
     call settle(status, stat)
   end function
 
-  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` of a shard on. `got` as of
+  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` of a shard. `got` as in
   ! read: without it, fewer bytes than `data` has are an error.
   recursive subroutine read_shard_int64(self, shard, name, offset, data, got, stat)
     class(mainstay_session), intent(in) :: self
@@ -1359,8 +1366,8 @@ contains
     call read_shard_int64(self, shard, name, int(offset, c_int64_t), data, got, stat)
   end subroutine
 
-  ! Saves `data` under `name`, with what is protected if anything is, as the next revision, and returns when it is complete:
-  ! durable on all ranks. Collective; each rank has as many bytes as it likes.
+  ! Saves `data` under `name`, with the protected regions if there are any, as the next revision. Returns when it is
+  ! complete: durable on all ranks. Collective; the number of bytes may differ between ranks.
   recursive subroutine put(self, name, data, revision, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1373,9 +1380,9 @@ contains
     if (present(revision)) revision = saved
   end subroutine
 
-  ! Fills `data` from its beginning with what this rank saved under `name` in revision `number`, or in the newest that can be
-  ! read whole on all ranks; which that was `revision` tells, 0: nothing was saved yet, and `data` is as it was. `got`: how
-  ! many bytes there were. Collective; nothing else changes.
+  ! Fills `data` from its beginning with the bytes that this rank saved under `name`, in revision `number`, or in the
+  ! newest that can be read whole on all ranks. `revision` is the number of that revision; 0: nothing was saved yet,
+  ! and `data` is unchanged. `got`: the number of bytes read. Collective; nothing else changes.
   recursive subroutine get(self, name, data, got, revision, skipped, stat, number)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1390,7 +1397,7 @@ contains
     if (present(skipped)) skipped = there%skipped
   end subroutine
 
-  ! How many bytes `get` would fill in on this rank; 0 if nothing was saved yet. Collective.
+  ! The number of bytes that `get` would fill in on this rank; 0 if nothing was saved yet. Collective.
   recursive integer(c_int64_t) function get_bytes(self, name, stat, number) result(bytes)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1400,8 +1407,8 @@ contains
     call settle(c_get_bytes(self%handle, asked(number), to_c(name), bytes), stat)
   end function
 
-  ! Whether this rank saved anything under `name` in the revision that `restore` tries first, and in which shape, in
-  ! Fortran's order, and how many bytes. Collective.
+  ! Whether this rank saved an item under `name` in the revision that `restore` tries first, with its shape, in
+  ! Fortran's order, and its number of bytes. Collective.
   recursive logical function saved(self, name, shape, bytes, stat, number)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -1420,23 +1427,23 @@ contains
     if (present(bytes)) bytes = there
   end function
 
-  ! The number of a revision as C has it.
+  ! The number of a revision, for C.
   recursive pure integer(c_int64_t) function asked(number)
     integer(c_int64_t), intent(in), optional :: number
     asked = MAINSTAY_NEWEST
     if (present(number)) asked = number
   end function
 
-  ! Waits until the last revision is complete. Collective. That it failed is told once on all ranks, here or by
-  ! `checkpoint`; then nothing is under way, and this returns at once until the next checkpoint.
+  ! Waits until the last revision is complete. Collective. If it failed, all ranks get the error once, here or from
+  ! `checkpoint`. Then nothing is in progress, and this returns at once until the next checkpoint.
   recursive subroutine wait_until_complete(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_wait(self%handle), stat)
   end subroutine
 
-  ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "space", the space that was
-  ! opened. Levels behind it are not waited for. Collective.
+  ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "space", the space that
+  ! you opened. It does not wait for the levels behind it. Collective.
   recursive subroutine wait_for(self, level, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: level
@@ -1444,24 +1451,24 @@ contains
     call settle(c_wait_for(self%handle, to_c(level)), stat)
   end subroutine
 
-  ! Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
-  ! compute for long between two calls. Never waits.
+  ! Advances the transfers between this rank and others, such as copies to other nodes: for programs that compute for
+  ! long between two calls. Never waits.
   recursive subroutine progress(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_progress(self%handle), stat)
   end subroutine
 
-  ! A moment between two steps at which it may be seen what the program has written since the moment before; recorded with
-  ! the setting trace. Never waits.
+  ! Marks a moment inside a step, at which Mainstay looks for the pages that the program has written, with the
+  ! settings trace or predictor. Never waits.
   recursive subroutine tick(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_tick(self%handle), stat)
   end subroutine
 
-  ! Whether this rank's part of the last revision is durable; also if nothing is under way, because nothing was saved
-  ! yet, or all ranks were told that it failed.
+  ! Whether this rank's part of the last revision is durable. Also true if nothing is in progress, because nothing was
+  ! saved yet, or all ranks know that it failed.
   recursive logical function poll(self, stat) result(durable)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
@@ -1478,7 +1485,7 @@ contains
     call settle(c_last_record(self%handle, record), stat)
   end subroutine
 
-  ! Waits for the last revision and ends the session, also when `stat` tells of an error. Collective.
+  ! Waits for the last revision and ends the session, even if `stat` is an error. Collective.
   recursive subroutine close_session(self, stat)
     class(mainstay_session), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -1488,8 +1495,8 @@ contains
     call settle(c_close(handle), stat)
   end subroutine
 
-  ! Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
-  ! revision becomes durable. The other ranks wait in their next collective call until the job is ended. Local.
+  ! Ends the session of this rank without the others, for instance after an error of this rank alone: its part of the
+  ! last revision becomes durable. The other ranks wait in their next collective call until the job ends. Local.
   recursive subroutine leave_session(self, stat)
     class(mainstay_session), intent(inout) :: self
     integer, intent(out), optional :: stat

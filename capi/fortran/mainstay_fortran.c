@@ -1,17 +1,17 @@
-/* What mainstay.f90 needs of C. Licence: MIT OR Apache-2.0.
+/* C part of mainstay.f90. Licence: MIT OR Apache-2.0.
  *
- * Compiled by the user's own mpicc, as part of the program, where the Fortran compiler's
- * ISO_Fortran_binding.h is in reach: for gfortran, with gcc below mpicc. */
+ * Your own mpicc compiles this file as part of your program. It needs the Fortran compiler's ISO_Fortran_binding.h:
+ * for gfortran, let mpicc use gcc. */
 #include <ISO_Fortran_binding.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "mainstay_mpi.h"
 
-/* As many as the engine takes. */
+/* The limit of the engine. */
 enum { DIMENSIONS_MAX = 32 };
 
-/* Why this file refused a call; taken by mainstay_fortran_keep_message right after it. */
+/* The reason for which this file refused a call; mainstay_fortran_keep_message takes it right after. */
 static char refusal[400];
 
 static mainstay_status refuse(const char *noun, const char *name, const char *why)
@@ -20,7 +20,8 @@ static mainstay_status refuse(const char *noun, const char *name, const char *wh
     return MAINSTAY_INVALID_ARGUMENT;
 }
 
-/* What the last call that failed had to say. Of the thread, as variables of threads are not saved with the program's. */
+/* The message of the last failed call. One for each thread, because variables of threads are not saved with the
+ * program's. */
 static _Thread_local char *message;
 
 void mainstay_fortran_keep_message(void)
@@ -38,13 +39,13 @@ const char *mainstay_fortran_message(void)
     return message ? message : "";
 }
 
-/* Its handle would be lost, and nobody could close it any more. */
+/* An open session would lose its handle, and could no longer be closed. */
 static mainstay_status refuse_open(const char *path)
 {
-    return refuse("space", path, "what is to have it is open already; close that first");
+    return refuse("space", path, "this variable is open already; close that first");
 }
 
-/* `comm` is the integer by which Fortran knows a communicator. */
+/* `comm` is Fortran's integer for a communicator. */
 mainstay_status mainstay_fortran_open(int comm, const char *path, const mainstay_options *options,
                                       mainstay_session **session)
 {
@@ -73,7 +74,7 @@ void mainstay_fortran_finalize(int status)
     mainstay_mpi_finalize(status);
 }
 
-/* As an error without `stat` ends the program. */
+/* Ends the program, as an error without `stat` does. */
 void mainstay_fortran_abort(void)
 {
     int initialized = 0;
@@ -83,7 +84,7 @@ void mainstay_fortran_abort(void)
     exit(1);
 }
 
-/* MAINSTAY_BYTES: one that the space has no name for, such as a derived type or real(16). */
+/* MAINSTAY_BYTES: a type that the space has no name for, such as a derived type or real(16). */
 static mainstay_type type_of(const CFI_cdesc_t *data)
 {
     static const struct {
@@ -95,7 +96,7 @@ static mainstay_type type_of(const CFI_cdesc_t *data)
         {CFI_type_float, MAINSTAY_F32},           {CFI_type_double, MAINSTAY_F64},
         {CFI_type_float_Complex, MAINSTAY_C64},   {CFI_type_double_Complex, MAINSTAY_C128},
         {CFI_type_Bool, MAINSTAY_BOOL},
-#ifdef CFI_type_Logical /* gfortran: logicals of more than a byte, which the standard names no type for */
+#ifdef CFI_type_Logical /* gfortran: logicals of more than a byte, which the standard does not name */
         {CFI_type_Logical + (4 << CFI_type_kind_shift), MAINSTAY_I32},
         {CFI_type_Logical + (8 << CFI_type_kind_shift), MAINSTAY_I64},
 #endif
@@ -107,7 +108,7 @@ static mainstay_type type_of(const CFI_cdesc_t *data)
     return MAINSTAY_BYTES;
 }
 
-/* What has no place in memory, or no size. */
+/* Data without an address, or without a size. */
 static int is_nowhere(const char *noun, const char *name, const CFI_cdesc_t *data)
 {
     if (!data->base_addr)
@@ -117,7 +118,7 @@ static int is_nowhere(const char *noun, const char *name, const CFI_cdesc_t *dat
     return 0;
 }
 
-/* Or gaps. */
+/* The same, or data with gaps. */
 static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *data)
 {
     if (is_nowhere(noun, name, data))
@@ -127,14 +128,14 @@ static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *dat
     return 0;
 }
 
-/* What has no place in a stream or an item. gfortran says of a substring that it is as long as the whole, and of a literal that
- * it is an integer(1). */
+/* Refuses data that cannot be a piece of a stream or an item. gfortran gives a substring the length of the whole
+ * text, and declares a literal as an integer(1). */
 static int is_refused_piece(const char *noun, const char *name, int64_t offset, const CFI_cdesc_t *data)
 {
     if (is_refused(noun, name, data))
         return 1;
     if (data->rank == 0 && (data->type == CFI_type_char || data->elem_len == 1))
-        return refuse(noun, name, "a text, or a single byte, whose length some compilers lose; pass it as an array, [x]");
+        return refuse(noun, name, "a text, or a single byte; some compilers lose its length; pass it as an array, [x]");
     if (offset < 0)
         return refuse(noun, name, "a negative offset; the first byte has offset 0");
     return 0;
@@ -149,7 +150,7 @@ static size_t bytes_of(const CFI_cdesc_t *data)
     return bytes;
 }
 
-/* The shape of an array, and how many numbers it has. */
+/* The shape of an array. Returns the number of its dimensions. */
 static size_t shape_of(const CFI_cdesc_t *data, uint64_t shape[CFI_MAX_RANK + 1])
 {
     size_t dimensions = 0;
@@ -162,8 +163,8 @@ static size_t shape_of(const CFI_cdesc_t *data, uint64_t shape[CFI_MAX_RANK + 1]
     return dimensions;
 }
 
-/* `numbers`, one for each dimension in Fortran's order, as the space has them; whether none is negative. Fortran has
- * no unsigned numbers: what is negative would be a huge one. */
+/* Reverses `numbers`, one for each dimension in Fortran's order, into the order of the space. Returns whether none is
+ * negative. Fortran has no unsigned numbers: a negative one would become a huge one. */
 static int turn(const int64_t *numbers, int count, uint64_t *turned)
 {
     int i;
@@ -175,14 +176,14 @@ static int turn(const int64_t *numbers, int count, uint64_t *turned)
     return 1;
 }
 
-/* The shape of the array that a section is the inside of, as far as its steps tell; whether there is one. */
+/* The shape of the array that contains a section, as far as its steps reveal it. Returns whether there is one. */
 static int memory_of(const CFI_cdesc_t *data, uint64_t memory[CFI_MAX_RANK + 1])
 {
     size_t dimensions = shape_of(data, memory);
     ptrdiff_t step = (ptrdiff_t)data->elem_len;
     int i;
     for (i = 0; i < data->rank; i++) {
-        /* How many elements the one before has room for. */
+        /* Number of elements for which the dimension before has room. */
         ptrdiff_t room = step ? data->dim[i].sm / step : 0;
         if (room < 1 || data->dim[i].sm % step || (i == 0 && room > 1))
             return 0;
@@ -209,7 +210,7 @@ static mainstay_status protect(describe *call, mainstay_session *session, const 
         memcpy(memory, shape, sizeof memory);
     else if (!memory_of(data, memory))
         return refuse("region", name,
-                      "neither contiguous in memory nor the inside of a larger array; pass a section whose bounds have no step");
+                      "neither contiguous in memory nor the inside of a larger array; pass a section without a step in its bounds");
     return call(session, name, data->base_addr, type_of(data), dimensions, shape, memory, from, global, offset);
 }
 
@@ -237,7 +238,7 @@ mainstay_status mainstay_fortran_move(mainstay_session *session, const char *nam
 typedef void *where_function(void);
 typedef void resize_function(int dimensions, const int64_t *shape);
 
-/* `context` is the function, of which ISO C makes no pointer to void but by its bytes. */
+/* `context` is the function, copied by its bytes: ISO C does not convert it to a pointer to void. */
 static void *ask(void *context, uint64_t *count)
 {
     where_function *where;
@@ -246,7 +247,7 @@ static void *ask(void *context, uint64_t *count)
     return where();
 }
 
-/* Two functions of one region. It stays as long as the program: nobody tells when a region is followed no longer. */
+/* Two functions of one region. It stays as long as the program, because nobody reports the end of a followed region. */
 typedef struct {
     where_function *where;
     resize_function *resize;
@@ -327,7 +328,7 @@ mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes,
 {
     uint64_t number = 0;
     mainstay_status status;
-    /* A negative number is refused by all ranks, of which the others have made the same call. */
+    /* All ranks refuse a negative number, because the others have made the same call. */
     status = mainstay_begin(session, (uint64_t)bytes, &number);
     *revision = (int64_t)number;
     if (bytes < 0 && status == MAINSTAY_INVALID_ARGUMENT)
@@ -343,7 +344,7 @@ mainstay_status mainstay_fortran_write(mainstay_session *session, const char *na
     return mainstay_write(session, name, (uint64_t)offset, data->base_addr, bytes_of(data));
 }
 
-/* `whole`: the program does not want to know how many bytes there were. */
+/* `whole`: the program does not ask for the number of bytes. */
 static mainstay_status end_read(const char *noun, const char *name, const CFI_cdesc_t *data, mainstay_status status,
                                 size_t there, int64_t *got, _Bool whole)
 {
@@ -371,7 +372,8 @@ mainstay_status mainstay_fortran_bring_shards(mainstay_session *session, const i
     mainstay_status status;
     size_t i;
     int negative = 0;
-    /* Without room, as with a negative number, the other ranks are told of a shard that there is not. */
+    /* Without room, as with a negative number, the call asks for a shard that does not exist. The other ranks then
+     * get the error. */
     uint32_t none = UINT32_MAX;
     for (i = 0; wanted && i < count; i++) {
         negative = negative || shards[i] < 0;
@@ -404,7 +406,7 @@ mainstay_status mainstay_fortran_put(mainstay_session *session, const char *name
     mainstay_status status;
     *revision = 0;
     if (is_refused_piece("buffer", name, 0, data)) {
-        /* The other ranks are in the call already: they are told that this one is not. */
+        /* The other ranks are in the call already: this tells them that this rank refuses it. */
         (void)mainstay_put(session, name, NULL, 1, NULL);
         (void)is_refused_piece("buffer", name, 0, data);
         return MAINSTAY_INVALID_ARGUMENT;
@@ -426,7 +428,7 @@ mainstay_status mainstay_fortran_get(mainstay_session *session, int64_t number, 
     return mainstay_get(session, (uint64_t)number, name, data->base_addr, bytes_of(data), got);
 }
 
-/* `revision` -1, as MAINSTAY_NEWEST is without a sign, or 0: the newest. */
+/* `revision` -1, which is MAINSTAY_NEWEST without a sign, or 0: the newest. */
 mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
 {
     if (*reader)

@@ -1,19 +1,19 @@
-! Reads what Mainstay saved, from outside a job. Licence: MIT OR Apache-2.0.
+! Reads revisions from outside a job. Licence: MIT OR Apache-2.0.
 !
 !     use mainstay_reading
 !     type(mainstay_reader) :: reader
 !     type(mainstay_item), allocatable :: items(:)
 !
 !     call reader%open("space")                         ! the newest complete revision; or the one of a number, 12_int64
-!     items = reader%items(shard)                       ! what the rank of this number saved
+!     items = reader%items(shard)                       ! the items of the rank of this number
 !     call reader%read(shard, "field", offset, some)    ! from this byte on; the first is 0
-!     call reader%read_box("plate", [0, 3], part)       ! of a global array, behind so many of its elements
+!     call reader%read_box("plate", [0, 3], part)       ! of a global array, after so many of its elements
 !     call reader%close()
 !
-! A reader needs no job and no right to write; every block is verified. Shards have the numbers of their ranks, from 0.
-! Errors are told as those of the module mainstay, by `stat` or by the end of the program.
+! A reader needs no job and no write permission. It verifies every block. Shards have the numbers of their ranks, from
+! 0. Errors work as in the module mainstay: by `stat`, or by ending the program.
 !
-! Compiled after mainstay.f90, with mainstay_fortran.c.
+! Compile this file after mainstay.f90, with mainstay_fortran.c.
 module mainstay_reading
   use, intrinsic :: iso_c_binding
   use mainstay_calls
@@ -104,8 +104,9 @@ module mainstay_reading
 
 contains
 
-  ! Opens the complete revision of this number, or the newest, of the space in the directory `path`. Beside a job at
-  ! work it is held until the close. (Of one kind only: a `stat` that follows `path` is thus never taken for it.)
+  ! Opens the complete revision of this number, or the newest, of the space in the directory `path`. While a job is
+  ! running, the reader holds the revision until the close. (`revision` has only one kind, so a `stat` after `path` is
+  ! never taken for it.)
   recursive subroutine open_reader(self, path, revision, stat)
     class(mainstay_reader), intent(inout) :: self
     character(*), intent(in) :: path
@@ -123,13 +124,13 @@ contains
     revision = c_revision(self%handle)
   end function
 
-  ! How many there are; the last has the number shards() - 1.
+  ! The number of shards; the last is shards() - 1.
   recursive pure integer function shards(self)
     class(mainstay_reader), intent(in) :: self
     shards = int(c_shards(self%handle))
   end function
 
-  ! What a shard consists of; nothing if there is no such shard.
+  ! The items of a shard; none if there is no such shard.
   recursive function items(self, shard) result(all)
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
@@ -143,8 +144,8 @@ contains
     end do
   end function
 
-  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` on. `got`: how many bytes
-  ! there were; without it, fewer than `data` has are an error. Texts and single bytes into arrays.
+  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name`. `got`: the number of
+  ! bytes read; without it, fewer than `data` has are an error. Pass texts and single bytes as arrays.
   recursive subroutine read_int64(self, shard, name, offset, data, got, stat)
     class(mainstay_reader), intent(in) :: self
     integer, intent(in) :: shard
@@ -172,8 +173,8 @@ contains
     call read_int64(self, shard, name, int(offset, c_int64_t), data, got, stat)
   end subroutine
 
-  ! Fills `data` with the box of its own shape of the global array `name`, out of all shards that hold some of it;
-  ! `offset` elements lie in front of the box along each dimension (0: it begins with the first).
+  ! Fills `data` with a box of its own shape of the global array `name`, from all shards that hold part of it.
+  ! `offset` is the number of elements in front of the box along each dimension (0: it begins with the first).
   recursive subroutine read_box_int64(self, name, offset, data, stat)
     class(mainstay_reader), intent(in) :: self
     character(*), intent(in) :: name
@@ -192,7 +193,7 @@ contains
     call read_box_int64(self, name, int(offset, c_int64_t), data, stat)
   end subroutine
 
-  ! Lets go of what the reader holds. One that is not open is passed over.
+  ! Releases the revision. Does nothing if the reader is not open.
   recursive subroutine close_reader(self, stat)
     class(mainstay_reader), intent(inout) :: self
     integer, intent(out), optional :: stat

@@ -1,19 +1,18 @@
 /* Mainstay for C++17. Licence: MIT OR Apache-2.0.
  *
- * mainstay.h with a session that closes itself, errors that are thrown, and element types and shapes that
- * are deduced. Header only; MPI programs include mainstay_mpi.hpp, which includes this.
+ * mainstay.h with sessions that close themselves, exceptions for errors, and deduced element types and shapes. Header
+ * only; MPI programs include mainstay_mpi.hpp, which includes this.
  *
  *     auto session = mainstay::open(MPI_COMM_WORLD, "space");
  *     session.protect("step", step);
  *     session.protect("field", field);            // a std::vector<double>
- *     if (session.restore()) ...                  // something came back
+ *     if (session.restore()) ...                  // there was a revision
  *     session.checkpoint();
- *     session.close();                            // throws what went wrong; the destructor says nothing
+ *     session.close();                            // throws errors; the destructor ignores them
  *
- * A session that an exception destroys ends on this rank alone: the others may be elsewhere.
+ * A session that an exception destroys ends on this rank alone: the other ranks may be elsewhere.
  *
- * What each call does, and which are collective, stands in mainstay.h.
- */
+ * mainstay.h describes each call, and says which calls are collective. */
 #ifndef MAINSTAY_HPP
 #define MAINSTAY_HPP
 
@@ -41,7 +40,7 @@
 
 namespace mainstay {
 
-/* What a call came to that did not end well; what() is the engine's message. */
+/* An error of a call; what() is the engine's message. */
 class error : public std::runtime_error {
 public:
   error(mainstay_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
@@ -58,7 +57,7 @@ struct options : mainstay_options {
   options() noexcept : mainstay_options MAINSTAY_OPTIONS_INIT {}
 };
 
-/* An item of a shard; the vectors are empty where nothing was said, and for what is no box of a global array. */
+/* An item of a shard. The vectors are empty if there is no shape, and in items that are not boxes of a global array. */
 struct item {
   std::string name;
   std::uint32_t kind = 0; /* 0: a region, 1: a buffer that was put, 2: a stream */
@@ -67,12 +66,12 @@ struct item {
   std::vector<std::uint64_t> shape, global_shape, offset;
 };
 
-/* What a restore brought back; false if there was nothing, and the memory is as it was. */
+/* The result of a restore; false if there was nothing, and the memory is unchanged. */
 struct restored {
   std::uint64_t revision = 0;
-  std::uint64_t skipped = 0; /* how much was found damaged and passed over: `report` says what */
+  std::uint64_t skipped = 0; /* number of damaged parts that the restore passed over: `report` describes them */
   std::string report;
-  std::uint64_t step = 0; /* which the program had last given to `due` when it saved the revision; 0: none */
+  std::uint64_t step = 0; /* last step given to `due` before the program saved the revision; 0: none */
   explicit operator bool() const noexcept { return revision != 0; }
 };
 
@@ -90,7 +89,7 @@ inline const char *text(const std::string &value) {
   return value.c_str();
 }
 
-/* The type that a space knows T's bytes by; MAINSTAY_BYTES for what it has no name for. */
+/* The element type of T in a space; MAINSTAY_BYTES for types without a name there. */
 template <class T> constexpr mainstay_type code() {
   if constexpr (std::is_enum_v<T> && !std::is_same_v<T, std::byte>) return code<std::underlying_type_t<T>>();
   else if constexpr (std::is_same_v<T, bool>) return MAINSTAY_BOOL;
@@ -113,7 +112,7 @@ template <class T> constexpr mainstay_type code() {
 template <class T> struct element {
   static_assert(std::is_trivially_copyable_v<T>, "only memory that memcpy copies can be protected");
   static_assert(!std::is_pointer_v<T> && !std::is_member_pointer_v<T>, "an address means nothing in another run");
-  static_assert(!std::is_const_v<T>, "a restore writes to what is protected");
+  static_assert(!std::is_const_v<T>, "a restore writes to protected memory");
   static constexpr mainstay_type type = code<T>();
   static void shape(std::vector<std::uint64_t> &shape) {
     if (type == MAINSTAY_BYTES && sizeof(T) > 1) shape.push_back(sizeof(T));
@@ -137,7 +136,7 @@ inline item item_of(const mainstay_item &found) {
           numbers(found.global_shape), numbers(found.offset)};
 }
 
-/* Bytes of all elements of a container, which lie one after another. */
+/* Bytes of all elements of a container, which are contiguous. */
 template <class Elements> std::size_t bytes(const Elements &elements) {
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(elements))>>;
   static_assert(std::is_trivially_copyable_v<T>, "only elements that memcpy copies can be in a stream");
@@ -145,13 +144,13 @@ template <class Elements> std::size_t bytes(const Elements &elements) {
   return std::size(elements) * sizeof(T);
 }
 
-/* Where a container has its elements, and how many: for mainstay_follow_call. */
+/* Address and number of the elements of a container, for mainstay_follow_call. */
 template <class T, class A> void *where_vector(void *context, std::uint64_t *count) {
   auto &elements = *static_cast<std::vector<T, A> *>(context);
   *count = elements.size();
   return elements.data();
 }
-/* Gives it as many elements as were saved: for mainstay_follow_resize. */
+/* Resizes it to the saved number of elements, for mainstay_follow_resize. */
 template <class T, class A>
 int resize_vector(void *context, std::size_t dimensions, const std::uint64_t *shape) noexcept {
   std::vector<std::uint64_t> inner;
@@ -168,16 +167,16 @@ template <class Pointer> void *where_pointer(void *context, std::uint64_t *) {
   return static_cast<Pointer *>(context)->get();
 }
 
-/* What a run calls, for C: what is thrown waits until the run is over. */
+/* The callbacks of a run, for C. An exception waits until the run is over. */
 template <class Session, class Layout, class Step> struct steps {
   Session &session;
   Layout &layout;
   Step &step;
   std::exception_ptr thrown = nullptr;
-  int told = MAINSTAY_OK; /* the status of what was thrown */
+  int told = MAINSTAY_OK; /* the status of the exception */
 
   template <class Call> int kept(Call &&call) noexcept {
-    thrown = nullptr; /* of what was thrown before the run has gone on */
+    thrown = nullptr; /* the run has gone on after an earlier exception */
     told = MAINSTAY_OK;
     try {
       call();
@@ -202,7 +201,7 @@ template <class Session, class Layout, class Step> struct steps {
   }
 };
 
-/* Not to be copied by memcpy, yet with protect() functions of their own. */
+/* Types that memcpy must not copy, but that have protect() functions of their own. */
 template <class T> struct is_view : std::false_type {};
 #if __cplusplus >= 202002L
 template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_type {};
@@ -210,8 +209,8 @@ template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_ty
 
 }  // namespace detail
 
-/* A number for each side of an array, the slowest dimension first: whole numbers of any types in braces, {rows, columns},
- * or a vector of them. */
+/* A number for each side of an array, the slowest dimension first: whole numbers of any types in braces, {rows,
+ * columns}, or a vector of them. */
 class extents {
 public:
   extents() = default;
@@ -252,10 +251,10 @@ template <class T> struct heap_allocator {
 template <class T, class U> bool operator==(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return true; }
 template <class T, class U> bool operator!=(const heap_allocator<T> &, const heap_allocator<U> &) noexcept { return false; }
 
-/* One job at work on one space; mainstay::open and mainstay::open_solo make it. It can be moved, not copied.
+/* One job at work on one space; mainstay::open and mainstay::open_solo make it. You can move it, but not copy it.
  *
- * The destructor closes it and says nothing. Closing is collective: where an exception ends one rank and
- * not the others, end the job with MPI_Abort before the session goes. */
+ * The destructor closes it and ignores errors. Closing is collective: if an exception ends one rank and not the
+ * others, end the job with MPI_Abort before the session is destroyed. */
 class session {
 public:
   session() noexcept = default;
@@ -268,24 +267,25 @@ public:
   }
   session(const session &) = delete;
   session &operator=(const session &) = delete;
-  /* Closes; while an exception passes, which may be this rank's alone, it leaves. */
+  /* Closes. While an exception is in flight, which may be this rank's alone, it leaves. */
   ~session() {
     if (std::uncaught_exceptions() == exceptions_) quietly_close();
     else if (handle_) mainstay_leave(handle_);
   }
 
-  /* A variable: a number, an enum, a plain struct, an array or std::array of such, also of several dimensions. */
+  /* A variable: a number, an enum, a plain struct, or an array or std::array of these, with any number of dimensions.
+   */
   template <class T, std::enable_if_t<!detail::is_view<T>::value, int> = 0>
   void protect(const std::string &name, T &value) {
     protect_elements(name, &value, {});
   }
-  /* The elements that the vector has now. Their address is taken here: where something moves them (a push_back, a
-   * resize, a swap), follow the vector too. */
+  /* The present elements of the vector. This call takes their address: if a push_back, a resize or a swap moves them,
+   * follow the vector too. */
   template <class T, class A> void protect(const std::string &name, std::vector<T, A> &elements) {
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
     protect_elements(name, elements.data(), {elements.size()});
   }
-  /* As many elements at `data` as `shape` says, the slowest dimension first: {rows, columns}. */
+  /* Elements at `data` of this shape, the slowest dimension first: {rows, columns}. */
   template <class T> void protect(const std::string &name, T *data, const extents &shape) {
     protect_elements(name, data, shape.numbers());
   }
@@ -294,8 +294,8 @@ public:
     protect_elements(name, elements.data(), {elements.size()});
   }
 #endif
-  /* A box in a global array: as many elements at `data` as `shape` says, in front of which there are `offset` along
-   * each side of an array of `global_shape`. Any number of ranks fills its boxes from those that were saved. */
+  /* A box in a global array: elements of shape `shape` at `data`. `offset` is the number of elements in front of the
+   * box along each side of an array of `global_shape`. Any number of ranks fills its boxes from the saved ones. */
   template <class T>
   void protect_box(const std::string &name, T *data, const extents &shape, const extents &global_shape,
                    const extents &offset) {
@@ -306,8 +306,8 @@ public:
     detail::check(mainstay_protect_box(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
                                        all.data(), global.data(), from.data()));
   }
-  /* A box that is the inside of a larger array in memory, as arrays with ghost cells have one: `data` is where that
-   * begins, `memory_shape` its shape, and `memory_offset` of its elements lie in front of the box along each side.
+  /* A box inside a larger array in memory, such as one with ghost cells. `data` is the beginning of the larger array,
+   * `memory_shape` its shape, and `memory_offset` the number of its elements in front of the box along each side.
    * Without a global shape and an offset it is in no global array. */
   template <class T>
   void protect_within(const std::string &name, T *data, const extents &shape, const extents &memory_shape,
@@ -323,9 +323,9 @@ public:
                                           all.data(), memory.data(), inside.data(), placed ? global.data() : nullptr,
                                           placed ? from.data() : nullptr));
   }
-  /* Has the region that is protected under `name` read through a pointer variable: at each checkpoint what it points
-   * to then is saved, at each restore filled. For programs that swap pointers; mainstay_follow says more. The variable
-   * stays where it is for as long as the region is protected. */
+  /* Follows a pointer variable to the region protected under `name`: each checkpoint saves the memory that it then
+   * points to, and each restore fills that memory. For programs that swap pointers; see mainstay_follow. The variable
+   * must stay at its address while the region is protected. */
   template <class T> void follow(const std::string &name, T *&pointer) {
     detail::check(mainstay_follow(handle_, detail::text(name), reinterpret_cast<void **>(&pointer)));
   }
@@ -333,8 +333,8 @@ public:
     detail::check(mainstay_follow_call(handle_, detail::text(name),
                                        detail::where_pointer<std::unique_ptr<T[], D>>, &pointer));
   }
-  /* The elements that the vector has then, however many: it may be swapped, and grow. A restore resizes it to what was
-   * saved, where its elements can be made without arguments. */
+  /* Follows the elements of a vector, which may be swapped, and grow. A restore resizes it to the saved number of
+   * elements, if they have a default constructor. */
   template <class T, class A> void follow(const std::string &name, std::vector<T, A> &elements) {
     if constexpr (std::is_default_constructible_v<T>)
       detail::check(mainstay_follow_resize(handle_, detail::text(name), detail::where_vector<T, A>,
@@ -342,47 +342,48 @@ public:
     else
       detail::check(mainstay_follow_call(handle_, detail::text(name), detail::where_vector<T, A>, &elements));
   }
-  /* What is protected under `name` lies elsewhere from now on, or has another shape, as after a realloc. */
+  /* Moves the region `name` to another address, or changes its shape, for instance after a realloc. */
   template <class T, class A> void move(const std::string &name, std::vector<T, A> &elements) {
     move_elements(name, elements.data(), {elements.size()});
   }
   template <class T> void move(const std::string &name, T *data, const extents &shape) {
     move_elements(name, data, shape.numbers());
   }
-  /* `bytes` bytes at `data`, of no type. */
+  /* `bytes` bytes at `data`, without an element type. */
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
     detail::check(mainstay_protect(handle_, detail::text(name), data, bytes));
   }
-  /* Memory for `count` elements, of zeros, which is saved and restored under `name`; `flags` is a sum of
-   * mainstay_alloc_flag: say if MPI or input writes into it. It stays until it is freed, or the session is closed. */
+  /* Memory for `count` elements, all zero, protected under `name`. `flags` is a sum of mainstay_alloc_flag: pass the
+   * flag if MPI or input writes into it. The memory stays until you free it or close the session. */
   template <class T> T *alloc(const std::string &name, std::size_t count, unsigned flags = MAINSTAY_ALLOC_FLAG_PLAIN) {
-    if (count > static_cast<std::size_t>(-1) / sizeof(T)) detail::refuse("so many elements have no room");
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) detail::refuse("there is no room for this many elements");
     void *memory = nullptr;
     detail::check(mainstay_alloc(handle_, detail::text(name), count * sizeof(T), flags, &memory));
     detail::check(mainstay_unprotect(handle_, detail::text(name)));
     protect(name, static_cast<T *>(memory), {count});
     return static_cast<T *>(memory);
   }
-  /* Unprotects what was allocated under `name`, and lets it go. */
+  /* Unprotects and frees the memory allocated under `name`. */
   void free(const std::string &name) { detail::check(mainstay_free(handle_, detail::text(name))); }
-  /* Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
-   * card, a GPU or another process writes to. */
+  /* Finds the changes of a region by hashes instead of written pages: for memory that a network card, a GPU or
+   * another process writes. */
   void untrack(const std::string &name) { detail::check(mainstay_untrack(handle_, detail::text(name))); }
-  /* Says that all ranks have the same bytes in this region, so that any number of ranks gets it back. */
+  /* Declares that all ranks have the same bytes in this region, so any number of ranks gets it back. */
   void same_on_all_ranks(const std::string &name) {
     detail::check(mainstay_same_on_all_ranks(handle_, detail::text(name)));
   }
-  /* Says that `bytes` bytes of a region, from `offset` on, will not be written again before the next checkpoint: with the
-   * setting predictor they are saved at once, in the background. */
+  /* Promises that the program will not write `bytes` bytes of a region, from `offset` on, before the next checkpoint.
+   * With the setting predictor Mainstay saves them at once, in the background. */
   void settled(const std::string &name, uint64_t offset, uint64_t bytes) {
     detail::check(mainstay_settled(handle_, detail::text(name), offset, bytes));
   }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
   void unprotect_all() { detail::check(mainstay_unprotect_all(handle_)); }
-  /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
-   * or point to memory of their own (std::string, std::vector) are to be left out. */
+  /* Protects the program's own variables, .data and .bss. First leave out variables that have a constructor or point
+   * to memory of their own (std::string, std::vector). */
   void protect_globals() { detail::check(mainstay_protect_globals(handle_)); }
-  /* All memory that the heap has given out and will give out: mainstay_heap_malloc, and containers with a heap_allocator. */
+  /* Protects all memory that the heap has returned and will return: mainstay_heap_malloc, and containers with a
+   * heap_allocator. */
   void protect_heap() { detail::check(mainstay_protect_heap(handle_)); }
   template <class T> void leave_out(const T &variable) {
     detail::check(mainstay_leave_out(handle_, std::addressof(variable), sizeof variable));
@@ -395,31 +396,31 @@ public:
     detail::check(mainstay_restore_revision(handle_, revision, &found));
     return {found.revision, found.skipped, mainstay_report(handle_), found.step};
   }
-  /* What this rank noted under `name` in the revision that was restored. */
+  /* This rank's note `name` in the restored revision. */
   std::optional<std::string> restored_note(const std::string &name) const {
     const char *value = mainstay_restored_note(handle_, detail::text(name));
     return value ? std::optional<std::string>(value) : std::nullopt;
   }
-  /* `value` goes with every revision from now on, until it is set anew. */
+  /* Sets a note: every revision from now on carries `value` under `name`. */
   void note(const std::string &name, const std::string &value) {
     detail::check(mainstay_note(handle_, detail::text(name), detail::text(value)));
   }
 
-  /* Whether a checkpoint should be taken now that `step` steps are done. */
+  /* Whether the program should checkpoint now, after `step` steps. */
   bool due(std::uint64_t step) {
     int answer = 0;
     detail::check(mainstay_due(handle_, step, &answer));
     return answer != 0;
   }
-  /* The number of the revision that is now on its way. */
+  /* Returns the number of the revision, which is not yet durable. */
   std::uint64_t checkpoint() {
     std::uint64_t revision = 0;
     detail::check(mainstay_checkpoint(handle_, &revision));
     return revision;
   }
 
-  /* t1 of a checkpoint that is written in pieces, at most `bytes` bytes on this rank, gaps in a stream included;
-   * checkpoint() ends it. The number that the revision will have. */
+  /* Begins a checkpoint that the program writes in pieces (t1), of at most `bytes` bytes on this rank, gaps in a
+   * stream included. checkpoint() ends it. Returns the number that the revision will have. */
   std::uint64_t begin(std::uint64_t bytes) {
     std::uint64_t revision = 0;
     detail::check(mainstay_begin(handle_, bytes, &revision));
@@ -429,24 +430,24 @@ public:
   void write(const std::string &name, std::uint64_t offset, const void *data, std::size_t bytes) {
     detail::check(mainstay_write(handle_, detail::text(name), offset, data, bytes));
   }
-  /* The elements of a std::vector, std::array, std::string, std::span or the like. */
+  /* The elements of a contiguous container: std::vector, std::array, std::string, std::span. */
   template <class Elements> void write(const std::string &name, std::uint64_t offset, const Elements &elements) {
     write(name, offset, std::data(elements), detail::bytes(elements));
   }
-  /* Gives up the checkpoint that was begun; its number is used up. */
+  /* Abandons the checkpoint that has begun; its number is used up. */
   void abandon() { detail::check(mainstay_abandon(handle_)); }
-  /* How many bytes of the stream `name` of the revision that was restored there were to read: fewer than
-   * asked for only at its end. */
+  /* Reads from the stream `name` of the restored revision. Returns the number of bytes: fewer than `bytes` only at
+   * the end. */
   std::size_t read(const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {
     std::size_t got = 0;
     detail::check(mainstay_read(handle_, detail::text(name), offset, data, bytes, &got));
     return got;
   }
-  /* Into the elements that there are. */
+  /* Into the present elements. */
   template <class Elements> std::size_t read(const std::string &name, std::uint64_t offset, Elements &&elements) {
     return read(name, offset, std::data(elements), detail::bytes(elements));
   }
-  /* The lengths of the streams that this rank has in the revision that was restored, by name. */
+  /* The lengths of this rank's streams in the restored revision, by name. */
   std::map<std::string, std::uint64_t> streams() {
     std::map<std::string, std::uint64_t> all;
     std::size_t count = 0;
@@ -465,13 +466,14 @@ public:
     return bytes;
   }
 
-  /* How many ranks saved the revision that was restored: shard r is what rank r had saved. */
+  /* The number of ranks that saved the restored revision: shard r is the one that rank r saved. */
   std::uint32_t shards() {
     std::uint32_t count = 0;
     detail::check(mainstay_shards(handle_, &count));
     return count;
   }
-  /* Has this rank read these shards, wherever they lie, and `shard_items` tell of all. Collective, with what each rank wants. */
+  /* Lets this rank read these shards, on whichever node they are, and `shard_items` list the items of all.
+   * Collective; each rank passes the shards that it wants. */
   void bring_shards(const std::vector<std::uint32_t> &wanted = {}) {
     detail::check(mainstay_bring_shards(handle_, wanted.data(), wanted.size()));
   }
@@ -486,7 +488,7 @@ public:
     }
     return all;
   }
-  /* How many bytes there were to read: fewer than asked for only at the item's end. */
+  /* Returns the number of bytes read: fewer than `bytes` only at the item's end. */
   std::size_t read_shard(std::uint32_t shard, const std::string &name, std::uint64_t offset, void *data,
                          std::size_t bytes) {
     std::size_t got = 0;
@@ -498,7 +500,7 @@ public:
     return read_shard(shard, name, offset, std::data(elements), detail::bytes(elements));
   }
 
-  /* Saved under `name` as the next revision, durable on all ranks when it returns. */
+  /* Saves a buffer under `name` as the next revision, durable on all ranks when the call returns. */
   std::uint64_t put(const std::string &name, const void *data, std::size_t bytes) {
     std::uint64_t revision = 0;
     detail::check(mainstay_put(handle_, detail::text(name), data, bytes, &revision));
@@ -507,18 +509,19 @@ public:
   template <class Elements> std::uint64_t put(const std::string &name, const Elements &elements) {
     return put(name, std::data(elements), detail::bytes(elements));
   }
-  /* What was put, of the revision of this number, or of MAINSTAY_NEWEST; revision 0 in what comes back: nothing
-   * was saved yet. */
+  /* Reads a buffer of put, from the revision of this number, or from MAINSTAY_NEWEST. Revision 0 in the result:
+   * nothing was saved yet. */
   mainstay_got get(std::uint64_t revision, const std::string &name, void *data, std::size_t bytes) {
     mainstay_got got = {};
     detail::check(mainstay_get(handle_, revision, detail::text(name), data, bytes, &got));
     return got;
   }
-  /* Into the elements that there are. */
+  /* Into the present elements. */
   template <class Elements> mainstay_got get(std::uint64_t revision, const std::string &name, Elements &&elements) {
     return get(revision, name, std::data(elements), detail::bytes(elements));
   }
-  /* What this rank saved under `name`, in the revision that restore() tries first; nothing: it saved none. Collective. */
+  /* The item that this rank saved under `name`, in the revision that restore() tries first; nothing if there is none.
+   * Collective. */
   std::optional<item> saved(const std::string &name, std::uint64_t revision = MAINSTAY_NEWEST) {
     mainstay_item found = {};
     detail::check(mainstay_saved(handle_, revision, detail::text(name), &found));
@@ -541,7 +544,7 @@ public:
     detail::check(mainstay_poll(handle_, &durable));
     return durable != 0;
   }
-  /* What saving early has come to on this rank. */
+  /* Results of saving early on this rank. */
   mainstay_speculation speculation() const {
     mainstay_speculation told = {};
     detail::check(mainstay_speculated(handle_, &told));
@@ -554,17 +557,17 @@ public:
     return record;
   }
 
-  /* Goes on without the ranks that have failed. */
+  /* Goes on without the failed ranks. */
   void recover() { detail::check(mainstay_recover(handle_)); }
-  /* Throws GROUP_FAILED if ranks have failed as far as this rank knows. */
+  /* Throws GROUP_FAILED if this rank knows of failed ranks. */
   void check() { detail::check(mainstay_check(handle_)); }
   /* Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks:
    *
    *     session.run([&](mainstay::session &session) { ... session.protect("field", field); },
    *                 [&](mainstay::session &session, std::uint64_t step) { if (step == steps) return false; ...; return true; });
    *
-   * `layout` makes the program ready on the ranks that there are, and protects; `step` does a step, or returns false
-   * where there is none of that number any more. What they throw ends the run, but for a GROUP_FAILED. */
+   * `layout` prepares the program on the present ranks, and protects the state. `step` does a step, or returns false
+   * if there is no such step any more. An exception from either ends the run, except a GROUP_FAILED. */
   template <class Layout, class Step> void run(Layout &&layout, Step &&step) {
     using steps = detail::steps<session, std::remove_reference_t<Layout>, std::remove_reference_t<Step>>;
     steps all{*this, layout, step};
@@ -573,12 +576,13 @@ public:
     detail::check(status);
   }
 
-  /* Waits for the last revision and ends the session, also when it throws. */
+  /* Waits for the last revision and ends the session, even if it throws. */
   void close() {
     if (handle_) detail::check(mainstay_close(std::exchange(handle_, nullptr)));
   }
-  /* Ends the session of this rank without the others, as after an error that is this rank's alone: its part of the last
-   * revision becomes durable. The others wait in their next collective call until the job is ended, as by MPI_Abort. */
+  /* Ends the session of this rank without the others, for instance after an error of this rank alone: its part of the
+   * last revision becomes durable. The others wait in their next collective call until the job ends, for instance by
+   * MPI_Abort. */
   void leave() {
     if (handle_) detail::check(mainstay_leave(std::exchange(handle_, nullptr)));
   }
@@ -599,7 +603,7 @@ private:
     detail::check(mainstay_move_within(handle_, detail::text(name), data, element::type, shape.size(), shape.data(),
                                        nullptr, nullptr, nullptr, nullptr));
   }
-  /* With the dimensions of T itself behind. */
+  /* Appends the dimensions of T itself. */
   template <class T> static std::vector<std::uint64_t> with_inner(const extents &of) {
     auto numbers = of.numbers();
     detail::element<T>::shape(numbers);
@@ -613,7 +617,7 @@ private:
   int exceptions_ = std::uncaught_exceptions();
 };
 
-/* One revision of a space, read by any process. It can be moved, not copied. */
+/* One revision of a space, which any process can read. You can move it, but not copy it. */
 class reader {
 public:
   explicit reader(const std::string &path, std::uint64_t revision = MAINSTAY_NEWEST) {
@@ -639,7 +643,7 @@ public:
     }
     return all;
   }
-  /* How many bytes there were to read: fewer than asked for only at the item's end. */
+  /* Returns the number of bytes read: fewer than `bytes` only at the item's end. */
   std::size_t read(std::uint32_t shard, const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {
     std::size_t got = 0;
     detail::check(mainstay_reader_read(handle_, shard, detail::text(name), offset, data, bytes, &got));
@@ -649,7 +653,7 @@ public:
   std::size_t read(std::uint32_t shard, const std::string &name, std::uint64_t offset, Elements &&elements) {
     return read(shard, name, offset, std::data(elements), detail::bytes(elements));
   }
-  /* The box of a global array, out of all shards that hold some of it. */
+  /* The box of a global array, from all shards that hold part of it. */
   template <class Elements>
   void read_box(const std::string &name, const extents &shape, const extents &offset, Elements &&elements) {
     if (shape.size() != offset.size()) detail::refuse("shape and offset have not as many numbers");

@@ -1,7 +1,8 @@
 /* Objects that move, for C++17. Licence: MIT OR Apache-2.0.
  *
- * mainstay_objects.h with classes as kinds of objects: one function of each, pup, goes through its data for sizing, packing
- * and unpacking alike. Header only; MPI programs include mainstay_objects_mpi.hpp, which includes this.
+ * mainstay_objects.h with classes as kinds of objects. One function of each class, pup, goes through its data for
+ * sizing, packing and unpacking alike. Header only; MPI programs include mainstay_objects_mpi.hpp, which includes
+ * this.
  *
  *     struct cell {
  *       explicit cell(std::uint64_t index);
@@ -11,8 +12,7 @@
  *     auto cells = objects.add<cell>("cell", 3);
  *     if (!objects.restore()) ... cells.create(mainstay::index(x, y, z)) ...
  *     cells.send(index, method, mainstay::parcel() << step << values);
- *     objects.step();
- */
+ *     objects.step(); */
 #ifndef MAINSTAY_OBJECTS_HPP
 #define MAINSTAY_OBJECTS_HPP
 
@@ -48,10 +48,11 @@ public:
 
   bool is_packing() const noexcept { return mode_ == mode::pack; }
   bool is_unpacking() const noexcept { return mode_ == mode::unpack; }
-  /* How many bytes that took, or would have taken where there is less room. */
+  /* Number of bytes used, or needed if the room is smaller. */
   std::size_t bytes() const noexcept { return at_; }
 
-  /* Numbers, enums and plain structs; arrays, std::vector, std::string and std::pair of such; what has a pup of its own. */
+  /* Takes numbers, enums and plain structs; arrays, std::vector, std::string and std::pair of these; and types with a
+   * pup of their own. */
   template <class T> pup &operator|(T &value) {
     go(value);
     return *this;
@@ -59,7 +60,7 @@ public:
   void raw(void *data, std::size_t bytes) {
     const bool fits = at_ <= room_ && bytes <= room_ - at_;
     if (mode_ == mode::unpack && !fits)
-      throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking reads beyond the end of what packing wrote");
+      throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking reads beyond the end of the packed bytes");
     if (fits && bytes && mode_ == mode::pack) std::memcpy(memory_ + at_, data, bytes);
     if (fits && bytes && mode_ == mode::unpack) std::memcpy(data, memory_ + at_, bytes);
     at_ += bytes;
@@ -72,7 +73,7 @@ private:
   template <class T, class = void> struct has_pup : std::false_type {};
   template <class T> struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
 
-  /* Whether it is what its bytes are. */
+  /* Whether its bytes are its whole value. */
   template <class T>
   struct is_raw : std::bool_constant<!has_pup<T>::value && std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
                                      !std::is_member_pointer_v<T>> {};
@@ -123,7 +124,7 @@ private:
       const std::size_t begun = at_;
       if (i == elements.size()) elements.emplace_back();
       go(elements[i]);
-      /* Any number of elements that pack to nothing would fit. */
+      /* Elements that pack to nothing would fit in any number. */
       if (at_ == begun && count > without_bytes_max)
         throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking meets a length that cannot be");
     }
@@ -143,11 +144,11 @@ private:
   std::size_t room_, at_ = 0;
 };
 
-/* What a message carries: `mainstay::parcel() << step << positions`. */
+/* The data of a message to send: `mainstay::parcel() << step << positions`. */
 class parcel {
 public:
   template <class T> parcel &operator<<(const T &value) {
-    auto &data = const_cast<T &>(value); /* which is only read */
+    auto &data = const_cast<T &>(value); /* only read */
     auto sized = pup::sizing();
     sized | data;
     const std::size_t begin = bytes_.size();
@@ -156,7 +157,7 @@ public:
     packed | data;
     return *this;
   }
-  /* Empties it, for another message, which takes the same memory: to make some costs more than to fill it. */
+  /* Empties it, for another message in the same memory: a new parcel costs more than filling this one. */
   parcel &clear() noexcept {
     bytes_.clear();
     return *this;
@@ -168,7 +169,7 @@ private:
   std::vector<char> bytes_;
 };
 
-/* What a message has carried: `data >> step >> positions`, as it was written. */
+/* The data of a received message: `data >> step >> positions`, in the order in which it was written. */
 class contents {
 public:
   contents(const void *data, std::size_t bytes) : pup_(pup::unpacking(data, bytes)) {}
@@ -188,23 +189,23 @@ private:
 
 class objects;
 
-/* A kind of objects, as objects::add has made it known. */
+/* A kind of objects, from objects::add. */
 template <class T> class kind {
 public:
   std::uint32_t number() const noexcept { return number_; }
-  /* Makes one here; the others learn of it when the step ends. */
+  /* Makes an object on this rank; the other ranks learn of it when the step ends. */
   T &create(std::uint64_t index) const {
     void *made = nullptr;
     detail::check(mainstay_objects_create(objects_, number_, index, &made));
     return *static_cast<T *>(made);
   }
-  /* One that is here; else nullptr. */
+  /* An object on this rank; otherwise nullptr. */
   T *get(std::uint64_t index) const {
     void *found = nullptr;
     detail::check(mainstay_objects_get(objects_, number_, index, &found));
     return static_cast<T *>(found);
   }
-  /* The indices of those that are here. */
+  /* The indices of the objects on this rank. */
   std::vector<std::uint64_t> here() const {
     std::size_t count = 0;
     detail::check(mainstay_objects_here(objects_, number_, nullptr, 0, &count));
@@ -217,7 +218,7 @@ public:
     detail::check(mainstay_objects_rank(objects_, number_, index, &rank));
     return rank;
   }
-  /* What an object that is here has done of late: its load, and to whom it has sent how many bytes. */
+  /* The recent work of an object on this rank: its load, and the bytes that it has sent to each receiver. */
   std::pair<std::uint64_t, std::vector<mainstay_sent>> measured(std::uint64_t index) const {
     std::uint64_t load = 0;
     std::size_t count = 0;
@@ -240,17 +241,18 @@ private:
   std::uint32_t number_;
 };
 
-/* The objects of a job, on this rank; they end before their session does. */
+/* The objects of a job, on this rank. Destroy them before their session. */
 class objects {
 public:
-  /* Takes over what mainstay_objects_open has opened. */
+  /* Takes over objects of mainstay_objects_open. */
   explicit objects(mainstay_objects *taken) noexcept : handle_(taken, mainstay_objects_close) {}
   objects(const objects &) = delete; /* kinds hold its address */
   objects &operator=(const objects &) = delete;
 
-  /* Makes the class T known under `name`. T is made from its index, or from nothing; has pup(mainstay::pup &); and if it
-   * takes messages, receive(mainstay::objects &, std::uint32_t method, mainstay::contents data). What receive throws ends the
-   * step on all ranks, told by the object's name. */
+  /* Registers the class T under `name`. T has a constructor from its index, or a default constructor. It has
+   * pup(mainstay::pup &). If it takes messages, it has receive(mainstay::objects &, std::uint32_t method,
+   * mainstay::contents data). An exception from receive ends the step on all ranks, with the object's name in the
+   * message. */
   template <class T> kind<T> add(const std::string &name, std::uint32_t dimensions = 0) {
     mainstay_kind table = {};
     table.size = sizeof table;
@@ -294,7 +296,7 @@ public:
     return kind<T>(get(), number);
   }
 
-  /* revision 0 in what comes back: there was nothing, and there are no objects. */
+  /* Revision 0 in the result: there was nothing, and there are no objects. */
   mainstay_objects_came restore() {
     mainstay_objects_came came = {};
     detail::check(mainstay_objects_restore(get(), &came));
@@ -321,17 +323,17 @@ public:
     detail::check(mainstay_objects_evacuate(get(), ranks.data(), ranks.size(), &balanced));
     return balanced;
   }
-  /* To the sum, or another mainstay_op, of this number. */
+  /* Contributes to the sum, or another mainstay_op, of this number. */
   void contribute(std::uint32_t result, const std::vector<double> &values, mainstay_op op = MAINSTAY_OP_SUM) {
     detail::check(mainstay_objects_contribute(get(), result, op, values.data(), values.size()));
   }
-  /* What came of it in the last step. */
+  /* The result of this number in the last step. */
   std::vector<double> result(std::uint32_t number, std::size_t count) const {
     std::vector<double> values(count);
     detail::check(mainstay_objects_result(get(), number, values.data(), count));
     return values;
   }
-  /* In receive: so many units of work, in place of the time that it takes. */
+  /* In receive: adds units of work, in place of the time that it takes. */
   void work(std::uint64_t units) { detail::check(mainstay_objects_work(get(), units)); }
 
   mainstay_objects *get() const noexcept { return handle_.get(); }
@@ -343,7 +345,7 @@ private:
   struct receives<T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<contents>()))>>
       : std::true_type {};
 
-  /* Nothing is thrown through C: the message goes another way. */
+  /* No exception passes through C: the message takes another way. */
   template <class Call> static int kept(Call &&call) noexcept {
     try {
       call();
@@ -353,7 +355,7 @@ private:
     } catch (const std::exception &e) {
       return mainstay_adapter_error(MAINSTAY_INTERNAL, e.what());
     } catch (...) {
-      return mainstay_adapter_error(MAINSTAY_INTERNAL, "it threw what is no std::exception");
+      return mainstay_adapter_error(MAINSTAY_INTERNAL, "it threw an object that is no std::exception");
     }
   }
 

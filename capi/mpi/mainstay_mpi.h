@@ -1,9 +1,8 @@
 /* Mainstay on MPI. Licence: MIT OR Apache-2.0.
  *
- * Compiled by the user's own mpicc, as part of the program: libmainstay has no MPI symbol in it and
- * serves every MPI. MPI is called only inside Mainstay's collective calls, from the calling thread, so
- * that MPI_THREAD_FUNNELED (or SINGLE) is enough.
- */
+ * Your own mpicc compiles this header as part of your program: libmainstay contains no MPI symbol and works with
+ * every MPI. Mainstay calls MPI only inside its collective calls, from the calling thread: MPI_THREAD_FUNNELED (or
+ * SINGLE) is enough. */
 #ifndef MAINSTAY_MPI_H
 #define MAINSTAY_MPI_H
 
@@ -16,7 +15,7 @@
 
 #include "mainstay.h"
 
-/* Open MPI from version 5 on can go on without ranks that have failed, unless it was built without extensions. MPICH has
+/* Open MPI from version 5 on can go on without failed ranks, unless it was built without extensions. MPICH has
  * functions of the same names, which end the program. */
 #if defined(OPEN_MPI) && defined(__has_include)
 #if __has_include(<mpi-ext.h>)
@@ -27,8 +26,8 @@
 #endif
 #endif
 
-/* Programs use mainstay_open_mpi; the rest is its own business. Not every function is used by every
- * program that includes this. */
+/* Programs call mainstay_open_mpi; the other functions are internal. A program that includes this need not use every
+ * function. */
 #if defined(__GNUC__)
 #define MAINSTAY_SHIM static __attribute__((unused))
 #else
@@ -39,18 +38,18 @@
 extern "C" {
 #endif
 
-/* What outlives a table: of mainstay_open_mpi alone. */
+/* Data that outlives a table: for mainstay_open_mpi alone. */
 typedef struct mainstay_mpi_job mainstay_mpi_job;
 
 typedef struct mainstay_mpi_context {
   MPI_Comm comm; /* Mainstay's own */
   double pause_s_max;
-  mainstay_mpi_job *job; /* NULL: none */
-  int has_failed;        /* others may still wait in it */
+  mainstay_mpi_job *job; /* NULL: no job */
+  int has_failed;        /* other ranks may still wait in the communicator */
   int is_eager;          /* MPI waits in its own way */
 } mainstay_mpi_context;
 
-/* A session that is closed too late must not end the program. */
+/* A session that the program closes too late must not end the program. */
 MAINSTAY_SHIM int mainstay_mpi_is_over(void) {
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -65,21 +64,21 @@ MAINSTAY_SHIM int mainstay_mpi_class(int code) {
   return error_class == MPI_SUCCESS ? MPI_ERR_OTHER : error_class;
 }
 
-/* The longest sleep between two looks for slower ranks: half a millisecond, or where ranks share processors a tenth of
- * one for each of these: with 10 us a look, all that wait take a tenth of the processors at most. Counted are those of the
- * machine: where each rank is bound to one of its own, it sees no other. */
+/* The longest sleep between two looks for slower ranks: half a millisecond. If ranks share processors, it is a tenth
+ * of a millisecond for each of these ranks. At 10 us a look, all waiting ranks then take at most a tenth of the
+ * processors. The count is that of the machine's processors, because a rank bound to one processor sees no other. */
 MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   const double shared_s = 100e-6 * ranks_here / (double)(processors > 0 ? processors : 1);
   return shared_s > 500e-6 ? shared_s : 500e-6;
 }
 
-/* No code of MPI's. */
+/* Differs from all codes of MPI. */
 enum { MAINSTAY_MPI_NOT_YET = -1 };
 
-/* Waits for the other ranks, for `limit_s` at most if that is not negative. They may still be writing, and MPI's own waiting
- * would take the processors away from them: after an instant this sleeps between looks, for a sixteenth of what has been
- * waited so far, `pause_s_max` at most. */
+/* Waits for the other ranks, for `limit_s` at most if that is not negative. The other ranks may still be writing, and
+ * MPI's own waiting would take the processors away from them. So after a moment this sleeps between looks, each time
+ * for a sixteenth of the time waited so far, `pause_s_max` at most. */
 MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
   const double instant_s = 50e-6, since = MPI_Wtime();
   int code, done = 0;
@@ -97,7 +96,7 @@ MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request, MPI_Status *status, d
   return mainstay_mpi_await_for(request, status, pause_s_max, -1);
 }
 
-/* What a call in this table came to. */
+/* The result of a call in this table. */
 MAINSTAY_SHIM int mainstay_mpi_told(void *context, int code) {
   if (code != MPI_SUCCESS) ((mainstay_mpi_context *)context)->has_failed = 1;
   return mainstay_mpi_class(code);
@@ -123,7 +122,7 @@ MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t c
   if (code == MPI_SUCCESS) {
     memcpy(values, all, bytes);
     free(all);
-  } /* else it stays: Open MPI may still receive what others sent before a rank failed */
+  } /* otherwise it stays: Open MPI may still receive data that others sent before a rank failed */
   return mainstay_mpi_told(context, code);
 }
 
@@ -131,7 +130,7 @@ MAINSTAY_SHIM void mainstay_mpi_wait_eagerly(void *context, int eagerly) {
   ((mainstay_mpi_context *)context)->is_eager = eagerly;
 }
 
-/* Whether MPI's own waiting, the fastest, harms nobody: Open MPI's lets others have a processor that ranks share, MPICH's
+/* Whether MPI's own waiting, the fastest way, is harmless. Open MPI's yields a processor that ranks share; MPICH's
  * does not. */
 MAINSTAY_SHIM int mainstay_mpi_may_be_eager(int ranks_here) {
 #ifdef OPEN_MPI
@@ -181,12 +180,12 @@ MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data,
   return mainstay_mpi_told(context, code);
 }
 
-/* Messages that are started are told from those of send and receive by their tag. */
+/* The tag separates started messages from those of send and receive. */
 enum { MAINSTAY_MPI_STARTED = 1 };
 
 typedef struct mainstay_mpi_message {
   MPI_Request request;
-  int received; /* so many bytes are to come; -1: it is sent */
+  int received; /* number of bytes to receive; -1: it is sent */
 } mainstay_mpi_message;
 
 MAINSTAY_SHIM int mainstay_mpi_start_send(void *context, uint32_t to, const void *data, size_t bytes, void **message) {
@@ -266,8 +265,8 @@ MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
 #ifdef MAINSTAY_MPI_SURVIVES
     if (mine->job && mine->has_failed) MPIX_Comm_revoke(mine->comm);
 #endif
-    /* Where messages are in it that nobody has received, as of a session that is let go of after an error, it stays: MPICH ends
-     * a program that frees such a communicator. */
+    /* A communicator with messages that nobody has received stays, for instance that of a session abandoned after an
+     * error: MPICH ends a program that frees such a communicator. */
     if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mine->comm, &left, MPI_STATUS_IGNORE) != MPI_SUCCESS || !left)
       MPI_Comm_free(&mine->comm);
   }
@@ -302,17 +301,17 @@ MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t 
     MPI_Group_free(&all);
   }
   MPI_Group_free(&dead);
-  /* Others may know who, or the program's messages alone. */
+  /* Another rank may know the failed ranks, or only the program's messages may show the failure. */
   if (code == MPI_SUCCESS && *count == 0 && mainstay_mpi_has_failed_in(mine->job)) code = MPI_ERR_OTHER;
   return mainstay_mpi_class(code);
 }
 
-/* A rank that fails meanwhile is left out as well: those that are left agree whether each of them has the new group, and
- * else begin again. So often ranks can fail at most. */
+/* Leaves out a rank that fails meanwhile, too: the surviving ranks agree whether each of them has the new group, and
+ * otherwise start again, at most once for each rank. */
 MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, uint32_t divided, void *survivors) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm, left;
   int code = MPI_ERR_OTHER, ranks = 0, attempt, agreed;
-  (void)divided; /* there is nobody to take a place */
+  (void)divided; /* no process could take a place */
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   MPI_Comm_size(comm, &ranks);
   MPIX_Comm_revoke(comm);
@@ -320,12 +319,13 @@ MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, uint32_t divided, void *sur
     mainstay_group group;
     code = MPIX_Comm_shrink(comm, &left);
     if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
-    /* All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it. */
+    /* All ranks have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that learns of a revocation
+     * while it makes the communicator. */
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     agreed = 1;
     MPIX_Comm_agree(left, &agreed);
     code = mainstay_mpi_table(left, &group);
-    /* The others may still be in what this rank has left. */
+    /* The other ranks may still be in the call that this rank has left. */
     if (code != MPI_SUCCESS) MPIX_Comm_revoke(left);
     agreed = code == MPI_SUCCESS;
     if (MPIX_Comm_agree(left, &agreed) == MPI_SUCCESS && agreed) {
@@ -338,7 +338,7 @@ MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, uint32_t divided, void *sur
   return mainstay_mpi_class(code == MPI_SUCCESS ? MPI_ERR_OTHER : code);
 }
 
-/* Whether this job was started with `mpiexec --with-ft ulfm`, without which a rank that fails ends it. */
+/* Whether this job was started with `mpiexec --with-ft ulfm`, without which a failing rank ends it. */
 MAINSTAY_SHIM int mainstay_mpi_survives(void) {
   const char *enabled = getenv("OMPI_MCA_mpi_ft_enable");
   return enabled && (enabled[0] == '1' || enabled[0] == 't' || enabled[0] == 'T');
@@ -349,13 +349,13 @@ MAINSTAY_SHIM int mainstay_mpi_survives(void) {
 }
 #endif
 
-/* The table for the ranks of `comm`, which is the table's from then on, `ranks_here` of which share a machine; 0, or, told by
- * its class, an error that leaves `comm` to the caller. Local. */
+/* Makes the table for the ranks of `comm`, `ranks_here` of which share a machine. The table owns `comm` from then on.
+ * Returns 0, or the class of an error, which leaves `comm` to the caller. Local. */
 MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_group *group) {
   mainstay_mpi_context *context = (mainstay_mpi_context *)calloc(1, sizeof *context);
   int rank = 0, ranks = 0;
   if (!context) return MPI_ERR_NO_MEM;
-  /* Errors come back to Mainstay, whatever the program does with its own. */
+  /* Errors come back to Mainstay, whatever the program does with its own errors. */
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
@@ -377,7 +377,7 @@ MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_
   group->start_send = mainstay_mpi_start_send;
   group->start_receive = mainstay_mpi_start_receive;
   group->test = mainstay_mpi_test;
-  /* From a blocking call a rank may never return of which another one fails. */
+  /* A rank may never return from a blocking call in which another rank fails. */
   if (!mainstay_mpi_survives() && mainstay_mpi_may_be_eager(ranks_here)) group->wait_eagerly = mainstay_mpi_wait_eagerly;
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives()) {
@@ -388,7 +388,7 @@ MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_
   return 0;
 }
 
-/* The same, which finds out by itself who shares a machine. Collective. */
+/* The same, but finds out by itself which ranks share a machine. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
   MPI_Comm here;
   int code, rank = 0, ranks_here = 0;
@@ -403,15 +403,17 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
 
 #include "mainstay_mpi_recovery.h"
 
-/* Opens the space in the directory `path` for the ranks of `comm`, any communicator of one group: it is duplicated,
- * and may be freed after the call. An intercommunicator is MAINSTAY_INVALID_ARGUMENT. Collective. `options` may be NULL.
+/* Opens the space in the directory `path` for the ranks of `comm`, any communicator of one group. Mainstay duplicates
+ * it, and you may free it after the call. An intercommunicator is MAINSTAY_INVALID_ARGUMENT. Collective. `options`
+ * may be NULL.
  *
- * With the setting `recovery` the job goes on when ranks fail, where the MPI does (Open MPI from 5 on, started with
- * `mpiexec --with-ft ulfm`): the program calls mainstay_recover. The last `spares` ranks then wait inside this call, asleep,
- * until one of the others is to be replaced: a spare comes back with a session of that rank's number, or with
- * MAINSTAY_NOT_NEEDED once the job has ended. The program works on mainstay_mpi_comm(session). What replaces a rank when no
- * spare is left is this program, started anew with the same arguments, whose first opening takes the place. Where a
- * rank fails in the opening, that is done again without it. A program has one session with recovery at a time. */
+ * With the setting `recovery` the job goes on when ranks fail, if the MPI supports that (Open MPI from 5 on, started
+ * with `mpiexec --with-ft ulfm`). The program then calls mainstay_recover, and works on mainstay_mpi_comm(session).
+ * The last `spares` ranks sleep inside this call until they replace a failed rank. The call then returns in the
+ * spare, with a session of that rank's number. If the job ends first, it returns MAINSTAY_NOT_NEEDED. If no spare is
+ * left, Mainstay starts this program anew, with the same arguments, and its first opening takes the failed rank's
+ * place. If a rank fails in the opening, the others repeat the opening without it. A program has one session with
+ * recovery at a time. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
   const int attempts = 8;
@@ -420,7 +422,7 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   mainstay_status status;
   int attempt, code, joins_two = 0;
   if (session) *session = NULL;
-  /* Refused there, with a message. */
+  /* mainstay_open refuses it, with a message. */
   if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
   if (MPI_Comm_test_inter(comm, &joins_two) == MPI_SUCCESS && joins_two)
     return mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, "comm: an intercommunicator, of two groups; merge it "
@@ -434,7 +436,7 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
     status = mainstay_open(&group, path, options, session);
   }
   mainstay_mpi_leave(job, 1);
-  /* Of this run, should the program's variables come back from another. */
+  /* It belongs to this run, if the program's variables come back from another. */
   if (status == MAINSTAY_OK) status = mainstay_leave_out(*session, &mainstay_mpi_here, sizeof mainstay_mpi_here);
   return status;
 }

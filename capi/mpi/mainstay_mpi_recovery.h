@@ -1,12 +1,13 @@
 /* Recovery of an MPI job while it runs. Licence: MIT OR Apache-2.0.
  *
  * Included by mainstay_mpi.h. A job with recovery has a *world*: the workers, which are the ranks of the session, and
- * the spares, which sleep inside the opening. After a failure all that are left *regroup*: they come out of what they
- * wait in, leave the dead out of the world, fill the empty places, and make Mainstay's and the program's communicators
- * anew. Whatever fails meanwhile has them begin again.
+ * the spares, which sleep inside the opening. After a failure all surviving ranks *regroup*. They leave the calls in
+ * which they wait, remove the dead from the world, and fill the empty places. Then they make Mainstay's and the
+ * program's communicators anew. If a rank fails meanwhile, they start again.
  *
- * What must hold: all agree whether a step is through before anyone goes on to the next, and no communicator is revoked
- * before all have it, because Open MPI 5.0.11 crashes in a rank that hears of that while it makes the communicator. */
+ * Invariants: All ranks agree whether a step is finished before any of them begins the next. No rank revokes a
+ * communicator before all ranks have it, because Open MPI 5.0.11 crashes in a rank that learns of the revocation
+ * while it makes the communicator. */
 #ifndef MAINSTAY_MPI_RECOVERY_H
 #define MAINSTAY_MPI_RECOVERY_H
 
@@ -14,8 +15,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a process votes for: all of the world are asked, and what all have in common is what happens. Beside it they tell
- * what they do not know of: a state at all, and one that is divided into boxes. */
+/* Votes of a process. All of the world vote, and their common bits decide. Two more bits say that a process knows of
+ * no state, or of no state that is divided into boxes. */
 enum { MAINSTAY_MPI_ENDS = 1, MAINSTAY_MPI_GOES_ON = 2, MAINSTAY_MPI_EITHER = 3,
        MAINSTAY_MPI_NO_STATE = 4, MAINSTAY_MPI_NO_BOXES = 8 };
 
@@ -25,47 +26,47 @@ typedef struct mainstay_mpi_process {
   mainstay_process process;
 } mainstay_mpi_process;
 
-/* So long the world may take for what it does together once all of it has come. */
+/* Time limit for a joint operation of the world once all of it has come. */
 enum { MAINSTAY_MPI_REGROUPING_S_MAX = 60 };
 
-/* The variable that tells a process that it was started to take a place in a job, and in which. */
+/* The variable that marks a process as started to take a place in a job, and names the place. */
 #define MAINSTAY_MPI_MARK "MAINSTAY_RUN_REPLACES"
 
 struct mainstay_mpi_job {
-  int references; /* tables, and an opening under way */
-  uint32_t recovery, divided; /* divided: the state, when all have voted last */
+  int references; /* tables, and an opening in progress */
+  uint32_t recovery, divided; /* divided: as of the last vote */
   int survives, workers, size, rank; /* size and rank: those of the world */
-  int has_lost;                      /* ranks have failed, as far as was heard since */
-  MPI_Comm world, program;           /* the program's: of no spare */
+  int has_lost;                      /* ranks have failed since, as far as this rank knows */
+  MPI_Comm world, program;           /* program: the program's, without spares */
   int agreements;                    /* that the world has begun */
   mainstay_mpi_process *processes;   /* by rank of the world */
-  MPI_Comm *adopted;                 /* those that the program has made */
+  MPI_Comm *adopted;                 /* communicators of the program */
   size_t adopted_count;
   MPI_Errhandler noting;
-  int key;           /* of the attribute of what is adopted */
-  unsigned seen;     /* errors that the program was told of before the last regrouping */
+  int key;           /* of the attribute of adopted communicators */
+  unsigned seen;     /* errors that the program got before the last regrouping */
   int regroupings;
-  int launches;      /* how often processes were started */
-  int vote;          /* lent to MPI until all have voted, where none survives another */
-  char mark[64];     /* a variable that they have */
+  int launches;      /* number of times that processes were started */
+  int vote;          /* lent to MPI until all have voted, if no rank survives another */
+  char mark[64];     /* a variable of the started processes */
   const char *why;   /* of the last regrouping that failed; NULL: MPI knows */
 };
 
-/* Why the last regrouping failed, if MPI does not know. */
+/* The reason for which the last regrouping failed, if MPI does not know it. */
 MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
   return job ? job->why : NULL;
 }
 
-/* What is of the whole program, whichever of its files include this. */
+/* Data of the whole program, whichever of its files include this. */
 typedef struct mainstay_mpi_program {
   unsigned noted;          /* errors of MPI in the program's own calls */
   int has_ended;           /* a job is over after which MPI_Finalize may not return, and `last` was its world */
-  int has_joined;          /* a process that was started for it has taken its place */
-  int has_remarked;        /* the user knows that `recovery` has no effect with this MPI */
+  int has_joined;          /* a process that was started for the job has taken its place */
+  int has_remarked;        /* the user has been told that `recovery` has no effect with this MPI */
   MPI_Comm last;
-  mainstay_mpi_process *last_processes; /* of `last`, by their ranks in it; NULL: not known */
-  double looks_at_s;       /* when MPI is next given time to learn of failures */
-  double patience_s;       /* so long a rank waits before it asks whether it is heard, and for the answer; 0: as ever */
+  mainstay_mpi_process *last_processes; /* of `last`, by their ranks in it; NULL: unknown */
+  double looks_at_s;       /* when MPI next gets time to learn of failures */
+  double patience_s;       /* how long a rank waits before it asks whether it is heard, and for the answer; 0: the default */
 } mainstay_mpi_program;
 __attribute__((weak)) mainstay_mpi_program mainstay_mpi_here;
 
@@ -74,7 +75,7 @@ MAINSTAY_SHIM void mainstay_mpi_note(MPI_Comm *comm, int *code, ...) {
   mainstay_mpi_here.noted++;
 }
 
-/* Called when the program frees what was adopted. */
+/* Called when the program frees an adopted communicator. */
 MAINSTAY_SHIM int mainstay_mpi_abandon(MPI_Comm comm, int key, void *value, void *extra) {
   mainstay_mpi_job *job = (mainstay_mpi_job *)value;
   size_t i;
@@ -90,7 +91,7 @@ MAINSTAY_SHIM int mainstay_mpi_abandon(MPI_Comm comm, int key, void *value, void
 /* The job goes on without ranks that fail. */
 MAINSTAY_SHIM void mainstay_mpi_prepare(mainstay_mpi_job *job) {
   job->survives = 1;
-  mainstay_process_command(); /* before the program changes its arguments, as some do that read them */
+  mainstay_process_command(); /* before the program changes its arguments, as some do while they read them */
   MPI_Comm_create_errhandler(mainstay_mpi_note, &job->noting);
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, mainstay_mpi_abandon, &job->key, NULL);
 }
@@ -108,14 +109,14 @@ MAINSTAY_SHIM void mainstay_mpi_free(MPI_Comm *comm) {
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
-/* Sends what nobody here waits for; `data` and the request are MPI's from then on. It is not freed: Open MPI 5.0.11 ends the process
- * whose send fails after that, as one over TCP does to a rank that has died without having been spoken to before. */
+/* Sends a message without waiting; `data` and the request belong to MPI from then on. The request is not freed: Open
+ * MPI 5.0.11 ends a process whose send fails after that, for instance a first send over TCP to a dead rank. */
 MAINSTAY_SHIM void mainstay_mpi_post(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   MPI_Request request;
   MPI_Isend(data, count, type, to, tag, comm, &request);
 }
 
-/* Tells all others the outcome of an agreement in which ranks were lost: see mainstay_mpi_hears. */
+/* Sends the outcome of an agreement in which ranks were lost to all others: see mainstay_mpi_hears. */
 MAINSTAY_SHIM void mainstay_mpi_tell(MPI_Comm world, int number, const int *outcome) {
   int size = 0, mine = 0, rank;
   MPI_Comm_size(world, &size);
@@ -124,8 +125,8 @@ MAINSTAY_SHIM void mainstay_mpi_tell(MPI_Comm world, int number, const int *outc
     if (rank != mine) mainstay_mpi_post(outcome, 1, MPI_INT, rank, number, world);
 }
 
-/* Whether another rank tells the outcome of an agreement. In Open MPI 5.0.11 one that waits for it can wait for ever, where
- * the others have it: the rank through which it was to come has failed meanwhile. */
+/* Whether another rank has sent the outcome of an agreement. In Open MPI 5.0.11 a rank can wait forever for an
+ * agreement that the others have finished, if the rank that was to pass it on has failed. */
 MAINSTAY_SHIM int mainstay_mpi_hears(MPI_Comm world, int number, int *outcome) {
   int size = 0, rank, is_told;
   MPI_Comm_size(world, &size);
@@ -136,20 +137,21 @@ MAINSTAY_SHIM int mainstay_mpi_hears(MPI_Comm world, int number, int *outcome) {
   return 0;
 }
 
-/* Ranks that hear nothing. In Open MPI 5.0.11 a rank that is killed in the instant in which it gives another one a fragment of
- * shared memory back leaves that one deaf: what is sent to it in the same way, agreements too, never comes to it, and all wait
- * for ever. So those that wait for long ask each other, by a message that goes this way; who asks, and does not answer, is deaf. */
-enum { MAINSTAY_MPI_ASKS = 0x10000, MAINSTAY_MPI_ANSWERS = 0x20000, /* beside the number of the agreement: the tags */
+/* Deaf ranks. In Open MPI 5.0.11, suppose a rank is killed at the moment at which it returns a fragment of shared
+ * memory to another rank. That other rank is then deaf: it receives nothing that is sent the same way, agreements
+ * included, and all wait forever. So ranks that wait for long ask each other, by a message that is sent this way. A
+ * rank that asks, and does not answer, is deaf. */
+enum { MAINSTAY_MPI_ASKS = 0x10000, MAINSTAY_MPI_ANSWERS = 0x20000, /* added to the number of the agreement: the tags */
        MAINSTAY_MPI_QUESTION = 2048 /* bytes: more than Open MPI sends in any other way */ };
 
 typedef struct mainstay_mpi_ears {
   double asked;      /* when this rank has asked all others; 0: not yet */
   double *came;      /* by rank: when its question came; 0: it did not */
   char *is_answered; /* by rank: it has answered */
-  int has_told;      /* of those that have not come */
+  int has_told;      /* has named the ranks that have not come */
 } mainstay_mpi_ears;
 
-/* Ends a process that hears nothing, if it is on this machine, and says so. */
+/* Ends a deaf process, if it is on this machine, and prints a line. */
 MAINSTAY_SHIM void mainstay_mpi_end_deaf(const mainstay_mpi_job *job, int rank) {
   if (job->processes[rank].process.host != job->processes[job->rank].process.host) return;
   fprintf(stderr, "mainstay: process %llu hears no other rank any more, as can happen in Open MPI when one is killed; it is ended, "
@@ -157,8 +159,8 @@ MAINSTAY_SHIM void mainstay_mpi_end_deaf(const mainstay_mpi_job *job, int rank) 
   mainstay_process_end(&job->processes[rank].process);
 }
 
-/* Says which ranks the others wait for, once, by the lowest that waits: they may compute for long, or be deaf inside a call of the
- * program's own, which nobody can tell apart from here. */
+/* Prints the ranks that the others wait for, once, on the lowest waiting rank. They may compute for long, or be deaf
+ * inside a call of the program's own; this rank cannot tell the difference. */
 MAINSTAY_SHIM void mainstay_mpi_tell_missing(const mainstay_mpi_job *job, const mainstay_mpi_ears *ears, double waited_s) {
   int rank, is_told;
   for (rank = 0; rank < job->rank; rank++)
@@ -171,14 +173,14 @@ MAINSTAY_SHIM void mainstay_mpi_tell_missing(const mainstay_mpi_job *job, const 
               waited_s, (unsigned long long)job->processes[rank].process.pid);
 }
 
-/* Answers those that ask, asks, and ends those that do not answer. Never waits. */
+/* Answers questions, asks, and ends ranks that do not answer. Never waits. */
 MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double since, mainstay_mpi_ears *ears) {
   static const char question[MAINSTAY_MPI_QUESTION] = {0};
   const double now = MPI_Wtime(), patience_s = mainstay_mpi_here.patience_s > 0 ? mainstay_mpi_here.patience_s : 15;
   char heard[MAINSTAY_MPI_QUESTION];
   int size = 0, rank, is_told;
   MPI_Comm_size(job->world, &size);
-  if (!job->processes || size != job->size) return; /* who is who is not known now */
+  if (!job->processes || size != job->size) return; /* the processes are unknown now */
   if (!ears->came) ears->came = (double *)calloc((size_t)size, sizeof *ears->came);
   if (!ears->is_answered) ears->is_answered = (char *)calloc((size_t)size, 1);
   if (!ears->came || !ears->is_answered) return;
@@ -208,11 +210,12 @@ MAINSTAY_SHIM void mainstay_mpi_listen(mainstay_mpi_job *job, int number, double
     if (rank != job->rank) mainstay_mpi_post(question, sizeof question, MPI_CHAR, rank, number | MAINSTAY_MPI_ASKS, job->world);
 }
 
-/* All that live in the world have `flag` become what all of these have in common, bit by bit. An error, of all, tells that
- * ranks are lost, and `flag` counts; MAINSTAY_MPI_NOT_YET: some have not come within `limit_s`. */
+/* Combines `flag` on all live ranks of the world, bit by bit: it becomes the bits that all have in common. An error,
+ * on all ranks, means that ranks are lost, and `flag` counts. MAINSTAY_MPI_NOT_YET: some have not come within
+ * `limit_s`. */
 MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pause_s_max, double limit_s) {
   const double listen_s = 0.5, since = MPI_Wtime();
-  const int number = job->agreements++ & 0x7fff; /* a tag, of which MPI has as many */
+  const int number = job->agreements++ & 0x7fff; /* a tag, which MPI limits to this many */
   int *lent = (int *)malloc(sizeof *lent), code, is_over = 0;
   mainstay_mpi_ears ears = {0, NULL, NULL, 0};
   MPI_Request request;
@@ -235,15 +238,15 @@ MAINSTAY_SHIM int mainstay_mpi_agree(mainstay_mpi_job *job, int *flag, double pa
   }
   free(ears.came);
   free(ears.is_answered);
-  if (!is_over) return code; /* what was lent stays MPI's */
+  if (!is_over) return code; /* the lent memory stays MPI's */
   *flag = *lent;
   if (code == MPI_SUCCESS) free(lent);
-  else mainstay_mpi_tell(job->world, number, lent); /* which is lent again */
+  else mainstay_mpi_tell(job->world, number, lent); /* which lends the memory again */
   return code;
 }
 #endif
 
-/* Whether `is_so` on all of the world, none of which has failed. */
+/* Whether `is_so` holds on all of the world, none of which has failed. */
 MAINSTAY_SHIM int mainstay_mpi_all(mainstay_mpi_job *job, int is_so) {
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives())
@@ -252,9 +255,8 @@ MAINSTAY_SHIM int mainstay_mpi_all(mainstay_mpi_job *job, int is_so) {
   return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, job->world) == MPI_SUCCESS && is_so;
 }
 
-/* What all that live have in common, who come when they come: MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
- * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within
- * `limit_s`. */
+/* The common vote of all live ranks, whenever they come. MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
+ * if only spares are left, 0 if they disagree, and MAINSTAY_MPI_NOT_YET if some have not come within `limit_s`. */
 MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t divided, double pause_s_max, double limit_s) {
   int code;
   vote |= (divided == MAINSTAY_DIVIDED_UNKNOWN ? MAINSTAY_MPI_NO_STATE : 0) |
@@ -274,7 +276,7 @@ MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t di
   }
   if (code == MAINSTAY_MPI_NOT_YET) return code;
   if (code != MPI_SUCCESS) job->has_lost = 1;
-  /* An error tells of the dead, and the vote counts. */
+  /* An error reports the dead ranks, and the vote counts. */
   job->divided = !(vote & MAINSTAY_MPI_NO_BOXES)  ? MAINSTAY_DIVIDED_INTO_BOXES
                  : vote & MAINSTAY_MPI_NO_STATE ? MAINSTAY_DIVIDED_UNKNOWN
                                                 : MAINSTAY_DIVIDED_BY_RANKS;
@@ -289,7 +291,7 @@ MAINSTAY_SHIM int mainstay_mpi_is_first(const mainstay_mpi_job *job) {
   return 1;
 }
 
-/* Ends the processes that were started for this job on this machine and did not come into it in time. */
+/* Ends processes on this machine that were started for this job and did not join it in time. */
 MAINSTAY_SHIM void mainstay_mpi_end_late(const mainstay_mpi_job *job) {
   mainstay_process *kept;
   int i;
@@ -300,28 +302,29 @@ MAINSTAY_SHIM void mainstay_mpi_end_late(const mainstay_mpi_job *job) {
   free(kept);
 }
 
-/* Ends those of `dead` that hang on this machine, if this rank is the first that is left there: what has failed in the eyes
- * of the others must not wake up, and holds locks. */
+/* Ends processes of `dead` that hang on this machine, if this rank is the first one left there. A process that the
+ * others count as failed must not wake up, and it holds locks. */
 MAINSTAY_SHIM void mainstay_mpi_end(const mainstay_mpi_job *job, const mainstay_mpi_process *dead, int count) {
   int i;
   if (!mainstay_mpi_is_first(job)) return;
   for (i = 0; i < count; i++) mainstay_process_end(&dead[i].process);
 }
 
-/* Each tells the others who it is. Collective over the world. */
+/* All processes exchange their identities. Collective over the world. */
 MAINSTAY_SHIM int mainstay_mpi_introduce(mainstay_mpi_job *job) {
   mainstay_mpi_process mine = job->processes[job->rank];
   mainstay_process_here(&mine.process);
   return MPI_Allgather(&mine, 4, MPI_UINT64_T, job->processes, 4, MPI_UINT64_T, job->world);
 }
 
-/* The same error on all of the world, or none. One that fails in a step leaves the others waiting in it: they come out. */
+/* The same error on all of the world, or none. A rank that fails in a step leaves the others waiting in it: this
+ * frees them. */
 MAINSTAY_SHIM int mainstay_mpi_agreed(mainstay_mpi_job *job, int code) {
   if (code != MPI_SUCCESS) mainstay_mpi_revoke(job->world);
   return mainstay_mpi_all(job, code == MPI_SUCCESS) ? MPI_SUCCESS : code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
 }
 
-/* MPI's errors in `comm` are returned until they are handled by `theirs` again. */
+/* MPI returns errors in `comm` until `theirs` handles them again. */
 MAINSTAY_SHIM void mainstay_mpi_hush(MPI_Comm comm, MPI_Errhandler *theirs) {
   MPI_Comm_get_errhandler(comm, theirs);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -335,8 +338,8 @@ MAINSTAY_SHIM void mainstay_mpi_unhush(MPI_Comm comm, MPI_Errhandler *theirs) {
 #ifdef MAINSTAY_MPI_SURVIVES
 static const char mainstay_mpi_regrouping[] = "making a communicator without the ranks that have failed";
 
-/* A communicator of those of `comm` that have not failed. All are there by then, and it takes milliseconds; a rank that is deaf
- * (see mainstay_mpi_ears) would have the others wait in it for ever. */
+/* A communicator of the surviving ranks of `comm`. All of them are there by then, and it takes milliseconds. If one
+ * were deaf (see mainstay_mpi_ears), the others would wait in it forever. */
 MAINSTAY_SHIM int mainstay_mpi_shrunk(MPI_Comm comm, MPI_Comm *left) {
   mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_regrouping);
   const int code = MPIX_Comm_shrink(comm, left);
@@ -344,7 +347,7 @@ MAINSTAY_SHIM int mainstay_mpi_shrunk(MPI_Comm comm, MPI_Comm *left) {
   return code;
 }
 
-/* A world of those of the old one that have not failed, in its place, which all of them have. */
+/* Replaces the world by one of its surviving ranks, which all of them have. */
 MAINSTAY_SHIM int mainstay_mpi_shrink_world(mainstay_mpi_job *job) {
   MPI_Comm left, before = job->world;
   const int code = mainstay_mpi_shrunk(before, &left);
@@ -352,12 +355,12 @@ MAINSTAY_SHIM int mainstay_mpi_shrink_world(mainstay_mpi_job *job) {
   MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
   job->world = left;
   job->agreements = 0;
-  mainstay_mpi_all(job, 1); /* whether one has failed again is seen in the next step */
+  mainstay_mpi_all(job, 1); /* the next step notices another failure */
   MPI_Comm_free(&before);
   return MPI_SUCCESS;
 }
 
-/* Leaves the dead out of the world, and ends those that hang. */
+/* Removes the dead from the world, and ends those that hang. */
 MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   const int size = job->size;
   mainstay_mpi_process *dead = (mainstay_mpi_process *)malloc(2 * (size_t)size * sizeof *dead), *left = dead + size;
@@ -366,8 +369,8 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   int code = dead && ranks ? MPI_Comm_group(job->world, &old_group) : MPI_ERR_NO_MEM, i, count = 0, known = 0;
   *lost = 0;
   if (code == MPI_SUCCESS) {
-    /* Twice, so that the world has a lower number in Open MPI 5.0.11 than what is made of it: that never makes a communicator
-     * out of one of a higher number than the last one out of which it failed to. */
+    /* Twice, to give the world a lower number in Open MPI 5.0.11 than the communicators made from it. Open MPI never
+     * makes a communicator out of one with a higher number than the last one with which it failed. */
     code = mainstay_mpi_shrink_world(job);
     if (code == MPI_SUCCESS) code = mainstay_mpi_shrink_world(job);
   }
@@ -383,7 +386,7 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
       left[i] = job->processes[before[i]];
       job->processes[before[i]].process.pid = 0;
     }
-    /* Of a process that was started and failed before it had told of itself there is nothing to end. */
+    /* A started process that failed before it had identified itself cannot be ended. */
     *lost = size - count;
     for (i = 0; i < size; i++)
       if (job->processes[i].process.pid) dead[known++] = job->processes[i];
@@ -396,7 +399,7 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   return code;
 }
 
-/* By place: which rank of the world has it; below 0: nobody. To be freed; NULL: no memory. */
+/* By place: the rank of the world that has it; below 0: none. The caller frees it; NULL: no memory. */
 MAINSTAY_SHIM int *mainstay_mpi_holders(const mainstay_mpi_job *job) {
   int *holders = (int *)malloc((size_t)job->workers * sizeof *holders), i;
   for (i = 0; holders && i < job->workers; i++) holders[i] = -1;
@@ -405,8 +408,8 @@ MAINSTAY_SHIM int *mainstay_mpi_holders(const mainstay_mpi_job *job) {
   return holders;
 }
 
-/* Spares take the places of the dead, as far as they go: how many stay `empty`. To shrink, those that are left close up, in
- * their old order, unless the state can only be that of as many ranks. */
+/* Spares take the places of the dead, as far as there are spares; `empty` receives the number of places left. With
+ * shrink, the surviving ranks close up, in their old order, unless the state needs the old number of ranks. */
 MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job, int *empty) {
   int *holders = mainstay_mpi_holders(job), place, spare = 0, next = 0;
   *empty = 0;
@@ -438,14 +441,14 @@ MAINSTAY_SHIM int mainstay_mpi_merge(MPI_Comm *between, int is_new, MPI_Comm *wo
   return code;
 }
 
-/* So often processes are started in vain in one recovery. */
+/* Limit of failed attempts to start processes in one recovery. */
 enum { MAINSTAY_MPI_STARTS_MAX = 3 };
 
-/* The message by which a process that was started says that it has come to its opening. */
+/* The message by which a started process reports that it has reached its opening. */
 enum { MAINSTAY_MPI_HAS_COME = 1 };
 
-/* Waits until all that were started have come to their opening; an error if one of them ends before. The world waits for this
- * rank outside of what MPI makes together: in Open MPI 5.0.11 nobody comes out of that. */
+/* Waits until all started processes have reached their opening; an error if one of them ends before. The world waits
+ * for this rank outside of MPI's joint operations: in Open MPI 5.0.11 no rank returns from those. */
 MAINSTAY_SHIM int mainstay_mpi_await_started(MPI_Comm started, int count, const mainstay_launch *start) {
   const double look_s = 50e-3;
   int *word = (int *)malloc(sizeof *word), rank, code = word ? MPI_SUCCESS : MPI_ERR_NO_MEM;
@@ -454,14 +457,14 @@ MAINSTAY_SHIM int mainstay_mpi_await_started(MPI_Comm started, int count, const 
     code = MPI_Irecv(word, 1, MPI_INT, rank, MAINSTAY_MPI_HAS_COME, started, &request);
     if (code != MPI_SUCCESS) break;
     while ((code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, look_s)) == MAINSTAY_MPI_NOT_YET)
-      if (mainstay_launch_has_lost(start)) return MPI_ERR_SPAWN; /* the word stays MPI's */
+      if (mainstay_launch_has_lost(start)) return MPI_ERR_SPAWN; /* the handle stays MPI's */
   }
   free(word);
   return code;
 }
 
-/* The first of the world starts processes, and makes the place where they meet the world. They take some seconds, in which any
- * other rank may fail, and each of them. */
+/* The first rank of the world starts processes, and makes the port at which they meet the world. They take some
+ * seconds, in which any other rank may fail, and each of them. */
 MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MPI_Comm *started, char *port) {
   mainstay_launch *start = mainstay_launch_begin();
   const char *const *command = mainstay_launch_command(start);
@@ -478,7 +481,7 @@ MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MP
   MPI_Info_set(info, "wdir", folder);
   MPI_Info_set(info, "map_by", ":OVERSUBSCRIBE");
   MPI_Info_set(info, "PMIX_ENVAR", job->mark);
-  /* MPI takes what it does not change as if it did. */
+  /* MPI declares these arguments as mutable, but does not change them. */
   code = MPI_Comm_spawn((char *)(uintptr_t)command[0], (char **)(uintptr_t)(command + 1), count, info, 0, MPI_COMM_SELF,
                         started, MPI_ERRCODES_IGNORE);
   mainstay_launch_is_through(start);
@@ -491,12 +494,12 @@ MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MP
   return code;
 }
 
-/* Starting takes a second or two, and longer where the program lies on a slow file system. */
+/* A start takes a second or two, and longer if the program is on a slow file system. */
 enum { MAINSTAY_MPI_LAUNCHING_S_MAX = 120, MAINSTAY_MPI_MEETING_S_MAX = 60 };
 static const char mainstay_mpi_launching[] = "starting processes in the places of others";
 static const char mainstay_mpi_meeting[] = "joining ranks with those that were started in the places of others";
 
-/* Processes that are started take the places that are empty. Collective over the world, which they join. */
+/* Started processes take the empty places. Collective over the world, which they join. */
 MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   MPI_Comm started = MPI_COMM_NULL, between = MPI_COMM_NULL, world = MPI_COMM_NULL;
   char port[MPI_MAX_PORT_NAME] = "";
@@ -504,11 +507,11 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   int code, place, is_launched, *holders;
   mainstay_watch *watch;
   job->launches++;
-  /* Where mpiexec has broken, MPI_Comm_spawn waits for ever, and would in whichever rank came next. */
+  /* With a broken mpiexec, MPI_Comm_spawn waits forever, and would on every rank that tried next. */
   watch = mainstay_process_watch(MAINSTAY_MPI_LAUNCHING_S_MAX, mainstay_mpi_launching);
   code = job->rank == 0 ? mainstay_mpi_launch(job, empty, &started, port) : MPI_SUCCESS;
-  /* A rank that fails while the two meet can leave the others waiting for ever in Open MPI 5.0.11: that is short, and nobody
-   * begins before all have come. */
+  /* In Open MPI 5.0.11, a rank that fails while the two sides meet can leave the others waiting forever. Meeting is
+   * short, and no rank begins it before all have come. */
   is_launched = mainstay_mpi_all(job, code == MPI_SUCCESS);
   mainstay_process_unwatch(watch);
   if (!is_launched) {
@@ -531,7 +534,7 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   holders = mainstay_mpi_holders(job);
   for (place = 0; holders && place < job->workers; place++)
     if (holders[place] < 0) {
-      /* There was room for as many: no spare is left. */
+      /* The array has room for these processes, because no spare is left. */
       memset(&job->processes[job->size], 0, sizeof *job->processes);
       job->processes[job->size++].place = place;
     }
@@ -546,12 +549,12 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   return mainstay_mpi_agreed(job, code);
 }
 
-/* This process was started to take a place: joins the world. An error is no other's business. */
+/* This process was started to take a place: joins the world. An error concerns no other process. */
 MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   MPI_Comm between = MPI_COMM_NULL;
   MPI_Request request;
   MPI_Errhandler theirs;
-  const double limit_s = MAINSTAY_MPI_LAUNCHING_S_MAX; /* it is sent when all have come */
+  const double limit_s = MAINSTAY_MPI_LAUNCHING_S_MAX; /* the message is sent when all have come */
   static const int word = 0;
   mainstay_watch *watch;
   char port[MPI_MAX_PORT_NAME] = "";
@@ -578,7 +581,7 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
 }
 #endif
 
-/* Has all come out of what they wait in, and forgets what was adopted: that is the program's own to free. */
+/* Frees all ranks from the calls in which they wait, and forgets the adopted communicators: the program frees these. */
 MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
   mainstay_mpi_revoke(own);
   mainstay_mpi_revoke(job->program);
@@ -593,21 +596,21 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *ne
 
 static const char mainstay_mpi_dividing[] = "making a communicator of the ranks that work";
 
-/* A communicator of the workers, in the order of their places; of no spare. Of all, or of none. */
+/* A communicator of the workers, in the order of their places, without spares. All ranks get it, or none. */
 MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
   const int64_t place = job->processes[job->rank].place;
-  /* Out of the world and not of one another: see mainstay_mpi_leave_out. */
+  /* Made from the world, and not from each other: see mainstay_mpi_leave_out. */
   mainstay_watch *watch = mainstay_process_watch(MAINSTAY_MPI_REGROUPING_S_MAX, mainstay_mpi_dividing);
   const int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, made);
   int agreed;
   mainstay_process_unwatch(watch);
   agreed = mainstay_mpi_agreed(job, code);
-  if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left anything there */
+  if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left any value there */
   if (agreed != MPI_SUCCESS) mainstay_mpi_free(made);
   return agreed;
 }
 
-/* Mainstay's and the program's communicators, and the table, for the workers of the world as it is. */
+/* Makes Mainstay's and the program's communicators, and the table, for the present workers of the world. */
 MAINSTAY_SHIM int mainstay_mpi_begin(mainstay_mpi_job *job, MPI_Comm *program, mainstay_group *group) {
   const mainstay_mpi_process mine = job->processes[job->rank];
   MPI_Comm own = MPI_COMM_NULL;
@@ -633,10 +636,10 @@ MAINSTAY_SHIM int mainstay_mpi_begin(mainstay_mpi_job *job, MPI_Comm *program, m
   return 0;
 }
 
-/* Makes the next table, after a failure (`is_broken`) or at the start, and begins again where ranks fail meanwhile. */
+/* Makes the next table, after a failure (`is_broken`) or at the start, and starts again if ranks fail meanwhile. */
 MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainstay_group *group) {
   MPI_Comm program = MPI_COMM_NULL;
-  int code = MPI_ERR_OTHER, attempt, starts = 0; /* in vain */
+  int code = MPI_ERR_OTHER, attempt, starts = 0; /* starts: failed ones */
   const int attempts = job->size + 3;
   (void)starts;
   memset(group, 0, sizeof *group);
@@ -651,7 +654,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
       mainstay_mpi_end_late(job);
       if (starts == MAINSTAY_MPI_STARTS_MAX) {
         code = MPI_ERR_SPAWN;
-        job->why = "no process could be started in the place of one that has failed, and no spare is left; what was started "
+        job->why = "no process could be started in place of a failed one, and no spare is left; the started process "
                    "may have ended before it opened its session";
         break;
       }
@@ -678,7 +681,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
   return mainstay_mpi_class(code);
 }
 
-/* The next table, made by all that are left; those that want to end have none. */
+/* The next table, made by all surviving ranks; ranks that want to end get none. */
 MAINSTAY_SHIM int mainstay_mpi_again(mainstay_mpi_job *job, uint32_t divided, mainstay_group *group) {
   job->why = NULL;
   if (mainstay_mpi_vote(job, MAINSTAY_MPI_GOES_ON, divided, 500e-6, -1) != MAINSTAY_MPI_GOES_ON) {
@@ -699,14 +702,15 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *ne
   return code;
 }
 
-/* Whether mpiexec was asked for a heartbeat (--mca mpi_ft_detector true). On a busy machine MPI_Finalize of Open MPI 5.0.11 then
- * waits for ever in the end of the heartbeat, though no rank has failed. */
+/* Whether mpiexec was started with a heartbeat (--mca mpi_ft_detector true). On a busy machine MPI_Finalize of Open
+ * MPI 5.0.11 then waits forever for the end of the heartbeat, even if no rank has failed. */
 MAINSTAY_SHIM int mainstay_mpi_has_heartbeat(void) {
   const char *asked = getenv("OMPI_MCA_mpi_ft_detector");
   return asked && *asked && !strchr("0fFnNdD", *asked);
 }
 
-/* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
+/* Releases the job. The last release in this process announces the end of the job to the other ranks, and to the
+ * spares. */
 MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
   const double limit_s = 10; /* for ranks that neither end nor regroup */
   if (--job->references > 0) return;
@@ -753,14 +757,14 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_
   return MAINSTAY_OK;
 }
 
-/* Whether this rank's settings ask that the job goes on without ranks that fail. */
+/* Whether this rank's settings ask for recovery. */
 MAINSTAY_SHIM int mainstay_mpi_is_asked(const mainstay_options *options) {
   uint32_t recovery, spares;
   return mainstay_recovery_settings(options, &recovery, &spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
 }
 
-/* Has what this rank's settings say become what all go by: where they differ, or one cannot be read, nothing, because the
- * opening tells of that. Collective. */
+/* Makes the settings of all ranks those of this job. If they differ, or one cannot be read, it sets nothing, because
+ * the opening reports that. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery, uint32_t *spares) {
   uint32_t told[5];
   int code;
@@ -773,8 +777,8 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
   return code;
 }
 
-/* The world to be: the ranks of `comm` that have not failed, with the settings of all, and who they are. The last `spares`
- * of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI can. Collective. */
+/* The future world: the surviving ranks of `comm`, with the common settings, and their identities. The last `spares`
+ * ranks of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI supports it. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options, uint32_t *spares) {
   int code, ranks = 0, rank = 0, attempt;
   const int asked = mainstay_mpi_is_asked(options);
@@ -784,7 +788,7 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_survives()) {
     int has_met = code == MPI_SUCCESS;
-    /* One that has failed leaves the others waiting in it: they come out, if all are to go on. */
+    /* A failed rank leaves the others waiting in the call: this frees them, if all are to go on. */
     if (code != MPI_SUCCESS && asked) mainstay_mpi_revoke(comm);
     if (MPIX_Comm_agree(comm, &has_met) != MPI_SUCCESS || !has_met) {
       if (code == MPI_SUCCESS) MPI_Comm_free(&job->world);
@@ -823,7 +827,7 @@ MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const 
   return code;
 }
 
-/* The job of `comm`, the world to be, which is duplicated; and the table, for a worker. Collective. */
+/* The job of `comm`, the future world, which is duplicated; and the table, for a worker. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
                                      mainstay_group *group, char *refusal, size_t bytes) {
   uint32_t spares = 0;
@@ -843,7 +847,7 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
                (unsigned)spares, ranks);
   }
   if (code == MPI_SUCCESS && !refusal[0] && !job->survives && !spares) {
-    /* The group takes the communicator; there is nobody else to tell anything. */
+    /* The group takes the communicator; no other process needs a message. */
     MPI_Comm own = job->world;
     code = MPI_Comm_dup(own, &job->program);
     if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(job->program, theirs);
@@ -865,7 +869,8 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
   return code;
 }
 
-/* The table of a worker, and its job, which is to be left. A spare comes back when it is needed, or has its own status. */
+/* The table of a worker, and its job, which the caller must leave. In a spare it returns when the spare is needed, or
+ * with the spare's own status. */
 MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_options *options, mainstay_mpi_job **entered,
                                                  mainstay_group *group) {
   mainstay_mpi_job *job = (mainstay_mpi_job *)calloc(1, sizeof *job);
@@ -878,8 +883,8 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   job->references = 1;
   job->world = job->program = MPI_COMM_NULL;
 #ifdef MAINSTAY_MPI_SURVIVES
-  /* Open MPI 5.0.11 writes to those that have just failed, over TCP: to ranks on other nodes, and to processes that were
-   * started for the job. Without this the system ends whoever does. */
+  /* Open MPI 5.0.11 writes over TCP to ranks that have just failed: to ranks on other nodes, and to processes that
+   * were started for the job. Without this the system ends the writing process. */
   if (mainstay_mpi_survives() && mainstay_mpi_is_asked(options)) mainstay_process_outlive_connections();
   if (getenv(MAINSTAY_MPI_MARK) && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
   if (parent != MPI_COMM_NULL) {
@@ -888,7 +893,7 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
     snprintf(job->mark, sizeof job->mark, "%s=%.40s", MAINSTAY_MPI_MARK, getenv(MAINSTAY_MPI_MARK));
     job->launches = 1;
     code = mainstay_mpi_join(job, parent);
-    /* The others go on without it, which its own end in any other way could hinder. */
+    /* The other ranks go on without this one. Any other way of ending could hinder them. */
     if (code != MPI_SUCCESS) raise(SIGKILL);
     job->regroupings = 1;
     code = mainstay_mpi_form(job, 0, group);
@@ -899,7 +904,7 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   if (refusal[0])
     status = mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, refusal);
   else if (code == MPI_ERR_NO_MEM)
-    status = mainstay_adapter_error(MAINSTAY_IO, "no memory for what is known of each rank");
+    status = mainstay_adapter_error(MAINSTAY_IO, "no memory for the table of processes");
   else if (code)
     status = mainstay_adapter_error(MAINSTAY_GROUP_FAILED,
                                     "MPI failed, or a rank did, before the space was opened; start the job again");
@@ -919,10 +924,11 @@ MAINSTAY_SHIM mainstay_mpi_job *mainstay_mpi_job_of(mainstay_session *session) {
   return context ? context->job : NULL;
 }
 
-/* The program's communicator: the ranks of the session by their numbers in it, without spares. After a recovery it is a
- * new one, and the old one is gone. Freed with the session, by Mainstay. With recovery, errors in it are returned (any may
- * mean that a rank has failed: see mainstay_mpi_has_failed); without, they are handled as in the communicator that was
- * given to the opening. MPI_COMM_NULL: the session was not opened by mainstay_open_mpi, or its recovery has failed. */
+/* The program's communicator: the ranks of the session by their numbers in it, without spares. After a recovery it is
+ * a new one, and the old one is gone. Mainstay frees it with the session. With recovery, MPI returns errors in it,
+ * and any error may mean a failed rank: see mainstay_mpi_has_failed. Without recovery, it handles errors like the
+ * communicator that you gave to the opening. MPI_COMM_NULL: the session was not opened by mainstay_open_mpi, or its
+ * recovery has failed. */
 MAINSTAY_SHIM MPI_Comm mainstay_mpi_comm(mainstay_session *session) {
   mainstay_mpi_job *job = mainstay_mpi_job_of(session);
   return job ? job->program : MPI_COMM_NULL;
@@ -943,17 +949,16 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt_in(mainstay_mpi_job *job, MPI_C
   return MAINSTAY_OK;
 }
 
-/* Makes a communicator that the program has made of its own, a Cartesian one or a part of the ranks, one of those that a
- * recovery has all ranks come out of: its errors are returned from then on, and in a recovery whatever waits in it ends with
- * an error. It stays the program's, which frees it, also after a recovery, and then makes it anew. Local. Without recovery
- * it does nothing. */
+/* Adopts a communicator of the program's own, such as a Cartesian one or a part of the ranks. From then on MPI
+ * returns its errors, and in a recovery every wait in it ends with an error. The communicator stays the program's:
+ * free it yourself, also after a recovery, and then make it anew. Local. Without recovery it does nothing. */
 MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt(mainstay_session *session, MPI_Comm comm) {
   return mainstay_mpi_adopt_in(mainstay_mpi_job_of(session), comm);
 }
 
-/* MPI learns of failures only inside its other calls, Open MPI in every eighth. A look is eight calls where they take next to
- * nothing. Where ranks share cores each of them hands the core on, for a whole time slice: there a look is one call, and eight
- * are made in a second at most, and, if the program asks, at least. */
+/* Lets MPI learn of failures, which it does only inside its other calls, Open MPI in every eighth. A look is eight
+ * calls if they take next to nothing. If ranks share cores, each call yields the core for a whole time slice. A look
+ * is then one call, with at most eight calls a second, and at least eight if the program asks often enough. */
 MAINSTAY_SHIM void mainstay_mpi_look(void) {
   const double share = 500, slice_s = 500e-6, apart_min_s = 0.005, apart_max_s = 0.125, now = MPI_Wtime();
   const double late_s = now - mainstay_mpi_here.looks_at_s;
@@ -989,19 +994,19 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed_in(const mainstay_mpi_job *job) {
   return has_failed || job->seen != mainstay_mpi_here.noted;
 }
 
-/* Whether, as far as this rank knows, a rank has failed since the opening or the last recovery: MPI has returned an error
- * in the program's own communicators, or knows of it, or another rank is recovering already. The program then calls
- * mainstay_recover. Local, and quick. */
+/* Whether this rank knows of a rank that has failed since the opening or the last recovery. It knows if MPI has
+ * returned an error in the program's own communicators, or has detected a failure, or if another rank recovers
+ * already. The program then calls mainstay_recover. Local, and quick. */
 MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
   return mainstay_mpi_has_failed_in(mainstay_mpi_job_of(session));
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
-/* Of the library through which Open MPI speaks to mpiexec; not there: NULL. */
+/* Part of the library through which Open MPI talks to mpiexec; NULL if absent. */
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 
-/* Ends those of the last job on this machine that have failed in MPI's eyes, and hang, as a spare can that nobody needed: mpiexec
- * would wait for them for ever. */
+/* Ends processes of the last job on this machine that MPI counts as failed and that hang, such as an unneeded spare:
+ * mpiexec would wait for them forever. */
 MAINSTAY_SHIM void mainstay_mpi_end_failed(void) {
   MPI_Group dead, all;
   int count = 0, i, rank;
@@ -1017,20 +1022,20 @@ MAINSTAY_SHIM void mainstay_mpi_end_failed(void) {
 }
 #endif
 
-/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status`
- * is what the program ends with, and is returned. After a recovery, and with a heartbeat, MPI_Finalize of Open MPI 5 can hang or
- * crash. This then ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
- * has registered is called. */
+/* Ends a program, in place of MPI_Finalize, after mainstay_close, on all processes, including unneeded spares.
+ * `status` is the program's exit status, and is returned. After a recovery, and with a heartbeat, MPI_Finalize of
+ * Open MPI 5 can hang or crash. In these cases this call ends the process, once all ranks have come as far. It first
+ * writes the buffers of stdio, but calls no function registered with atexit. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
     MPI_Request request;
     fflush(NULL);
-    /* All agree on what is 1 on each, and outlives this call. */
+    /* All agree on a variable that is 1 on each, and that outlives this call. */
     if (MPIX_Comm_iagree(mainstay_mpi_here.last, &mainstay_mpi_here.has_ended, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
     mainstay_mpi_end_failed();
-    /* mpiexec takes one that ends without this for one that has failed. */
+    /* Without this, mpiexec counts the process as failed. */
     if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
     _exit(status);
   }

@@ -1,8 +1,7 @@
 /* Objects that move, on MPI. Licence: MIT OR Apache-2.0.
  *
- * Compiled by the user's own mpicc, as mainstay_mpi.h is. Messages of objects go over the program's communicator
- * (mainstay_mpi_comm), which is another one after each recovery, with the tag MAINSTAY_OBJECTS_TAG.
- */
+ * Your own mpicc compiles this header, like mainstay_mpi.h. Messages of objects use the program's communicator
+ * (mainstay_mpi_comm), which is a new one after each recovery, with the tag MAINSTAY_OBJECTS_TAG. */
 #ifndef MAINSTAY_OBJECTS_MPI_H
 #define MAINSTAY_OBJECTS_MPI_H
 
@@ -13,10 +12,10 @@
 extern "C" {
 #endif
 
-/* Every MPI has so large a tag. */
+/* Every MPI allows a tag as large as this. */
 #define MAINSTAY_OBJECTS_TAG 32767
 
-/* MPI counts in int: what is longer goes in pieces, which arrive in their order. */
+/* MPI counts in int: a longer message is sent in pieces, which arrive in order. */
 #ifndef MAINSTAY_OBJECTS_PIECE_MAX
 #define MAINSTAY_OBJECTS_PIECE_MAX ((size_t)1 << 30)
 #endif
@@ -27,7 +26,7 @@ typedef struct mainstay_objects_mpi {
   size_t count, room, come; /* the first `come` of them are here */
 } mainstay_objects_mpi;
 
-/* The session's own wire sleeps likewise while it waits. */
+/* The session's own wire sleeps in the same way while it waits. */
 MAINSTAY_SHIM double mainstay_objects_mpi_pause(const mainstay_objects_mpi *mine) {
   const mainstay_mpi_context *context = (const mainstay_mpi_context *)mainstay_group_context(mine->session);
   return context ? context->pause_s_max : 500e-6;
@@ -65,7 +64,7 @@ MAINSTAY_SHIM int mainstay_objects_mpi_swap(void *context, const uint64_t *to, u
   if (code == MPI_SUCCESS) {
     memcpy(from, told + all, all * sizeof *told);
     free(told);
-  } /* else it stays: Open MPI may still receive what others sent before a rank failed */
+  } /* otherwise it stays: Open MPI may still receive data that others sent before a rank failed */
   return mainstay_mpi_class(code);
 }
 
@@ -86,12 +85,12 @@ MAINSTAY_SHIM int mainstay_objects_mpi_receive(void *context, uint32_t from, voi
     code = MPI_Irecv((char *)data + at, (int)piece, MPI_BYTE, (int)from, MAINSTAY_OBJECTS_TAG, comm,
                      &mine->coming[mine->count]);
     if (code == MPI_SUCCESS) mine->count++;
-    else mine->count = 0; /* what is under way is given up, with its memory */
+    else mine->count = 0; /* messages in progress are abandoned, with their memory */
   }
   return mainstay_mpi_class(code);
 }
 
-/* By MPI_Send, into receives that were started: MPI_Isend of Open MPI 5.0 can crash in a wait when a rank fails. */
+/* Uses MPI_Send, into started receives: MPI_Isend of Open MPI 5.0 can crash in a wait when a rank fails. */
 MAINSTAY_SHIM int mainstay_objects_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
   mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
   MPI_Comm comm = mainstay_objects_mpi_comm(mine);
@@ -126,7 +125,7 @@ MAINSTAY_SHIM void mainstay_objects_mpi_release(void *context) {
   free(context);
 }
 
-/* Opens the objects of a job, as mainstay_objects_open, for a session of mainstay_open_mpi. Local. */
+/* Opens the objects of a job, like mainstay_objects_open, for a session of mainstay_open_mpi. Local. */
 MAINSTAY_SHIM mainstay_status mainstay_objects_open_mpi(mainstay_session *session, const mainstay_objects_options *options,
                                                         mainstay_objects **objects) {
   mainstay_objects_mpi *context = (mainstay_objects_mpi *)calloc(1, sizeof *context);

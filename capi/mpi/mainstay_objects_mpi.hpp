@@ -12,7 +12,7 @@ struct objects_options : mainstay_objects_options {
   objects_options() noexcept : mainstay_objects_options MAINSTAY_OBJECTS_OPTIONS_INIT {}
 };
 
-/* Opens the objects of a job whose session mainstay::open has opened. */
+/* Opens the objects of a job, for a session of mainstay::open. */
 inline objects open_objects(session &of, const mainstay_objects_options &options = objects_options()) {
   mainstay_objects *opened = nullptr;
   detail::check(mainstay_objects_open_mpi(of.get(), &options, &opened));

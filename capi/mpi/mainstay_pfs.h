@@ -1,14 +1,14 @@
 /* The interface of PFS-delegation (Arteaga, Zhao: Towards Scalable Application Checkpointing with Parallel File
  * System Delegation, section IV.B) on Mainstay. Licence: MIT OR Apache-2.0.
  *
- * One logical file holds the buffers of all ranks and many revisions. Every call is collective: all ranks of
- * the communicator make it, in the same order. What fails on one rank fails on all: functions that return a
- * status say which error it is, those that return bytes return PFS_ERROR, with the status in PFS_status();
- * mainstay_error_message() says what happened and what to do.
+ * One logical file holds the buffers of all ranks and many revisions. Every call is collective: all ranks of the
+ * communicator make it, in the same order. An error on one rank is an error on all. Functions with a status return
+ * the error; functions with a number of bytes return PFS_ERROR, and PFS_status() gives the status.
+ * mainstay_error_message() explains the error and the remedy.
  *
- * The paper's third argument, `struct options *opt`, whose members it does not tell, is a PFS_file here.
- * What the paper leaves open is as in MPI-IO. Like mainstay_mpi.h this is compiled with the program, in C and C++.
- */
+ * The paper's third argument, `struct options *opt`, is a PFS_file here, because the paper does not define its
+ * members. Other gaps in the paper are filled as in MPI-IO. Like mainstay_mpi.h this is compiled with the program, in
+ * C and C++. */
 #ifndef MAINSTAY_PFS_H
 #define MAINSTAY_PFS_H
 
@@ -18,23 +18,23 @@
 extern "C" {
 #endif
 
-/* What functions that return bytes return when they fail. */
+/* Functions that return bytes return this on failure. */
 #define PFS_ERROR ((size_t)-1)
 
-/* A delegated space that is open. */
+/* An open delegated space. */
 typedef struct PFS_space *PFS_file;
 
-/* Its own business; programs call the functions below. */
+/* Internal; programs call the functions below. */
 struct PFS_space {
   mainstay_session *session;
   mainstay_status status;
   uint64_t revision;
 };
 
-/* What a rank writes is one item of its shard: `mainstay show` has it under this name. */
+/* The bytes that a rank writes are one item of its shard: `mainstay show` lists it under this name. */
 #define PFS_ITEM "buffer"
 
-/* The hints as mainstay_options takes them, a line each; NULL without memory. To be freed. */
+/* The hints for mainstay_options, a line each; NULL without memory. The caller frees it. */
 MAINSTAY_SHIM char *mainstay_pfs_hints(MPI_Info info) {
   char key[MPI_MAX_INFO_KEY + 1], *lines;
   int count = 0, at, length, found;
@@ -65,14 +65,14 @@ MAINSTAY_SHIM char *mainstay_pfs_hints(MPI_Info info) {
   return lines;
 }
 
-/* Opens the delegated space in the directory `path`, made if it is missing, for the ranks of `comm`, and puts
- * it into `*file`. `count` is the most bytes that this rank is going to write at once: a new space gets room
- * for so many in each of the setting keep + 2 revisions; 0: for as many as the first PFS_write_file. A space
- * that is there, also one that `mainstay reserve` made, is taken as it is.
+/* Opens the delegated space in the directory `path` for the ranks of `comm`, and puts it into `*file`. Makes the
+ * directory if it is missing. `count` is the most bytes that this rank is going to write at once. A new space gets
+ * room for so many bytes in each of keep + 2 revisions. 0: as many as the first PFS_write_file writes. An existing
+ * space, also one from `mainstay reserve`, is used as it is.
  *
- * `info` may be MPI_INFO_NULL. Of its hints striping_factor and striping_unit set the layout of a new space
- * where the file system has one, cb_nodes says how many ranks write for all, and mainstay_ before the name of a
- * setting sets that ("mainstay_keep"); hints of others are ignored. */
+ * `info` may be MPI_INFO_NULL. Its hints striping_factor and striping_unit set the layout of a new space, if the file
+ * system supports one. cb_nodes is the number of ranks that write for all. mainstay_ before the name of a setting
+ * sets that setting ("mainstay_keep"). Other hints are ignored. */
 MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t count, MPI_Info info, PFS_file *file) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_session *session = NULL;
@@ -82,7 +82,7 @@ MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t c
   if (file) *file = NULL;
   options.shard_bytes = count;
   options.hints = hints;
-  /* Without memory or a place for the handle it is refused there, where the other ranks learn of it. */
+  /* Without memory or a place for the handle, mainstay_open_mpi refuses the call, and the other ranks learn of it. */
   status = mainstay_open_mpi(comm, path, &options, file && opened && hints ? &session : NULL);
   free(hints);
   if (status != MAINSTAY_OK) {
@@ -96,7 +96,7 @@ MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t c
   return MAINSTAY_OK;
 }
 
-/* Ends the use of the space, also when it returns an error; `*file` becomes NULL. Before MPI_Finalize. */
+/* Closes the space, even if it returns an error; `*file` becomes NULL. Call it before MPI_Finalize. */
 MAINSTAY_SHIM mainstay_status PFS_close(PFS_file *file) {
   mainstay_status status = mainstay_close(file && *file ? (*file)->session : NULL);
   if (file) {
@@ -106,10 +106,10 @@ MAINSTAY_SHIM mainstay_status PFS_close(PFS_file *file) {
   return status;
 }
 
-/* Writes `count` bytes of each rank as the next revision; `count` may differ between ranks and from one
- * revision to the next. When it returns the revision is complete and durable on all ranks, and its number is
- * PFS_revision(). Revisions follow each other in the portion of a rank, and go on at its start when it is
- * full; those that the setting keep asks for are never written over. Returns `count`. */
+/* Writes `count` bytes of each rank as the next revision. `count` may differ between ranks and revisions. When it
+ * returns, the revision is complete and durable on all ranks, and PFS_revision() is its number. Revisions follow each
+ * other in the portion of a rank, and continue at its start when it is full. The revisions to keep (setting keep) are
+ * never overwritten. Returns `count`. */
 MAINSTAY_SHIM size_t PFS_write_file(const void *buffer, size_t count, PFS_file file) {
   mainstay_status status;
   uint64_t revision = 0;
@@ -130,17 +130,17 @@ MAINSTAY_SHIM size_t mainstay_pfs_read(void *buffer, size_t count, PFS_file file
   return (size_t)got.bytes;
 }
 
-/* Reads what this rank wrote in the last valid revision, the same on all ranks, into `buffer`, which has room
- * for `count` bytes: at least as many as were written, or it is an error that says how many. Returns the
- * bytes; every one was verified. Where nothing was written yet, that is 0, and PFS_revision() is 0 too.
- * A revision that is damaged on any rank is passed over on all. */
+/* Reads the bytes that this rank wrote in the last valid revision, the same on all ranks, into `buffer`. `count` is
+ * the size of `buffer`. If it is too small, the error names the size needed. Returns the number of bytes, all
+ * verified. If nothing was written yet, it returns 0, and PFS_revision() is 0 too. A revision that is damaged on any
+ * rank is passed over on all. */
 MAINSTAY_SHIM size_t PFS_read_file(void *buffer, size_t count, PFS_file file) {
   return mainstay_pfs_read(buffer, count, file, MAINSTAY_NEWEST);
 }
 
-/* The same of the revision of this number. One that is not there any more, or not yet, is an error that names
- * those that are; the setting keep says how many stay at least. The next write does not depend on what was
- * read. */
+/* Reads in the same way from the revision of this number. If it no longer exists, or not yet, the error names the
+ * existing revisions. The setting keep is the number of revisions that stay at least. The next write does not depend
+ * on the revision read. */
 MAINSTAY_SHIM size_t PFS_read_file_revision(void *buffer, size_t count, PFS_file file, int revision) {
   return mainstay_pfs_read(buffer, count, file, revision < 0 ? 0 : (uint64_t)revision);
 }
@@ -153,22 +153,22 @@ MAINSTAY_SHIM size_t mainstay_pfs_size(PFS_file file, uint64_t revision) {
   return status == MAINSTAY_OK ? (size_t)bytes : PFS_ERROR;
 }
 
-/* How many bytes PFS_read_file has for this rank; 0 where nothing was written yet. Collective too. */
+/* The number of bytes that PFS_read_file has for this rank; 0 if nothing was written yet. Collective too. */
 MAINSTAY_SHIM size_t PFS_size_file(PFS_file file) { return mainstay_pfs_size(file, MAINSTAY_NEWEST); }
 
-/* How many PFS_read_file_revision has. */
+/* The number of bytes that PFS_read_file_revision has. */
 MAINSTAY_SHIM size_t PFS_size_file_revision(PFS_file file, int revision) {
   return mainstay_pfs_size(file, revision < 0 ? 0 : (uint64_t)revision);
 }
 
-/* The number of the revision that the last call which succeeded wrote or read: 1 or more, and larger with every
- * write; 0: none. Local. */
+/* The number of the revision that the last successful call wrote or read: 1 or more, and larger with every write; 0:
+ * none. Local. */
 MAINSTAY_SHIM int PFS_revision(PFS_file file) {
   if (!file) return 0;
   return file->revision > INT_MAX ? INT_MAX : (int)file->revision;
 }
 
-/* What the last call came to that returned bytes. Local. */
+/* Status of the last call that returned bytes. Local. */
 MAINSTAY_SHIM mainstay_status PFS_status(PFS_file file) { return file ? file->status : MAINSTAY_INVALID_ARGUMENT; }
 
 #ifdef __cplusplus

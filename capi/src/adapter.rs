@@ -1,4 +1,4 @@
-//! What adapters of a group, such as `mainstay_mpi.h`, ask of the library; programs have no use for it.
+//! Functions for adapters of a group, such as `mainstay_mpi.h`; programs do not need them.
 
 use crate::{
     argument::null as null_pointer,
@@ -15,8 +15,8 @@ use std::{
     sync::LazyLock,
 };
 
-/// For adapters: the context of the table that the session uses now, which is another one after a recovery. NULL where
-/// the session is NULL or has no table, and where a recovery has failed.
+/// For adapters: the context of the table that the session uses now, which changes with a recovery. NULL if the
+/// session is NULL or has no table, or if a recovery has failed.
 ///
 /// # Safety
 /// `session` is null or came from mainstay_open and was not closed.
@@ -27,8 +27,8 @@ pub unsafe extern "C" fn mainstay_group_context(session: *mut Session) -> *mut c
     unsafe { session_of(session) }.map_or(null_mut(), |session| session.context.get())
 }
 
-/// For adapters: what an opening with `options`, which may be NULL, will find set for `recovery`, as a mainstay_recovery,
-/// and for `spares`. Local: ranks whose settings differ are told so by the opening.
+/// For adapters: the settings `recovery`, as a mainstay_recovery, and `spares` that an opening with `options` will
+/// use. `options` may be NULL. Local: if the settings of ranks differ, the opening reports it.
 ///
 /// # Safety
 /// `options` has as many bytes as it says; `recovery` and `spares` point to numbers.
@@ -55,14 +55,14 @@ pub unsafe extern "C" fn mainstay_recovery_settings(
     })
 }
 
-/// A process of a job, as others on its machine know it: this very one, and no other that gets its number later.
+/// Identifies a process of a job to other processes on its machine, even if its number is used again later.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Process {
-    /// The same where numbers of processes mean the same: a machine, or a container of it.
+    /// Equal for processes that share process numbers: those of a machine, or of one container.
     pub host: u64,
     pub pid: u64,
-    /// When it was started, in ticks since the machine was.
+    /// Start time of the process, in ticks since the machine started.
     pub start: u64,
 }
 
@@ -78,12 +78,12 @@ pub struct Launch {
     words: Option<Texts>,
 }
 
-/// A call of MPI that is watched.
+/// A watched call of MPI.
 pub struct Watch {
     _watch: group::Watch,
 }
 
-/// For adapters: this process, as others on its machine know it.
+/// For adapters: identifies this process to others on its machine.
 ///
 /// # Safety
 /// `here` points to room for it.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn mainstay_process_here(here: *mut Process) {
     }
 }
 
-/// For adapters: kills a process that hangs, if it is on this machine, and waits until it is gone. 1: it is gone, or was
+/// For adapters: kills a hanging process, if it is on this machine, and waits until it is gone. 1: it is gone, or was
 /// never here; 0: it is still there after ten seconds.
 ///
 /// # Safety
@@ -109,9 +109,9 @@ pub unsafe extern "C" fn mainstay_process_end(process: *const Process) -> c_int 
     unsafe { process.as_ref() }.is_none_or(|process| group::Process::from(*process).end()).into()
 }
 
-/// For adapters: ends the processes on this machine that were started by who started this one, and have `variable`
-/// ("NAME=value") in their environment, but for the `count` in `kept`: those that were to take part in the job, and came too
-/// late.
+/// For adapters: ends replacement processes that came too late. These are the processes on this machine that this
+/// process's parent started, and that have `variable` ("NAME=value") in their environment. The `count` processes in
+/// `kept` stay.
 ///
 /// # Safety
 /// `variable` ends with a zero byte; `kept` points to as many as `count` says.
@@ -130,16 +130,16 @@ pub unsafe extern "C" fn mainstay_process_end_siblings(variable: *const c_char, 
     }
 }
 
-/// For adapters: from now on a write into a connection that the other side has closed fails (EPIPE), and does not end this
-/// process by SIGPIPE, unless the program has said itself what that signal does. Local; once is enough.
+/// For adapters: makes a write into a closed connection fail with EPIPE, instead of ending this process by SIGPIPE.
+/// It changes nothing if the program has set the action of that signal. Local. One call is enough.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_process_outlive_connections() {
     group::Process::outlive_connections();
 }
 
-/// For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
-/// seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.
+/// For adapters: ends this process unless the watch is ended within the given number of seconds. The line on standard
+/// error contains `doing`. Use it around a call of MPI that may never return. NULL: there is no thread for the watch.
 ///
 /// # Safety
 /// `doing` is null or ends with a zero byte.
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn mainstay_process_watch(seconds: u32, doing: *const c_ch
     group::Watch::begin(seconds, &doing).map_or(null_mut(), |watch| Box::into_raw(Box::new(Watch { _watch: watch })))
 }
 
-/// For adapters: ends a watch; NULL is none.
+/// For adapters: ends a watch; NULL does nothing.
 ///
 /// # Safety
 /// `watch` came from mainstay_process_watch, and was not ended.
@@ -168,8 +168,9 @@ pub unsafe extern "C" fn mainstay_process_unwatch(watch: *mut Watch) {
     }
 }
 
-/// For adapters: begins to start processes in the places of others. Until mainstay_launch_is_through this process is ended, with
-/// a line on standard error, when one of them ends on its node: MPI would wait for it for ever. To be ended.
+/// For adapters: begins to start replacement processes. If one of them ends on its node before
+/// mainstay_launch_is_through, this process ends with a line on standard error: MPI would wait for it forever. The
+/// caller must end the launch.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_launch_begin() -> *mut Launch {
@@ -179,8 +180,9 @@ pub extern "C" fn mainstay_launch_begin() -> *mut Launch {
     Box::into_raw(Box::new(Launch { start, words }))
 }
 
-/// For adapters: the words of a command that starts another process as mainstay_process_command does, and whose end is
-/// noticed. NULL: the system does not tell. Valid until mainstay_launch_end.
+/// For adapters: the words of a command that starts another process like mainstay_process_command, and lets this
+/// process notice its end. NULL: the system does not provide the path of the program. Valid until
+/// mainstay_launch_end.
 ///
 /// # Safety
 /// `start` came from mainstay_launch_begin, and was not ended.
@@ -192,7 +194,7 @@ pub unsafe extern "C" fn mainstay_launch_command(start: *const Launch) -> *const
     words.map_or(null(), |words| words.pointers.as_ptr())
 }
 
-/// For adapters: MPI has the processes. From now on the end of one ends nobody.
+/// For adapters: MPI has the processes. From now on the end of one ends no other process.
 ///
 /// # Safety
 /// `start` came from mainstay_launch_begin, and was not ended.
@@ -216,7 +218,7 @@ pub unsafe extern "C" fn mainstay_launch_has_lost(start: *const Launch) -> c_int
     unsafe { start.as_ref() }.is_some_and(|start| start.start.has_lost()).into()
 }
 
-/// For adapters: the processes have come, or are given up; NULL is none.
+/// For adapters: ends the launch, because the processes have come or are abandoned; NULL does nothing.
 ///
 /// # Safety
 /// `start` came from mainstay_launch_begin, and was not ended.
@@ -229,7 +231,7 @@ pub unsafe extern "C" fn mainstay_launch_end(start: *mut Launch) {
     }
 }
 
-/// The words that start another process of this program, as they are at the first look.
+/// The command that starts another process of this program, as found at the first call.
 static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
     let program = env::current_exe().ok()?.into_os_string();
     Texts::new(group::successor(std::iter::once(program).chain(env::args_os().skip(1))))
@@ -237,13 +239,13 @@ static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
 
 /// A list of texts for C.
 struct Texts {
-    /// What the pointers lead to.
+    /// The texts that the pointers point to.
     texts: Vec<CString>,
     pointers: Vec<*const c_char>,
 }
 
 impl Texts {
-    /// Ended by NULL. `None`: one of them holds a zero byte.
+    /// Adds a final NULL. `None`: one of the words contains a zero byte.
     fn new(words: Vec<OsString>) -> Option<Texts> {
         let texts: Vec<CString> =
             words.into_iter().map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
@@ -259,9 +261,9 @@ unsafe impl Send for Texts {}
 #[allow(unsafe_code)]
 unsafe impl Sync for Texts {}
 
-/// For adapters: how to start another process in the place of one that has failed: the words of a command, ended by NULL. They
-/// are the path of this program and its arguments, after `/usr/bin/env` with the variables that the other needs and would not
-/// have from the launcher. NULL: the system does not tell. Valid until the process ends.
+/// For adapters: the command that starts a process to replace a failed one, as words that end with NULL. These are
+/// `/usr/bin/env` with the variables that the launcher would not pass on, and the path of this program with its
+/// arguments. NULL: the system does not provide them. Valid until the process ends.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_process_command() -> *const *const c_char {

@@ -9,25 +9,28 @@ use crate::{
 use mainstay_engine::{Allocated, Error, Region};
 use std::ffi::{c_char, c_void};
 
-/// What is said of memory that mainstay_alloc allocates: any sum of them.
+/// Properties of memory that mainstay_alloc allocates: any sum of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "plain is for the header only")]
 #[repr(C)]
 pub enum AllocFlag {
-    /// Only the program's own instructions write to it; it lies anywhere.
+    /// Only the program's own instructions write to it. It may have any address.
     Plain = 0,
     /// MPI, or system calls such as read(), write into it, too.
     WrittenBySystem = 1,
-    /// It lies at the same address in every run, which its name decides: pointers into it stay valid. Pointers to functions or
-    /// constants do only in a program that is linked with -no-pie; elsewhere a restore of them is MAINSTAY_INVALID_ARGUMENT.
+    /// It has the same address in every run, derived from its name: pointers into it stay valid. Pointers to
+    /// functions or constants stay valid only in a program that is linked with -no-pie. In other programs, restoring
+    /// them is MAINSTAY_INVALID_ARGUMENT.
     SameAddress = 2,
 }
 
-/// Allocates `bytes` bytes of zeros, in pages of 2 MiB where the system has them, puts their address into `*memory`, and has
-/// them saved and restored under `name`, as mainstay_protect does. Local. They stay until mainstay_free, or mainstay_close.
-/// `flags` is a sum of mainstay_alloc_flag: while a snapshot copies memory that only the program writes, MPI and system
-/// calls that write into it fail (EFAULT), so say if they do. MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its
-/// address is taken. MAINSTAY_DUPLICATE_NAME: a region has the name, and stays protected. For an array of elements, mainstay_unprotect it and protect it as one.
+/// Allocates `bytes` bytes of zeros, puts their address into `*memory`, and protects them under `name`, as
+/// mainstay_protect does. It uses pages of 2 MiB if the system has them. Local. The memory stays until mainstay_free
+/// or mainstay_close. `flags` is a sum of mainstay_alloc_flag. While a snapshot copies memory that only the program
+/// writes, MPI and system calls that write into it fail (EFAULT): pass the flag if you use such calls.
+/// MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its address is taken. MAINSTAY_DUPLICATE_NAME: a region
+/// has the name, and stays protected. For an array of elements, call mainstay_unprotect and protect the memory as an
+/// array.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `memory` points to room for a pointer.
@@ -53,7 +56,7 @@ pub unsafe extern "C" fn mainstay_alloc(
             return Err(Error::argument("flags", format!("{flags} is no sum of mainstay_alloc_flag")));
         }
         let address = session.engine.allocate(&name, bytes as u64, how)?.address();
-        // SAFETY: it stays until it is freed, which unprotects it, or the session is closed.
+        // SAFETY: it stays until mainstay_free, which unprotects it, or until the session is closed.
         let region = unsafe { Region::new(&name, address, bytes as u64) };
         if let Err(error) = region.and_then(|region| session.engine.protect(region)) {
             session.engine.free(&name)?;
@@ -64,8 +67,8 @@ pub unsafe extern "C" fn mainstay_alloc(
     })
 }
 
-/// Unprotects what mainstay_alloc has allocated under `name`, and lets the memory go. Local. Revisions that hold it stay as
-/// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name. MAINSTAY_INVALID_ARGUMENT: a part of it is
+/// Unprotects and frees the memory that mainstay_alloc allocated under `name`. Local. Revisions that hold it stay as
+/// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name. MAINSTAY_INVALID_ARGUMENT: part of it is
 /// protected under another name, which stays.
 ///
 /// # Safety

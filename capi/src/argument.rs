@@ -1,4 +1,4 @@
-//! Arguments as C passes them: pointers, which may be null.
+//! Arguments from C: pointers, which may be null.
 
 use mainstay_engine::{Error, Session};
 use std::ffi::{CStr, c_char};
@@ -14,7 +14,8 @@ pub(crate) fn no_session() -> Error {
     )
 }
 
-/// What a collective call was given. The other ranks are in the call already: they are told what is wrong here.
+/// The argument of a collective call. If it is wrong on this rank, tells the other ranks, which are in the call
+/// already.
 pub(crate) fn or_refuse<T: Default>(session: &mut Session, given: Result<T, Error>) -> T {
     given.unwrap_or_else(|error| {
         session.refuse(error);

@@ -1,4 +1,4 @@
-//! Whole buffers, put as the next revision and got back from any that is still there.
+//! Whole buffers: put saves one as the next revision, get reads it back from any revision that still exists.
 
 use crate::{
     argument::{null, or_refuse},
@@ -10,32 +10,32 @@ use crate::{
 };
 use std::ffi::{c_char, c_void};
 
-/// In place of a revision's number, in all calls that take one: the newest that can be read whole; of a reader, the newest
-/// complete one.
+/// In place of a revision's number, in all calls that take one: the newest revision that can be read whole. For a
+/// reader, the newest complete one.
 pub const NEWEST: u64 = u64::MAX;
 
-/// What mainstay_get brought.
+/// The result of mainstay_get.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Got {
-    /// Its number, 1 or more; 0: nothing was saved yet, and the buffer is as it was.
+    /// The revision's number, 1 or more. 0: nothing was saved yet, and the buffer is unchanged.
     pub revision: u64,
-    /// Bytes that this rank saved, and that were filled in.
+    /// Bytes that this rank saved, and that the call filled in.
     pub bytes: u64,
-    /// How much was found damaged: parts of the space, and newer revisions that were passed over for it;
-    /// mainstay_report says what it was.
+    /// Number of damaged parts: parts of the space, and newer revisions that the call passed over for damage.
+    /// mainstay_report describes them.
     pub skipped: u64,
 }
 
-/// Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
-/// revision, and returns when it is complete: durable on all ranks. A restore leaves it for mainstay_get, unless a region
-/// has its name. Collective; each rank has as many bytes as
-/// it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
-/// told on all, and earlier revisions are as they were.
+/// Saves `bytes` bytes at `data` under `name` as the next revision, together with the protected regions if there are
+/// any. Returns when the revision is complete: durable on all ranks. A restore leaves the buffer to mainstay_get,
+/// unless a region has its name. Collective. The number of bytes may differ between ranks and calls. `revision` may
+/// be NULL; otherwise it receives the revision's number. If one rank fails, all ranks return the error, and earlier
+/// revisions are unchanged.
 ///
 /// # Safety
-/// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0,
-/// and `revision` is null or points to a uint64_t.
+/// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0, and
+/// `revision` is null or points to a uint64_t.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_put(
@@ -58,17 +58,17 @@ pub unsafe extern "C" fn mainstay_put(
     })
 }
 
-/// Fills `data`, which has room for `bytes` bytes, from the beginning with what this rank saved under `name` in
-/// the revision of this number, or in MAINSTAY_NEWEST: the newest that can be read whole on all ranks.
-/// Collective; every block is verified. `got` may be NULL.
+/// Fills `data`, which has room for `bytes` bytes, with the bytes that this rank saved under `name`. They come from
+/// the revision of this number, or from MAINSTAY_NEWEST: the newest that can be read whole on all ranks. Collective.
+/// Mainstay verifies every block. `got` may be NULL.
 ///
-/// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank, a name
-/// that was not saved, a revision that is not there and MAINSTAY_RANK_COUNT are told before anything is filled;
-/// after any other error `data` is undefined.
+/// Nothing else changes: the next checkpoint goes on as if the program had not read. The call fails before it fills
+/// anything if the room is too small on any rank, the name was not saved, the revision is missing, or the error is
+/// MAINSTAY_RANK_COUNT. After any other error `data` is undefined.
 ///
 /// # Safety
-/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, or is null if that
-/// is 0, and `got` is null or points to a mainstay_got.
+/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, or is null if that is 0,
+/// and `got` is null or points to a mainstay_got.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_get(
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn mainstay_get(
     })
 }
 
-/// Puts into `*bytes` how many bytes mainstay_get would fill in on this rank, if nothing is damaged; 0 if
+/// Puts into `*bytes` the number of bytes that mainstay_get would fill in on this rank, if nothing is damaged; 0 if
 /// nothing was saved yet. Collective.
 ///
 /// # Safety

@@ -8,18 +8,19 @@ use crate::{
 use mainstay_engine::LevelKind;
 use std::ffi::{c_char, c_int};
 
-/// Saves all protected regions as a new revision and returns at t2: the program may go on and change
-/// its memory. `revision` may be NULL; else it gets the revision's number.
+/// Saves all protected regions as a new revision and returns at t2: the program may go on and change its memory.
+/// `revision` may be NULL; otherwise it receives the revision's number.
 ///
-/// Collective: the ranks talk to each other in one small all-reduce, all of them at the same place of the program. Where it
-/// ends a checkpoint that mainstay_begin has begun, the ranks have talked there, and it is local.
+/// Collective: one small all-reduce, which all ranks must reach at the same place of the program. If the call ends a
+/// checkpoint of mainstay_begin, it is local, because the ranks agreed there.
 ///
-/// The program's memory is read, never changed. It has to be at rest in all threads until the call returns: what is written to it
-/// meanwhile can have the whole revision refused as damaged later. If the revision before this one failed and nobody has
-/// been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.
+/// Mainstay reads the program's memory and never changes it. No thread may write to it until the call returns: a
+/// concurrent write can make a restore refuse the whole revision as damaged. If the revision before this one failed
+/// and no rank has seen the error (mainstay_wait returns it), this call returns that error and saves nothing: call it
+/// again.
 ///
 /// # Safety
-/// `session` is open, and what is protected is valid and at rest until the call returns.
+/// `session` is open, and the protected memory is valid and at rest until the call returns.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_checkpoint(session: *mut Session, revision: *mut u64) -> Status {
@@ -34,11 +35,11 @@ pub unsafe extern "C" fn mainstay_checkpoint(session: *mut Session, revision: *m
     })
 }
 
-/// Waits until the last revision is complete: durable on all ranks. Collective. An error means that it
-/// is not, and earlier revisions are as they were. After MAINSTAY_SYNC_FAILED and MAINSTAY_GROUP_FAILED
-/// it may yet be found complete when the space is opened again. All ranks are told of it once, here or by
-/// mainstay_checkpoint. Then nothing is under way, and until the next checkpoint this returns MAINSTAY_OK at once:
-/// the revision that failed is not there.
+/// Waits until the last revision is complete: durable on all ranks. Collective. An error means that the revision is
+/// not complete. Earlier revisions are unchanged. After MAINSTAY_SYNC_FAILED and MAINSTAY_GROUP_FAILED the next
+/// opening of the space may still find it complete. All ranks get the error once, here or from mainstay_checkpoint.
+/// Then nothing is in progress, and until the next checkpoint this returns MAINSTAY_OK at once: the failed revision
+/// does not exist.
 ///
 /// # Safety
 /// `session` is open.
@@ -49,11 +50,11 @@ pub unsafe extern "C" fn mainstay_wait(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.wait())
 }
 
-/// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "space", the
-/// space that was opened. Levels behind it go on meanwhile, and are not waited for; the nearest is in any case, and told
-/// of as mainstay_wait does. Collective. MAINSTAY_INVALID_ARGUMENT if the session has no such level, or ranks wait for
-/// different ones; another error means that the level did not get the revision, and is told once. A revision that found
-/// the level busy at its turn did not go there.
+/// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "space",
+/// the space that you opened. It does not wait for the levels behind it. It always waits for the nearest level, and
+/// returns that level's errors like mainstay_wait. Collective. MAINSTAY_INVALID_ARGUMENT: the session has no such
+/// level, or the ranks name different ones. Another error means that the level did not get the revision; ranks get
+/// this error once. A revision whose turn came while the level was busy did not go there.
 ///
 /// # Safety
 /// `session` is open, `level` ends with a zero byte.
@@ -69,9 +70,9 @@ pub unsafe extern "C" fn mainstay_wait_for(session: *mut Session, level: *const 
     })
 }
 
-/// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
-/// compute for long between two calls of their session. Local, never waits. What fails is told by mainstay_wait,
-/// mainstay_close or the next checkpoint; an error here means that the session is over.
+/// Advances the transfers between this rank and others, such as copies to other nodes. Call it in programs that
+/// compute for long between two calls of their session. Local, never waits. mainstay_wait, mainstay_close or the next
+/// checkpoint return the errors of transfers. An error here means that the session is over.
 ///
 /// # Safety
 /// `session` is open.
@@ -82,9 +83,9 @@ pub unsafe extern "C" fn mainstay_progress(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.progress())
 }
 
-/// A moment between two steps of the program at which it may be seen what it has written since the moment before: where one
-/// phase of a step ends and the next begins. With `trace` it is recorded, for `mainstay oracle`; else nothing happens.
-/// Local, never waits.
+/// Marks a moment inside a step, where one phase ends and the next begins. With `trace` or `predictor` Mainstay then
+/// looks for the pages that the program has written since the last such moment. Otherwise the call does nothing.
+/// Local, never waits for a write.
 ///
 /// # Safety
 /// `session` is open.
@@ -95,10 +96,11 @@ pub unsafe extern "C" fn mainstay_tick(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.tick())
 }
 
-/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
-/// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
-/// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed. What this rank's part
-/// failed at is returned; all ranks are told of it by `mainstay_wait`, or the next checkpoint.
+/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another rank
+/// writes for this one (`aggregators`), it answers from the medium; only `mainstay_wait` reports a failure. The
+/// answer is also 1 if nothing is in progress: nothing was saved yet, or all ranks know that the last revision
+/// failed. The call returns the error of this rank's part. `mainstay_wait` or the next checkpoint return it on all
+/// ranks.
 ///
 /// # Safety
 /// `session` is open, `durable` points to an int.

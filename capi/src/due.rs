@@ -7,17 +7,18 @@ use crate::{
 };
 use std::ffi::c_int;
 
-/// Puts 1 into `*due` if a checkpoint should be taken now that the program has done `step` steps, else 0;
-/// the same on all ranks. Every rank calls it at the same steps, with the same number. A checkpoint is
-/// due by the settings every_steps, every_seconds and mtbf_seconds, by the signal of the setting
-/// checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
-/// `mainstay run` before the job's end.
+/// Puts 1 into `*due` if the program should checkpoint now, after `step` steps, else 0. The answer is the same on all
+/// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the settings
+/// every_steps, every_seconds and mtbf_seconds, by the signal of the setting checkpoint_signal on any rank, and by a
+/// request from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
 ///
-/// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at the
-/// next step after that, unless the setting when_busy says `now`. Signals and requests are never put off.
+/// While the last revision is not durable on the nearest level of any rank, no checkpoint is due by steps or time. It
+/// is due at the first step after that, unless the setting when_busy is `now`. Signals and requests are never put
+/// off.
 ///
-/// Costs a count. About every agree_seconds, and where steps make a checkpoint due, it is collective, one small all-reduce: how many calls there
-/// are until then came out of the one before, so that no step in between pays for it.
+/// Most calls cost one increment. About every agree_seconds, and at steps that make a checkpoint due, the call is
+/// collective, with one small all-reduce. Each all-reduce also fixes the number of calls until the next, so the calls
+/// in between pay nothing for it.
 ///
 /// # Safety
 /// `session` is open, `due` points to an int.

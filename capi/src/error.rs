@@ -9,7 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
-/// What a call came to. The names are the same in Rust, C and Python.
+/// Result of a call. The names are the same in Rust, C and Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub enum Status {
@@ -32,16 +32,16 @@ pub enum Status {
     PoolFull,
     /// Reading or writing failed.
     Io,
-    /// A region has another type or size than when it was saved.
+    /// A saved region is not protected, or a protected region was not saved.
     RegionChanged,
     /// A region was saved and is not protected, or the other way round.
     RegionMissing,
-    /// The revision was saved by another number of ranks, and a region is neither a box of a global array nor the same on all
-    /// ranks (mainstay_same_on_all_ranks).
+    /// Another number of ranks saved the revision, and a region is neither a box of a global array nor the same on
+    /// all ranks (mainstay_same_on_all_ranks).
     RankCount,
     /// Another job has the space open.
     InUse,
-    /// A newer job has taken the space over: this one saves nothing more.
+    /// A newer job has taken over the space: this one saves nothing more.
     Fenced,
     /// A sync failed: close the session and open the space again.
     SyncFailed,
@@ -49,19 +49,20 @@ pub enum Status {
     GroupFailed,
     /// Two runs took the same lineage without seeing each other.
     LineageConflict,
-    /// A shard lies on another node.
+    /// A shard is on another node.
     OutOfSight,
     /// A bug in Mainstay.
     Internal,
     /// An output file is shorter than when the revision was saved.
     OutputShort,
-    /// There is no such revision, or it is incomplete, or the job at work let it go.
+    /// There is no such revision, or it is incomplete, or the running job removed it.
     RevisionMissing,
-    /// The ranks have made different collective calls; the message says who called what.
+    /// The ranks have made different collective calls; the message names the ranks and the calls.
     CallMismatch,
-    /// The space holds what an earlier job saved, and this one has not restored it: it would be pushed out.
+    /// The space holds revisions of an earlier job, and this job has not restored: its checkpoint would replace them.
     NotRestored,
-    /// This rank waited as a spare until the job ended, and was never needed: there is no session, and nothing is wrong.
+    /// This rank waited as a spare until the job ended, and was never needed. There is no session, and nothing is
+    /// wrong.
     NotNeeded,
     /// The revision holds the globals of another program (mainstay_protect_globals).
     OtherProgram,
@@ -94,7 +95,7 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Runs `call`; keeps the message of an error, and turns a panic into one.
+/// Runs `call`. Keeps the message of an error, and turns a panic into an error.
 pub(crate) fn guard(call: impl FnOnce() -> Result<(), Error>) -> Status {
     let error = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return Status::Ok,
@@ -110,26 +111,26 @@ pub(crate) fn message() -> String {
     MESSAGE.with(|message| message.borrow().to_string_lossy().into_owned())
 }
 
-/// Has a program that is called say something of its own.
+/// Sets the message, for an adapter's own errors.
 pub(crate) fn set_message(text: &str) {
     MESSAGE.set(c_text(text));
 }
 
-/// Text for C: a zero byte inside, which no message of ours has, would end it.
+/// Text for C. A zero byte inside would end it; no message of ours has one.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
-/// What the last call on this thread that failed had to say: what happened, to what, and what to do.
-/// Valid until the next call that fails on this thread.
+/// Message of the last failed call on this thread: the problem, the object, and the remedy. Valid until the next
+/// failed call on this thread.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_error_message() -> *const c_char {
     MESSAGE.with(|message| message.borrow().as_ptr())
 }
 
-/// For adapters, such as mainstay_mpi.h: has `message` be that of this thread's last call, and returns `status`, which is
-/// no MAINSTAY_OK. With NULL the message is of that status alone.
+/// For adapters such as mainstay_mpi.h: sets the message of this thread's last call, and returns `status`, which must
+/// not be MAINSTAY_OK. NULL gives the message of the status alone.
 ///
 /// # Safety
 /// `message` is null or ends with a zero byte.
@@ -147,7 +148,7 @@ pub unsafe extern "C" fn mainstay_adapter_error(status: u32, message: *const c_c
     kind.into()
 }
 
-/// The name of a status, without its prefix: "DISK_FULL". A number that is no status gives "UNKNOWN".
+/// The name of a status, without its prefix: "DISK_FULL". A number that is not a status gives "UNKNOWN".
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_status_name(status: u32) -> *const c_char {

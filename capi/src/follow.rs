@@ -1,4 +1,4 @@
-//! Regions that are asked where they lie: programs swap pointers, and grow what they point to.
+//! Regions whose address Mainstay asks for: programs swap pointers, and grow arrays.
 
 use crate::{
     argument::null,
@@ -9,13 +9,13 @@ use crate::{
 use mainstay_engine::{Error, Region};
 use std::ffi::{c_char, c_int, c_void};
 
-/// Has the region that is protected under `name` read through a pointer variable of the program:
-/// `mainstay_follow(session, "cur", (void **)&cur)`. For programs that swap pointers from step to step: protected by
-/// address alone, two that were swapped come back exchanged. `*pointer` is read here, where it points to the region;
-/// once at each checkpoint, at t1 (with mainstay_begin once more by the mainstay_checkpoint that ends it); and once at
-/// each restore, which fills the memory that it points to then. Type, shape and box stay. NULL is an error of the
-/// call on all ranks. A restore is refused while it and another region lie in the same memory. Local. The variable
-/// stays where it is until the region is unprotected or the session is closed.
+/// Follows a pointer variable of the program to the region protected under `name`: `mainstay_follow(session, "cur",
+/// (void **)&cur)`. Use it if your program swaps pointers from step to step: two swapped regions protected by address
+/// alone come back exchanged. Mainstay reads `*pointer` here, where it must point to the region; once at each
+/// checkpoint, at t1 (with mainstay_begin once more in the mainstay_checkpoint that ends it); and once at each
+/// restore, which fills the memory that it points to then. Type, shape and box stay. NULL is an error of the call on
+/// all ranks. A restore fails while the region and another one are in the same memory. Local. The variable must stay
+/// at its address until you unprotect the region or close the session.
 ///
 /// # Safety
 /// As said.
@@ -38,9 +38,10 @@ pub unsafe extern "C" fn mainstay_follow(
     })
 }
 
-/// As mainstay_follow, where no variable holds the address: `where` is called in its place, with `context`. It returns
-/// the address of the memory, and may set `*count`, which comes in as the number of elements along the slowest
-/// dimension (1 where there is none), to what that is now. It calls nothing of this session.
+/// Like mainstay_follow, if no variable holds the address: Mainstay calls `where` instead, with `context`. `where`
+/// returns the address of the memory, and may set `*count` to the present number of elements along the slowest
+/// dimension. `*count` holds the last known number on entry (1 if there is no dimension). `where` must not call
+/// functions of this session.
 ///
 /// # Safety
 /// As said.
@@ -106,12 +107,12 @@ pub unsafe extern "C" fn mainstay_follow_resize(
     })
 }
 
-/// Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
-/// `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
-/// the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
-/// Between two moves it may have bytes of another region, as where two are exchanged: a checkpoint saves both as they
-/// are, and a restore is refused by their names until they lie apart. MAINSTAY_REGION_MISSING: no region has this name;
-/// MAINSTAY_INVALID_ARGUMENT: a checkpoint has been begun, and is not finished. Local.
+/// Moves the region protected under `name` to `data`, for instance after a realloc. `shape` holds `dimensions`
+/// numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL keep the
+/// shape. All other properties of the region stay. If the region follows a pointer, that pointer must already point
+/// to `data`. Between two moves a region may overlap another one, for instance during an exchange. A checkpoint saves
+/// both as they are. A restore fails with their names until they are apart. MAINSTAY_REGION_MISSING: no region has
+/// this name. MAINSTAY_INVALID_ARGUMENT: a checkpoint has begun and is not finished. Local.
 ///
 /// # Safety
 /// As for mainstay_protect.
@@ -132,9 +133,9 @@ pub unsafe extern "C" fn mainstay_move(
     })
 }
 
-/// As mainstay_move, with all that mainstay_protect_within takes: `memory_shape` and `memory_offset` may both be NULL
-/// (the elements follow one another), and so may `global_shape` and `offset` (the place in the global array stays).
-/// The type is the one that was protected.
+/// Like mainstay_move, with all arguments of mainstay_protect_within. `memory_shape` and `memory_offset` may both be
+/// NULL (the elements are contiguous), and so may `global_shape` and `offset` (the place in the global array stays).
+/// The type stays.
 ///
 /// # Safety
 /// As for mainstay_protect.
@@ -164,10 +165,10 @@ pub unsafe extern "C" fn mainstay_move_within(
     })
 }
 
-/// An address that the caller keeps for as long as the region is protected.
+/// An address that the caller keeps while the region is protected.
 struct Shared(*mut c_void);
 
-// SAFETY: used only inside calls of the session, by the thread that makes them.
+// SAFETY: only the thread that calls the session uses it, inside those calls.
 #[allow(unsafe_code)]
 unsafe impl Send for Shared {}
 // SAFETY: as above.
@@ -175,10 +176,10 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// The pointer that lies there.
+    /// The pointer stored at the address.
     ///
     /// # Safety
-    /// It is the address of one.
+    /// It is the address of a pointer.
     #[allow(unsafe_code)]
     unsafe fn read(&self) -> *mut u8 {
         // SAFETY: as the caller promised. The program may write it between any two calls.

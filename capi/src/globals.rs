@@ -8,22 +8,22 @@ use crate::{
 };
 use std::ffi::c_void;
 
-/// Has the program's own variables saved and restored, its .data and .bss, where C and Fortran programs keep their
-/// static arrays: as regions whose names begin with "globals/", into a fresh run of the same program. Before
-/// mainstay_restore; local.
+/// Protects the program's own variables, its .data and .bss, where C and Fortran programs keep their static arrays.
+/// They are regions with names that begin with "globals/", and come back in a fresh run of the same program. Call it
+/// before mainstay_restore. Local.
 ///
-/// Not among them are variables that the program takes over from shared libraries (stdout, environ, the handles of MPI),
-/// variables of shared libraries and of threads (_Thread_local), what mainstay_leave_out has named, and what is protected
-/// by a name of its own, before or after this. After a restore the variables that hold `session`, those that point to the beginning of
-/// another region, and pointers to the program's own variables and functions that the compiler filled in point to what they
-/// pointed to, wherever that lies now. Every other pointer, such as one from malloc, has the address of the run that saved
-/// it: protect what it points to by a name, or leave it out.
+/// Not included are variables that the program takes over from shared libraries (stdout, environ, the handles of
+/// MPI), variables of shared libraries and of threads (_Thread_local), memory of mainstay_leave_out, and memory
+/// protected by a name of its own, before or after this call. After a restore these pointers point to the same
+/// objects, wherever they are now: the variables that hold `session`, pointers to the beginning of another region,
+/// and pointers to the program's own variables and functions that the compiler filled in. Every other pointer, such
+/// as one from malloc, has the address of the run that saved it: protect the memory that it points to by a name, or
+/// leave the pointer out.
 ///
-/// A restore of a revision with the globals of another program, also of one compiled anew, is refused:
-/// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static), or a
-/// region is followed (mainstay_follow) that lies among its variables: these come back with the pointers to them, and are
-/// not to be protected by a name of their own. Where one that has taken variables out of them moves later, the next checkpoint or
-/// restore is refused so.
+/// A restore of a revision with the globals of another program, also of one compiled anew, fails with
+/// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static), or a followed
+/// region (mainstay_follow) is among its variables. Variables come back with the pointers to them, and need no name
+/// of their own. If a region protected among them moves later, the next checkpoint or restore fails in the same way.
 ///
 /// # Safety
 /// `session` is open. No other thread writes the program's variables during a checkpoint or a restore.
@@ -37,9 +37,9 @@ pub unsafe extern "C" fn mainstay_protect_globals(session: *mut Session) -> Stat
     })
 }
 
-/// Has a later mainstay_protect_globals leave out the `bytes` bytes at `address`: they are not saved, and a restore
-/// leaves them as they are. For what belongs to one run: communicators and files that are open, pointers to memory that is
-/// not protected. Local.
+/// Makes a later mainstay_protect_globals leave out the `bytes` bytes at `address`: checkpoints do not save them, and
+/// a restore leaves them as they are. Use it for the data of one run: communicators, open files, and pointers to
+/// memory that is not protected. Local.
 ///
 /// # Safety
 /// `session` is open.

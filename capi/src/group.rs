@@ -1,4 +1,4 @@
-//! The ranks of a job, as a table of functions that the MPI shim brings.
+//! The ranks of a job, as a table of functions from the MPI shim.
 
 use crate::argument::null;
 use mainstay_engine::{
@@ -17,18 +17,20 @@ use std::{
     },
 };
 
-/// The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns
-/// 0, or the class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
+/// Collectives of the ranks, and messages between two. Only the thread that calls the session calls them. Each
+/// returns 0, or the class of the error. `mainstay_open_mpi` fills the table in. You can fill in your own for another
+/// transport than MPI.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct GroupTable {
     /// sizeof(mainstay_group).
     pub size: usize,
-    /// Handed back to each function.
+    /// Passed to each function.
     pub context: *mut c_void,
     pub rank: u32,
     pub ranks: u32,
-    /// Ranks on this rank's node, itself included; 0: unknown, and each rank counts as a node of its own.
+    /// Number of ranks on this rank's node, including this one; 0: unknown, and each rank counts as a node of its
+    /// own.
     pub ranks_here: u32,
     /// Element-wise maximum over all ranks, in place.
     pub all_max: Option<unsafe extern "C" fn(context: *mut c_void, values: *mut u64, count: usize) -> c_int>,
@@ -39,19 +41,19 @@ pub struct GroupTable {
     /// `bytes` bytes of `root` to all.
     pub broadcast:
         Option<unsafe extern "C" fn(context: *mut c_void, root: u32, data: *mut c_void, bytes: usize) -> c_int>,
-    /// Says what an error class means, into `text` of `bytes` bytes.
+    /// Writes the meaning of an error class into `text` of `bytes` bytes.
     pub explain: Option<unsafe extern "C" fn(context: *mut c_void, code: c_int, text: *mut c_char, bytes: usize)>,
-    /// Ends the group; called once, at the end of the session, also when opening it failed.
+    /// Ends the group. Called once, at the end of the session, or if the opening fails.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
-    /// `bytes` bytes to rank `to`; may wait until that receives them. NULL, as `receive`: none can be sent, and
-    /// `aggregators` cannot be set.
+    /// `bytes` bytes to rank `to`; may wait until that rank receives them. NULL, together with `receive`: the ranks
+    /// cannot send, and `aggregators` cannot be set.
     pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
-    /// As many bytes as rank `from` has sent, in the order in which it sent them.
+    /// Receives the bytes that rank `from` sent, in the order in which it sent them.
     pub receive:
         Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
-    /// Starts sending `bytes` bytes to rank `to`, which stay as they are until `test` says that `message` is through.
+    /// Starts to send `bytes` bytes to rank `to`. They stay unchanged until `test` reports `message` as finished.
     /// Between two ranks such messages arrive in the order in which they were started, and do not mix with those of
-    /// `send`. NULL, as `start_receive` and `test`: none can be started.
+    /// `send`. NULL, together with `start_receive` and `test`: the ranks cannot start messages.
     pub start_send: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -61,7 +63,7 @@ pub struct GroupTable {
             message: *mut *mut c_void,
         ) -> c_int,
     >,
-    /// Starts receiving as many bytes as rank `from` starts to send; they are looked at once `message` is through.
+    /// Starts to receive the bytes that rank `from` starts to send. The caller reads them once `message` is finished.
     pub start_receive: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -71,32 +73,34 @@ pub struct GroupTable {
             message: *mut *mut c_void,
         ) -> c_int,
     >,
-    /// Whether `message` is through, into `through`; does not wait. Once it is, and after an error, there is no such
-    /// message any more, and its memory is not touched.
+    /// Puts into `through` whether `message` is finished; does not wait. After that, and after an error, the message
+    /// no longer exists, and its memory is not touched.
     pub test: Option<unsafe extern "C" fn(context: *mut c_void, message: *mut c_void, through: *mut c_int) -> c_int>,
-    /// The ranks of which this one knows that they have failed, into `failed`, which has room for all ranks, and how many
-    /// they are into `count`. NULL, as `shrink`: a rank that fails ends the job.
+    /// Puts the ranks that this rank knows to have failed into `failed`, which has room for all ranks, and their
+    /// number into `count`. NULL, together with `shrink`: a failing rank ends the job.
     pub failed: Option<unsafe extern "C" fn(context: *mut c_void, failed: *mut u32, count: *mut u32) -> c_int>,
-    /// A group of the ranks that have not failed, in their old order, into `survivors`: a `mainstay_group` of its own,
-    /// with a context of its own, in so many bytes as the library's has. Whatever is under way in the old group ends with
-    /// an error on all ranks. Called by all that are left. `divided`: by what the state is divided that the job goes on
-    /// from, a mainstay_divided; the highest of all ranks counts. Of one divided by ranks no place is to be given up.
+    /// Makes a group of the ranks that have not failed, in their old order, in `survivors`: a `mainstay_group` with a
+    /// context of its own, as large as the library's. All operations in progress in the old group end with an error
+    /// on all ranks. All surviving ranks call it. `divided` is a mainstay_divided: how the state that the job goes on
+    /// from is divided; the highest of all ranks counts. If the state is divided by rank, the new group must keep the
+    /// number of ranks.
     pub shrink: Option<unsafe extern "C" fn(context: *mut c_void, divided: u32, survivors: *mut c_void) -> c_int>,
-    /// From here on ranks wait for each other in `all_max` in the way that is the fastest, or, where `eagerly` is 0 and at
-    /// first, leave the processors to others meanwhile. All ranks are told the same between the same two collective calls.
-    /// NULL: this rank knows one way; then so do all.
+    /// Changes the way in which ranks wait for each other in `all_max`. With `eagerly` nonzero they wait in the
+    /// fastest way. With 0, which is the default, they leave the processors to others meanwhile. All ranks get the
+    /// same value between the same two collective calls. NULL: this rank has only one way, and then all ranks keep to
+    /// theirs.
     pub wait_eagerly: Option<unsafe extern "C" fn(context: *mut c_void, eagerly: c_int)>,
 }
 
-/// For adapters: by what a state is divided.
+/// For adapters: how a state is divided.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub enum DividedCode {
     /// This rank knows of no state.
     Unknown = 0,
-    /// Each rank has a part of its own, which no other number of ranks can take over.
+    /// Each rank has a part of its own, which another number of ranks cannot take over.
     ByRanks = 1,
-    /// Into boxes of global arrays: any number of ranks can divide it anew.
+    /// Into boxes of global arrays, which any number of ranks can divide again.
     IntoBoxes = 2,
 }
 
@@ -110,7 +114,7 @@ impl From<Divided> for DividedCode {
     }
 }
 
-/// What the table measured in each version of the header: it only grows, at its end.
+/// Sizes of the table in all versions of the header: it only grows, at its end.
 const SIZES: [usize; 4] = [
     offset_of!(GroupTable, send),
     offset_of!(GroupTable, start_send),
@@ -118,8 +122,8 @@ const SIZES: [usize; 4] = [
     size_of::<GroupTable>(),
 ];
 
-/// The context of the table that a session uses now; null: of none. Shared by the group of the opening and those that come
-/// out of it.
+/// The context of the table that a session uses now; null: no table. Shared by the group of the opening and the
+/// groups that come from it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextInUse(Arc<AtomicPtr<c_void>>);
 
@@ -129,26 +133,26 @@ impl ContextInUse {
     }
 }
 
-/// A table whose collectives are all there.
+/// A table that has all its collectives.
 pub(crate) struct CGroup {
     table: GroupTable,
     in_use: ContextInUse,
-    /// Messages under way, with the table's word for each and the memory that is lent to it.
+    /// Messages in progress, with the table's handle of each and the memory lent to it.
     started: RefCell<BTreeMap<Message, (*mut c_void, Lent)>>,
 }
 
 enum Lent {
-    /// Kept, and no more.
+    /// Only kept.
     Read(#[expect(dead_code)] Outgoing),
     Filled(Incoming),
 }
 
-// SAFETY: the context is used only by the thread that calls the session, as the table demands.
+// SAFETY: only the thread that calls the session uses the context, as the table demands.
 #[allow(unsafe_code)]
 unsafe impl Send for CGroup {}
 
 impl CGroup {
-    /// Takes the table over, `release` included; of one of another size nothing is believed.
+    /// Takes over the table, including `release`. If its size is unknown, reads nothing else of it.
     ///
     /// # Safety
     /// `table` is null or points to a table of as many bytes as its `size` says.
@@ -164,7 +168,7 @@ impl CGroup {
                 format!("{} bytes instead of {}; compile with this version's headers", size, size_of::<GroupTable>());
             return Err(Error::argument("group", why));
         }
-        // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
+        // SAFETY: numbers, and pointers that may be null: zero is valid for all of them and means none.
         let table_of_none = unsafe { std::mem::zeroed() };
         let (in_use, started) = (ContextInUse::default(), RefCell::default());
         let mut group = CGroup { table: table_of_none, in_use, started };
@@ -211,7 +215,7 @@ impl CGroup {
         let code = unsafe { all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len()) };
         let gathered = self.check(code, "all-gather");
         if gathered.is_err() {
-            // Open MPI may still receive what others sent before a rank failed.
+            // Open MPI may still receive data that others sent before a rank failed.
             std::mem::forget(all);
             return gathered.map(|()| Vec::new());
         }
@@ -303,7 +307,7 @@ impl Group for CGroup {
             return Err(lacks("start_send, start_receive and test"));
         };
         let (data, mut word) = ((*bytes).as_ref(), null_mut());
-        // SAFETY: pointer and length are those of the slice, whose memory stays with `started` until it is through.
+        // SAFETY: pointer and length are those of the slice. Its memory stays in `started` until the message is finished.
         let code = unsafe { start(self.table.context, to as u32, data.as_ptr().cast(), data.len(), &mut word) };
         self.started(code, &format!("sending to rank {to}"), word, Lent::Read(bytes))
     }
@@ -314,7 +318,7 @@ impl Group for CGroup {
             return Err(lacks("start_send, start_receive and test"));
         };
         let (data, mut word) = ((*into).as_mut(), null_mut());
-        // SAFETY: pointer and length are those of the slice, whose memory stays with `started` until it is through.
+        // SAFETY: pointer and length are those of the slice. Its memory stays in `started` until the message is finished.
         let code = unsafe { start(self.table.context, from as u32, data.as_mut_ptr().cast(), data.len(), &mut word) };
         self.started(code, &format!("receiving from rank {from}"), word, Lent::Filled(into))
     }
@@ -326,7 +330,7 @@ impl Group for CGroup {
             return Err(Error::Internal { what: format!("{message:?} is not under way in this group") });
         };
         let mut through = 0;
-        // SAFETY: the table's own word, which is given back once: it is forgotten when the message is over.
+        // SAFETY: the table's own handle, which is passed back until the message is over, and then forgotten.
         let code = unsafe { test(self.table.context, *word, &mut through) };
         if code == 0 && through == 0 {
             return Ok(Tested::UnderWay);
@@ -345,7 +349,7 @@ impl Group for CGroup {
         let (mut ranks, mut count) = (vec![0; self.size()], 0);
         // SAFETY: there is room for all ranks.
         let code = unsafe { failed(self.table.context, ranks.as_mut_ptr(), &mut count) };
-        self.check(code, "asking who has failed")?;
+        self.check(code, "asking for failed ranks")?;
         ranks.truncate(count as usize);
         ranks.sort_unstable();
         Ok(ranks.into_iter().map(|rank| rank as usize).collect())
@@ -356,7 +360,7 @@ impl Group for CGroup {
         let Some(shrink) = self.table.shrink else { return Err(lacks("shrink")) };
         // SAFETY: numbers, and pointers that may be null.
         let mut survivors: GroupTable = unsafe { std::mem::zeroed() };
-        // SAFETY: a table has so many bytes here; one of an older header has fewer, and says so.
+        // SAFETY: the table has at least this many bytes. A table of an older header has fewer, and its size says so.
         let code =
             unsafe { shrink(self.table.context, DividedCode::from(divided) as u32, (&raw mut survivors).cast()) };
         self.check(code, "going on without the ranks that have failed")?;
@@ -369,7 +373,7 @@ impl Group for CGroup {
 }
 
 impl CGroup {
-    /// Keeps what is lent to a message for as long as that is under way.
+    /// Keeps the memory lent to a message while the message is in progress.
     fn started(&self, code: c_int, doing: &str, word: *mut c_void, lent: Lent) -> Result<Message> {
         self.check(code, doing)?;
         let message = Message::new();
@@ -378,7 +382,7 @@ impl CGroup {
     }
 }
 
-/// What the table need not have.
+/// An optional function that the table lacks.
 fn lacks(what: &str) -> Error {
     let why = format!("it has no {what}: its ranks cannot do that here; if a rank has failed, start the job again");
     Error::argument("group", why)
@@ -387,7 +391,7 @@ fn lacks(what: &str) -> Error {
 impl Drop for CGroup {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // What is under way may be read or filled still: that memory is not freed.
+        // Messages in progress may still read or fill their memory: do not free it.
         forget(take(self.started.get_mut()));
         let _ = self.in_use.0.compare_exchange(self.table.context, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
         if let Some(release) = self.table.release {
@@ -451,7 +455,7 @@ mod tests {
         }
     }
 
-    /// A program that was compiled with an older header has none of what came later, whatever lies there.
+    /// A program compiled with an older header has none of the later functions, whatever bytes follow its table.
     #[test]
     fn only_a_table_with_both_ways_can_send() {
         let can = |size, both_ways| group(&table(size, 2, both_ways)).unwrap().can_send();
@@ -469,7 +473,7 @@ mod tests {
         assert!(!can(with(SIZES[2])) && !can(table(SIZES[3], 2, [true; 2])));
     }
 
-    /// Memory is taken for each.
+    /// Each rank takes memory.
     #[test]
     fn more_ranks_than_any_job_has_are_refused() {
         let with = |ranks| group(&table(SIZES[1], ranks, [false, false]));
@@ -480,11 +484,11 @@ mod tests {
         }
     }
 
-    /// A word of the table's: two letters make a message, in the context of both ranks.
+    /// A handle of the table: two letters make a message, in the context of both ranks.
     #[derive(Default)]
     struct Letters {
         sent: RefCell<Vec<Vec<u8>>>,
-        /// Where what comes is to go, and how much of it.
+        /// Address and size of the room for the data to come.
         awaited: RefCell<Vec<(*mut u8, usize)>>,
         tests_failing: RefCell<u32>,
     }
@@ -564,11 +568,11 @@ mod tests {
     }
 
     thread_local! {
-        /// The context of a group that is shrunk; null: that of the old one.
+        /// The context of a shrunk group; null: that of the old one.
         static NEW_CONTEXT: Cell<*mut c_void> = const { Cell::new(null_mut()) };
     }
 
-    /// Of a header that knew nothing of messages.
+    /// From a header without messages.
     #[allow(unsafe_code)]
     unsafe extern "C" fn shrink(context: *mut c_void, _divided: u32, survivors: *mut c_void) -> c_int {
         let mut left = table(SIZES[0], 1, [false, false]);
@@ -642,7 +646,7 @@ mod tests {
         assert_eq!(in_use.get(), null_mut());
     }
 
-    /// Whatever lies behind an older table.
+    /// The bytes after an older table.
     #[test]
     fn an_older_table_refuses_what_came_later() {
         let letters = Letters::default();

@@ -9,23 +9,23 @@ use std::{ffi::c_void, process, ptr};
 
 const ALIGNMENT: usize = 16;
 
-/// As malloc: `bytes` bytes at a multiple of 16, or NULL if there is no memory for them. What the heap gives out lies at the same
-/// address in each run that makes the same calls, and mainstay_protect_heap has all of it saved. May be called by any thread, at
-/// any time, also before a session is open.
+/// Like malloc: `bytes` bytes at a multiple of 16, or NULL if there is no memory for them. The heap returns the same
+/// addresses in each run that makes the same calls, and mainstay_protect_heap protects all of its memory. Any thread
+/// may call this at any time, even before a session is open.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_heap_malloc(bytes: usize) -> *mut c_void {
     heap::allocate(bytes, ALIGNMENT).map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// As calloc: memory for `count` elements of `bytes` bytes each, all zero, or NULL.
+/// Like calloc: memory for `count` elements of `bytes` bytes each, all zero, or NULL.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_heap_calloc(count: usize, bytes: usize) -> *mut c_void {
     count.checked_mul(bytes).and_then(heap::allocate_zeros).map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// As aligned_alloc: `bytes` bytes at a multiple of `alignment`, a power of two up to 2 MiB, or NULL.
+/// Like aligned_alloc: `bytes` bytes at a multiple of `alignment`, a power of two up to 2 MiB, or NULL.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_heap_aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
@@ -35,8 +35,9 @@ pub extern "C" fn mainstay_heap_aligned_alloc(alignment: usize, bytes: usize) ->
     heap::allocate(bytes, alignment.max(ALIGNMENT)).map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// As realloc: memory of `bytes` bytes with what is at `memory`, which is given back, or NULL, and `memory` is as it was. With a
-/// `memory` of NULL as mainstay_heap_malloc. Ends the program where the heap has given out nothing at `memory`.
+/// Like realloc: memory of `bytes` bytes with the contents of `memory`, which is freed; or NULL, and `memory` stays
+/// as it was. With a `memory` of NULL it is mainstay_heap_malloc. Ends the program if `memory` is not an allocation
+/// of the heap.
 ///
 /// # Safety
 /// Nothing uses `memory` any more.
@@ -53,8 +54,8 @@ pub unsafe extern "C" fn mainstay_heap_realloc(memory: *mut c_void, bytes: usize
     unsafe { heap::resize(memory.cast(), bytes) }.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// As free: gives back memory of the heap. NULL does nothing. Ends the program where the heap has given out nothing at
-/// `memory`, as what was freed twice or came from malloc.
+/// Like free: frees memory of the heap. NULL does nothing. Ends the program if `memory` is not an allocation of the
+/// heap, for instance if it was freed before or came from malloc.
 ///
 /// # Safety
 /// Nothing uses `memory` any more.
@@ -67,16 +68,17 @@ pub unsafe extern "C" fn mainstay_heap_free(memory: *mut c_void) {
 }
 
 fn end(call: &str, memory: *mut c_void) -> ! {
-    eprintln!("mainstay: {call}: the heap has given out nothing at {memory:?}; free once, and only what came from it");
+    eprintln!("mainstay: {call}: {memory:?} is no allocation of the heap; free each one once, and only those of the heap");
     process::abort()
 }
 
-/// Has all memory that the heap (mainstay_heap_malloc) has given out, and will give out, saved and restored, as regions whose
-/// names begin with "heap/". Local; in one session at a time. A restore brings the heap back as it was saved, at the same
-/// addresses, whether or not this run has made the same calls before: allocations of this run that were not saved are gone
-/// then. With mainstay_protect_globals, in a program linked with -no-pie, all pointers between the program's variables and the
-/// heap are valid after it. A heap comes back to as many ranks as saved it: MAINSTAY_RANK_COUNT. Between mainstay_begin and
-/// mainstay_checkpoint it may not grow or shrink: MAINSTAY_INVALID_ARGUMENT.
+/// Protects all memory that the heap (mainstay_heap_malloc) has returned and will return, as regions with names
+/// that begin with "heap/". Local; in one session at a time. A restore brings the heap back as it was saved, at the same
+/// addresses, whether or not this run has made the same calls before. Allocations of this run that were not saved are
+/// then gone. With mainstay_protect_globals, in a program linked with -no-pie, all pointers between the program's
+/// variables and the heap are valid after it. A heap comes back only on the same number of ranks:
+/// MAINSTAY_RANK_COUNT. Between mainstay_begin and mainstay_checkpoint it must not grow or shrink:
+/// MAINSTAY_INVALID_ARGUMENT.
 ///
 /// # Safety
 /// `session` is open. No other thread uses the heap during a checkpoint or a restore.

@@ -1,37 +1,37 @@
-//! What an item of a shard is, for readers and sessions alike.
+//! Items of a shard, for readers and sessions alike.
 
 use crate::error::c_text;
 use mainstay_engine::{Error, space::format::Item as EngineItem};
 use std::ffi::{CString, c_char};
 
-/// An item of a shard. What it points to is valid until mainstay_reader_close; of an item of a session's, until the next
-/// mainstay_bring_shards or mainstay_restore, or the close.
+/// An item of a shard. Its pointers are valid until mainstay_reader_close. For an item of a session, they are valid
+/// until the next mainstay_bring_shards or mainstay_restore, or the close.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Item {
     pub name: *const c_char,
-    /// 0: a region, 1: a buffer that was put (`object` in what the command prints), 2: a stream.
+    /// 0: a region, 1: a buffer of mainstay_put (the command prints `object`), 2: a stream.
     pub kind: u32,
     /// A mainstay_type.
     pub r#type: u32,
     pub bytes: u64,
     pub dimensions: usize,
-    /// So many numbers, slowest first.
+    /// `dimensions` numbers of elements, slowest first.
     pub shape: *const u64,
-    /// Of the global array in which the item is a box, and where that begins; NULL: it is none.
+    /// Shape of the global array in which the item is a box, and the beginning of that box; NULL: it is none.
     pub global_shape: *const u64,
     pub offset: *const u64,
 }
 
 impl Item {
-    /// In place of one that is not there.
+    /// In place of a missing item.
     pub(crate) fn none() -> Item {
         let (name, shape) = (std::ptr::null(), std::ptr::null());
         Item { name, kind: 0, r#type: 0, bytes: 0, dimensions: 0, shape, global_shape: shape, offset: shape }
     }
 }
 
-/// An item, with its name as C has it.
+/// An item, with its name as a C string.
 pub(crate) struct Named {
     name: CString,
     item: EngineItem,
@@ -46,7 +46,7 @@ impl Named {
         Named { name: c_text(&item.name), item }
     }
 
-    /// As C sees it, for as long as this one lives.
+    /// The C form of this item, valid as long as `self`.
     pub(crate) fn told(&self) -> Item {
         let Named { name, item } = self;
         let place = item.place.as_ref();

@@ -1,4 +1,4 @@
-//! Memory that a caller gives: bytes, and room for them.
+//! Memory from a caller: bytes, and room for them.
 
 use crate::argument::null;
 use mainstay_engine::{Error, check_writable};
@@ -16,7 +16,8 @@ pub(crate) unsafe fn given<'a>(data: *const c_void, bytes: usize) -> Result<&'a 
 }
 
 /// # Safety
-/// `data` is null or has room for `bytes` bytes. Read-only memory is refused, as a write to it would end the program.
+/// `data` is null or has room for `bytes` bytes. Read-only memory is refused, because a write to it would end the
+/// program.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Error> {
     Ok(match at(data, bytes)? {
@@ -29,7 +30,7 @@ pub(crate) unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut
     })
 }
 
-/// `bytes` again, if there can be so many at `data`.
+/// `bytes` again, if memory at `data` can be so large.
 fn at(data: *const c_void, bytes: usize) -> Result<usize, Error> {
     if data.is_null() && bytes > 0 {
         return Err(null("data"));
@@ -38,9 +39,9 @@ fn at(data: *const c_void, bytes: usize) -> Result<usize, Error> {
     Ok(bytes)
 }
 
-/// `bytes` again, if there can be so many.
+/// `bytes` again, if memory can be so large.
 pub(crate) fn check(bytes: usize) -> Result<u64, Error> {
-    // No memory has more, and a count that was negative would.
+    // No memory is larger, but a negative count would seem so.
     if bytes > isize::MAX as usize {
         return Err(Error::argument("bytes", format!("{bytes} of them, more than any memory has")));
     }
@@ -56,7 +57,7 @@ mod tests {
     fn read_only_memory_is_no_room() {
         static GIVEN: [u8; 3 * 4096] = [7; 3 * 4096];
         let mut own = vec![0_u8; 100];
-        // SAFETY: it is refused before anything is made of it; the other has so many bytes.
+        // SAFETY: it is refused before anyone reads it; the other has so many bytes.
         let (refused, room) =
             unsafe { (room(GIVEN.as_ptr().cast_mut().cast(), GIVEN.len()), room(own.as_mut_ptr().cast(), 100)) };
         let refused = refused.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What a program has to say about its revisions.
+//! Notes of a program about its revisions.
 
 use crate::{
     argument::{bytes_of, no_session, null},
@@ -8,9 +8,9 @@ use crate::{
 use mainstay_engine::Error;
 use std::ffi::{CStr, c_char};
 
-/// Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
-/// version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
-/// them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.
+/// Sets a note: every revision from now on carries the text `value` under `name`, such as a step or a version. Local.
+/// Names have up to 200 bytes, values up to 64 KiB, both in UTF-8. `mainstay show` prints them. A checkpoint that has
+/// begun has its notes already: MAINSTAY_INVALID_ARGUMENT.
 ///
 /// # Safety
 /// `session` is open, `name` and `value` end with a zero byte.
@@ -25,8 +25,8 @@ pub unsafe extern "C" fn mainstay_note(session: *mut Session, name: *const c_cha
     })
 }
 
-/// What this rank noted under `name` in the revision that the last mainstay_restore brought back; NULL
-/// if it noted nothing. Valid until the next restore or the close.
+/// This rank's note `name` in the revision of the last mainstay_restore; NULL if there is none. Valid until the next
+/// restore or the close.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.

@@ -26,50 +26,51 @@ pub struct Objects {
     post: Post,
 }
 
-/// How objects on different ranks reach each other; called only inside calls of mainstay_objects_*. Each function returns 0,
-/// or the class of an error, after which the program recovers, or ends. `mainstay_objects_open_mpi` fills it in.
+/// Transport between the ranks of the objects; called only inside calls of mainstay_objects_*. Each function returns
+/// 0, or the class of an error, after which the program recovers, or ends. `mainstay_objects_open_mpi` fills it in.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct WireTable {
     /// sizeof(mainstay_wire).
     pub size: usize,
-    /// Handed back to each function.
+    /// Passed to each function.
     pub context: *mut c_void,
-    /// This rank, and how many there are: others after a recovery.
+    /// This rank, and the number of ranks; both may change in a recovery.
     pub ranks: Option<unsafe extern "C" fn(context: *mut c_void, rank: *mut u32, ranks: *mut u32) -> c_int>,
-    /// Gives each rank `words` words, those for rank r at `to[r * words]`; in `from` lie those of each rank likewise.
+    /// Exchanges `words` words with each rank: `to[r * words]` are for rank r, and `from[r * words]` receives those
+    /// of rank r.
     pub swap: Option<unsafe extern "C" fn(context: *mut c_void, to: *const u64, from: *mut u64, words: usize) -> c_int>,
     /// Starts receiving `bytes` bytes from a rank.
     pub receive:
         Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
-    /// Sends `bytes` bytes to a rank, which receives them; may wait for that. To itself it sends nothing.
+    /// Sends `bytes` bytes to a rank, which receives them; may wait for that. A rank sends nothing to itself.
     pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
-    /// Waits for all that is being received, for `limit_s` seconds at most if that is not negative; `done` becomes 1 once all
-    /// is there.
+    /// Waits until everything has been received, for `limit_s` seconds at most if that is not negative; `done`
+    /// becomes 1 once it has.
     pub finish: Option<unsafe extern "C" fn(context: *mut c_void, limit_s: f64, done: *mut c_int) -> c_int>,
-    /// Called once, when the objects are closed, also where opening them failed; may be NULL.
+    /// Called once, when the objects are closed, or if opening them fails; may be NULL.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
-/// What a program says of a kind of objects. Each function returns MAINSTAY_OK (0), or the status of what went wrong; it may
-/// say what that was by mainstay_adapter_error.
+/// Describes a kind of objects. Each function returns MAINSTAY_OK (0), or the status of a failure; it may set the
+/// message of the failure by mainstay_adapter_error.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct KindTable {
     /// sizeof(mainstay_kind).
     pub size: usize,
-    /// What errors call it, and the kind of that name in a revision.
+    /// Name of the kind, in errors and in a revision.
     pub name: *const c_char,
-    /// Of an index, for errors: 1 to 3 as mainstay_object_index makes them; 0: it is just a number.
+    /// Dimensions of an index, for errors: 1 to 3 as mainstay_object_index makes them; 0: it is just a number.
     pub dimensions: u32,
-    /// Handed back to each function.
+    /// Passed to each function.
     pub context: *mut c_void,
-    /// Makes an object, which is then unpacked into, or filled by the program.
+    /// Makes an object. `unpack` or the program fills it afterwards.
     pub create: Option<unsafe extern "C" fn(context: *mut c_void, index: u64, object: *mut *mut c_void) -> c_int>,
     pub destroy: Option<unsafe extern "C" fn(context: *mut c_void, object: *mut c_void)>,
-    /// How many bytes `pack` writes.
+    /// The number of bytes that `pack` writes.
     pub bytes: Option<unsafe extern "C" fn(context: *mut c_void, object: *mut c_void, bytes: *mut usize) -> c_int>,
-    /// Writes the object into `bytes` bytes, and says how many that took (or would have taken).
+    /// Writes the object into `bytes` bytes, and returns the number of bytes used (or needed).
     pub pack: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -79,7 +80,7 @@ pub struct KindTable {
             written: *mut usize,
         ) -> c_int,
     >,
-    /// Has the object become what was packed, and says how many of the `bytes` bytes that took.
+    /// Restores the object from its packed bytes, and returns how many of the `bytes` bytes it used.
     pub unpack: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -89,7 +90,7 @@ pub struct KindTable {
             taken: *mut usize,
         ) -> c_int,
     >,
-    /// Does what a message asks for. Of mainstay_objects_* it may call those that say so. NULL: messages are an error.
+    /// Handles a message. It may call the functions of mainstay_objects_* that say so. NULL: messages are an error.
     pub receive: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -107,40 +108,40 @@ pub struct KindTable {
 pub struct ObjectsOptions {
     /// sizeof(mainstay_objects_options); MAINSTAY_OBJECTS_OPTIONS_INIT sets it.
     pub size: usize,
-    /// How: "none", "greedy", "refine", "orphans" or "graph"; NULL: "refine".
+    /// The strategy: "none", "greedy", "refine", "orphans" or "graph"; NULL: "refine".
     pub strategy: *const c_char,
-    /// Every so many steps; 0: not by steps.
+    /// Balance after this number of steps; 0: not by steps.
     pub balance_every: u64,
-    /// So many steps after ranks have failed; 0: not for that.
+    /// Balance this number of steps after ranks have failed; 0: not for failures.
     pub balance_after_failure: u64,
 }
 
-/// What a restore of objects brought back.
+/// The result of a restore of objects.
 #[repr(C)]
 pub struct CameBack {
-    /// Its number, 1 or more; 0: there was nothing to restore, and there are no objects.
+    /// The revision's number, 1 or more. 0: there was nothing to restore, and there are no objects.
     pub revision: u64,
     /// Objects that came to this rank, and to all ranks.
     pub here: u64,
     pub objects: u64,
-    /// Of all, those that came to another rank than the one on which they were.
+    /// Those that came to another rank than the one that they were on.
     pub elsewhere: u64,
 }
 
-/// What moving objects came to. Loads are nanoseconds of a processor, or what mainstay_objects_work was told.
+/// The result of moving objects. Loads are nanoseconds of a processor, or the units of mainstay_objects_work.
 #[repr(C)]
 pub struct BalancedLoad {
     pub moved: u64,
-    /// Of the busiest rank before and after, and the average.
+    /// Load of the busiest rank before and after, and the average.
     pub busiest_before: u64,
     pub busiest: u64,
     pub average: u64,
-    /// Bytes that objects have sent of late to objects on other ranks, as they lay before, and as they lie now.
+    /// Bytes that objects recently sent to objects on other ranks: by the old places, and by the new ones.
     pub sent_before: u64,
     pub sent: u64,
 }
 
-/// What an object has sent to another of late.
+/// Bytes that an object has recently sent to another.
 #[repr(C)]
 pub struct SentTo {
     pub kind: u32,
@@ -148,7 +149,7 @@ pub struct SentTo {
     pub bytes: u64,
 }
 
-/// How parts of a result become one.
+/// How a result combines its parts.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub enum OpCode {
@@ -158,7 +159,7 @@ pub enum OpCode {
     Max,
 }
 
-/// A table whose functions are all there.
+/// A table that has all its functions.
 struct CWire(WireTable);
 
 impl CWire {
@@ -167,7 +168,7 @@ impl CWire {
         let (mut rank, mut ranks) = (0, 1);
         // SAFETY: both are ours to be filled.
         let told = self.0.ranks.map(|told| unsafe { told(self.0.context, &mut rank, &mut ranks) });
-        // Where the ranks cannot be had, the next call that needs them fails.
+        // If the ranks are unknown, the next call that needs them fails.
         if told == Some(0) && rank < ranks { (rank as usize, ranks as usize) } else { (0, 1) }
     }
 }
@@ -214,7 +215,8 @@ impl Wire for CWire {
         let worth_waiting = worth_waiting_for(arriving);
         let mut all = || {
             for Arriving { from, bytes } in arriving.iter_mut() {
-                // SAFETY: pointer and length are those of the buffer, which stays until all is finished, or for ever.
+                // SAFETY: pointer and length are those of the buffer, which stays until all messages are finished, or
+                // forever.
                 let code = unsafe { receive(table.context, *from as u32, bytes.as_mut_ptr().cast(), bytes.len()) };
                 reached(code, &format!("objects: receiving from rank {from}"))?;
             }
@@ -238,7 +240,7 @@ impl Wire for CWire {
         };
         let done = all();
         if done.is_err() {
-            // What is under way may be filled still: that memory is not freed.
+            // Messages in progress may still fill their memory: do not free it.
             forget(std::mem::take(arriving));
         }
         done
@@ -255,13 +257,13 @@ impl Drop for CWire {
     }
 }
 
-/// An object of a program in C.
+/// An object of a C program.
 struct CObject {
     kind: KindTable,
     object: *mut c_void,
 }
 
-/// What a function of the program came to, in its own words if it has said any.
+/// The result of a function of the program, with its own message if it has set one.
 fn called(call: impl FnOnce() -> c_int) -> Result<()> {
     set_message("");
     let status = call();
@@ -325,7 +327,7 @@ impl Drop for CObject {
 /// `objects` is null or came from `mainstay_objects_open` and was not closed.
 #[allow(unsafe_code)]
 unsafe fn objects_of<'a>(objects: *mut Objects) -> Result<&'a Objects> {
-    // SAFETY: passed on. What changes lies in cells, as handlers come back here.
+    // SAFETY: passed on. Mutable data is in cells, because handlers call back here.
     unsafe { objects.as_ref() }.ok_or_else(|| null("objects"))
 }
 
@@ -336,7 +338,7 @@ impl Objects {
         })
     }
 
-    /// Works on the objects, and on the session that they are of.
+    /// Works on the objects and on their session.
     #[allow(unsafe_code)]
     fn with_session<T>(
         &self,
@@ -344,20 +346,22 @@ impl Objects {
         work: impl FnOnce(&mut Core, &mut mainstay_engine::Session) -> Result<T>,
     ) -> Result<T> {
         let mut core = self.core(call)?;
-        // SAFETY: the caller of `mainstay_objects_open` promised that it is there until the objects are closed; the cell of
-        // the core lets one call in at a time.
+        // SAFETY: the caller of `mainstay_objects_open` promised that the session exists until the objects are
+        // closed; the cell of the core lets one call in at a time.
         work(&mut core, &mut unsafe { session_of(self.session) }?.engine)
     }
 }
 
-/// Opens the objects of a job, whose ranks are those of `session`, and puts them into `*objects`. Local. `options` may be
-/// NULL. Objects are made by mainstay_objects_create, or by mainstay_objects_restore, which comes first. Until they are closed
-/// mainstay_checkpoint, mainstay_begin and mainstay_put are refused on the session (MAINSTAY_INVALID_ARGUMENT), as the revision would lack the objects: save by
-/// mainstay_objects_checkpoint; so are further objects. The table is taken over, and released in any case. Programs on MPI call mainstay_objects_open_mpi instead.
+/// Opens the objects of a job, on the ranks of `session`, and puts them into `*objects`. Local. `options`
+/// may be NULL. First call mainstay_objects_restore; if it finds nothing, make objects with mainstay_objects_create.
+/// Save with mainstay_objects_checkpoint. While the objects are open, mainstay_checkpoint, mainstay_begin and
+/// mainstay_put fail on the session (MAINSTAY_INVALID_ARGUMENT), because the revision would lack the objects. A
+/// second opening of objects fails too. The call takes over the table, and releases it in any case. MPI programs call
+/// mainstay_objects_open_mpi instead.
 ///
 /// # Safety
-/// `session` is open, and stays so until the objects are closed; the tables are filled in; `objects` points to room for a
-/// pointer.
+/// `session` is open, and stays so until the objects are closed; the tables are filled in; `objects` points to room
+/// for a pointer.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_objects_open(
@@ -416,8 +420,8 @@ unsafe fn strategy_of(name: *const c_char) -> Result<Strategy> {
     String::from_utf8_lossy(unsafe { bytes_of(name, "strategy") }?).parse()
 }
 
-/// Destroys all objects of this rank, and ends them; before mainstay_close, and not within a function of an object. Local. NULL
-/// does nothing.
+/// Destroys all objects of this rank, and closes them. Call it before mainstay_close, and not within a function of an
+/// object. Local. NULL does nothing.
 ///
 /// # Safety
 /// `objects` came from mainstay_objects_open and was not closed.
@@ -428,8 +432,8 @@ pub unsafe extern "C" fn mainstay_objects_close(objects: *mut Objects) -> Status
         if objects.is_null() {
             return Ok(());
         }
-        // A session that a failed recovery has ended has nothing to forget; a function of an object is refused.
-        // SAFETY: as the caller promised.
+        // A session that a failed recovery has ended has nothing to forget. A call within a function of an object is
+        // refused. SAFETY: as the caller promised.
         unsafe { objects_of(objects) }?.with_session("close", |core, session| {
             let _ = core.forget(session);
             Ok(())
@@ -440,11 +444,11 @@ pub unsafe extern "C" fn mainstay_objects_close(objects: *mut Objects) -> Status
     })
 }
 
-/// Makes a kind of objects known, and puts its number into `*number`, which may be NULL: 0, 1 and so on. Local; all ranks
-/// register the same kinds in the same order, before they make or restore any object. The table is copied.
+/// Registers a kind of objects, and puts its number into `*number`: 0, 1 and so on. `number` may be NULL. Local; all
+/// ranks register the same kinds in the same order, before they make or restore any object. The table is copied.
 ///
 /// # Safety
-/// `objects` is open, `kind` is filled in, and its functions are there until the objects are closed.
+/// `objects` is open, `kind` is filled in, and its functions stay valid until the objects are closed.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_objects_register(
@@ -479,8 +483,8 @@ pub unsafe extern "C" fn mainstay_objects_register(
     })
 }
 
-/// The index of the object at these coordinates: `dimensions` numbers, one below 2^64, two below 2^32 or three below 2^21.
-/// UINT64_MAX: they are too many or too large.
+/// The index of the object at these coordinates: `dimensions` numbers, one below 2^64, two below 2^32 or three below
+/// 2^21. UINT64_MAX: they are too many or too large.
 ///
 /// # Safety
 /// `at` points to so many numbers.
@@ -494,8 +498,8 @@ pub unsafe extern "C" fn mainstay_object_index(dimensions: usize, at: *const u64
     id_of(unsafe { std::slice::from_raw_parts(at, dimensions) }).unwrap_or(u64::MAX)
 }
 
-/// Makes an object on this rank, and puts what the kind's `create` made into `*object`, which may be NULL. Local: the others
-/// learn of it in the next mainstay_objects_step. Each is made on one rank.
+/// Makes an object on this rank, and puts the result of the kind's `create` into `*object`, which may be NULL. Local:
+/// the other ranks learn of it in the next mainstay_objects_step. Make each object on one rank.
 ///
 /// # Safety
 /// `objects` is open, `object` is null or points to a pointer.
@@ -519,13 +523,13 @@ pub unsafe extern "C" fn mainstay_objects_create(
     })
 }
 
-/// What the program knows an object by.
+/// The program's handle of an object.
 fn handle(object: &mut dyn Object) -> *mut c_void {
     let object: &dyn Any = object;
     object.downcast_ref::<CObject>().map_or(null_mut(), |made| made.object)
 }
 
-/// Puts an object of this rank into `*object`; NULL: it is on another one, or nowhere. Local.
+/// Puts an object of this rank into `*object`; NULL: it is on another one, or does not exist. Local.
 ///
 /// # Safety
 /// `objects` is open, `object` points to a pointer.
@@ -546,7 +550,7 @@ pub unsafe extern "C" fn mainstay_objects_get(
     })
 }
 
-/// Puts the indices of this rank's objects of a kind into `indices`, up to `room` of them, in order, and how many there are
+/// Puts the indices of this rank's objects of a kind into `indices`, up to `room` of them, in order, and their number
 /// into `*count`. Local.
 ///
 /// # Safety
@@ -580,7 +584,7 @@ pub unsafe extern "C" fn mainstay_objects_here(
     })
 }
 
-/// Puts the rank on which an object is into `*rank`. Local. MAINSTAY_INVALID_ARGUMENT: no rank has told of it yet.
+/// Puts the rank of an object into `*rank`. Local. MAINSTAY_INVALID_ARGUMENT: no rank has announced the object yet.
 ///
 /// # Safety
 /// `objects` is open, `rank` points to a uint32_t.
@@ -600,9 +604,9 @@ pub unsafe extern "C" fn mainstay_objects_rank(objects: *mut Objects, kind: u32,
     })
 }
 
-/// Calls method number `method` of an object with `bytes` bytes at `data`, wherever it is, before the step ends. Local; also
-/// from a kind's `receive`. The memory is the program's again when it returns. That there is no such object is told by
-/// mainstay_objects_step.
+/// Sends a message: calls method number `method` of an object with `bytes` bytes at `data`, on whichever rank it is,
+/// before the step ends. Local; also from a kind's `receive`. The memory is the program's again when the call
+/// returns. If there is no such object, mainstay_objects_step reports it.
 ///
 /// # Safety
 /// `objects` is open, `data` points to `bytes` bytes, or is null if that is 0.
@@ -624,7 +628,7 @@ pub unsafe extern "C" fn mainstay_objects_send(
     })
 }
 
-/// The same of all objects of a kind.
+/// Sends a message to all objects of a kind.
 ///
 /// # Safety
 /// As for `mainstay_objects_send`.
@@ -645,8 +649,8 @@ pub unsafe extern "C" fn mainstay_objects_broadcast(
     })
 }
 
-/// Adds `count` values to the result of this number, by a mainstay_op; all that contribute in a step do it alike. Local;
-/// also from a kind's `receive`.
+/// Adds `count` values to the result of this number, by a mainstay_op. All contributions in a step use the same
+/// operation and count. Local; also from a kind's `receive`.
 ///
 /// # Safety
 /// `objects` is open, `values` points to so many.
@@ -682,7 +686,7 @@ pub unsafe extern "C" fn mainstay_objects_contribute(
 }
 
 /// Puts the result of this number of the last step into `values`: `count` values, the same on all ranks. Local.
-/// MAINSTAY_INVALID_ARGUMENT: nobody has contributed to it, or not so many values.
+/// MAINSTAY_INVALID_ARGUMENT: no object has contributed to it, or the number of values differs.
 ///
 /// # Safety
 /// `objects` is open, `values` points to room for so many.
@@ -711,8 +715,8 @@ pub unsafe extern "C" fn mainstay_objects_result(
     })
 }
 
-/// From a kind's `receive`: has its object count as so many units of work more, in place of the time that it takes. All
-/// objects do so, or none.
+/// From a kind's `receive`: adds units of work to its object, in place of the time that it takes. All objects do so,
+/// or none.
 ///
 /// # Safety
 /// `objects` is open.
@@ -726,12 +730,14 @@ pub unsafe extern "C" fn mainstay_objects_work(objects: *mut Objects, units: u64
     })
 }
 
-/// What an object of this rank has done of late, which balancing goes by and then halves: puts its load, nanoseconds of a
-/// processor or what mainstay_objects_work was told, into `*load`; to whom it has sent how many bytes into `sent`, up to `room`
-/// of them; and how many those are into `*count`. Local. MAINSTAY_INVALID_ARGUMENT: it is not here.
+/// Reports the recent work of an object of this rank, which balancing uses and then halves. `*load` receives its
+/// load: nanoseconds of a processor, or the units of mainstay_objects_work. `sent` receives up to `room` receivers of
+/// its messages with the number of bytes for each, and `*count` the number of these receivers. Local.
+/// MAINSTAY_INVALID_ARGUMENT: the object is not on this rank.
 ///
 /// # Safety
-/// `objects` is open, `load` points to a uint64_t, `sent` to room for so many or is null if that is 0, `count` to a size_t.
+/// `objects` is open, `load` points to a uint64_t, `sent` to room for so many or is null if that is 0, `count` to a
+/// size_t.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_objects_measured(
@@ -766,9 +772,10 @@ pub unsafe extern "C" fn mainstay_objects_measured(
     })
 }
 
-/// Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
-/// together; and balances the load, if it is time. What an object failed at is told on all ranks, by its name and rank:
-/// MAINSTAY_INVALID_ARGUMENT. After that nothing goes on, or is saved, but by mainstay_objects_restore. Collective.
+/// Ends a step. It delivers all messages, and those that the objects send meanwhile, until there are none. Then it
+/// combines the results, and balances the load if it is time. If an object fails, all ranks get the error, with its
+/// name and rank: MAINSTAY_INVALID_ARGUMENT. After that only mainstay_objects_restore works, and nothing can be
+/// saved. Collective.
 ///
 /// # Safety
 /// `objects` is open.
@@ -779,7 +786,7 @@ pub unsafe extern "C" fn mainstay_objects_step(objects: *mut Objects) -> Status 
     guard(|| unsafe { objects_of(objects) }?.core("step")?.step())
 }
 
-/// Puts how many steps have ended into `*steps`; it comes back with the objects. Local.
+/// Puts the number of ended steps into `*steps`; it comes back with the objects. Local.
 ///
 /// # Safety
 /// `objects` is open, `steps` points to a uint64_t.
@@ -794,9 +801,9 @@ pub unsafe extern "C" fn mainstay_objects_steps(objects: *mut Objects, steps: *m
     })
 }
 
-/// Delivers what is in flight and saves all objects, with what is protected in the session, as mainstay_checkpoint does;
-/// `revision` may be NULL. Where an object cannot be packed, nothing is saved. If somebody waits for a node to be left
-/// (`mainstay evacuate`), all objects leave it before. Collective.
+/// Delivers the messages in flight and saves all objects, with the protected regions of the session, as
+/// mainstay_checkpoint does. `revision` may be NULL. If an object cannot be packed, nothing is saved. If somebody has
+/// asked to evacuate a node (`mainstay evacuate`), all objects leave it first. Collective.
 ///
 /// # Safety
 /// `objects` is open, `revision` is null or points to a uint64_t.
@@ -814,10 +821,9 @@ pub unsafe extern "C" fn mainstay_objects_checkpoint(objects: *mut Objects, revi
     })
 }
 
-/// Destroys all objects and goes back to the newest complete revision, as mainstay_restore does, which it calls: every object
-/// of it is made again, on one of the ranks that there are. At the start, and after mainstay_recover. Of a revision in which an
-/// object is damaged in all copies, the same from a farther level or an older one is taken. `came` may be NULL.
-/// Collective.
+/// Destroys all objects and restores the newest complete revision, by mainstay_restore: every object of it is made
+/// again, on one of the present ranks. Call it at the start, and after mainstay_recover. If all copies of an object
+/// are damaged, it takes the same revision from a farther level, or an older one. `came` may be NULL. Collective.
 ///
 /// # Safety
 /// `objects` is open, `came` is null or points to a mainstay_objects_came.
@@ -842,11 +848,12 @@ pub unsafe extern "C" fn mainstay_objects_restore(objects: *mut Objects, came: *
     })
 }
 
-/// Moves objects by the strategy of this name, NULL: "refine", by what each has worked. `balanced` may be NULL. Between two
-/// steps; collective.
+/// Moves objects by the strategy of this name, NULL: "refine", according to their work. `balanced` may be NULL. Call
+/// it between two steps. Collective.
 ///
 /// # Safety
-/// `objects` is open, `strategy` is null or ends with a zero byte, `balanced` is null or points to a mainstay_balanced.
+/// `objects` is open, `strategy` is null or ends with a zero byte, `balanced` is null or points to a
+/// mainstay_balanced.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_objects_balance(
@@ -863,9 +870,10 @@ pub unsafe extern "C" fn mainstay_objects_balance(
     })
 }
 
-/// Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that is about
-/// to fail. They have no objects from then on, until they are named no more: with none named, all ranks may have some again.
-/// Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay where they are. Collective.
+/// Moves all objects off these ranks, which any rank may name, and shares them out among the others: for a node that
+/// is about to fail. From then on these ranks have no objects, until a later call no longer names them. With no rank
+/// named, all ranks may have objects again. Save afterwards, because copies then leave the node, too. If an object
+/// cannot be packed or unpacked, all stay on their ranks. Collective.
 ///
 /// # Safety
 /// `objects` is open, `ranks` points to `count` numbers or is null if that is 0, `balanced` is null or points to a

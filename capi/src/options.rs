@@ -8,31 +8,32 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-/// Which way bytes leave the program.
+/// Path of bytes out of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum StageCode {
-    /// What mainstay.toml or the environment say; else the pool.
+    /// Set by mainstay.toml or the environment; default: the pool.
     Default = 0,
     /// Into a pool of chunks, which I/O threads write.
     Pool,
-    /// Written by the calling thread, without a buffer: the baseline.
+    /// The calling thread writes, without a buffer: the baseline.
     Direct,
-    /// Small pieces gathered by each rank, the others in a buffer of the node; large ones straight through.
+    /// Each rank gathers small pieces; medium ones go to a buffer of the node; large ones are written directly.
     Node,
-    /// Gathered in a buffer of each rank, which the calling thread writes; large pieces straight through.
+    /// Each rank gathers pieces in its own buffer, which the calling thread writes; large pieces are written
+    /// directly.
     Rank,
 }
 
-/// How long the memory of the pool is held.
+/// How long the pool keeps its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum PoolHeldCode {
-    /// What mainstay.toml or the environment say; else always.
+    /// Set by mainstay.toml or the environment; default: always.
     Default = 0,
-    /// From when it is made to the end of the session.
+    /// From its creation to the end of the session.
     Always,
     /// From the request of each checkpoint until it is durable.
     Checkpoint,
@@ -43,76 +44,76 @@ pub enum PoolHeldCode {
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum PerCode {
-    /// What mainstay.toml or the environment say; else those of a node on CephFS, and all elsewhere.
+    /// Set by mainstay.toml or the environment; default: the ranks of a node on CephFS, and all elsewhere.
     Default = 0,
-    /// All of the job.
+    /// All ranks of the job.
     App,
-    /// Those of a node.
+    /// The ranks of a node.
     Node,
-    /// Each has its own.
+    /// Each rank has its own file.
     Rank,
 }
 
-/// How hard room is promised to a new space.
+/// How a new space reserves its room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum AllocateCode {
-    /// What mainstay.toml or the environment say; else blocks.
+    /// Set by mainstay.toml or the environment; default: blocks.
     Default = 0,
     /// Not at all.
     Sparse,
-    /// Its blocks are set aside, where the file system can.
+    /// Allocates its blocks, if the file system can.
     Blocks,
-    /// It is written with zeros.
+    /// Writes it with zeros.
     Zero,
 }
 
-/// What a job makes of the revisions that earlier ones have left.
+/// Whether a job may replace revisions of earlier jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum StartCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_START_RESTORED.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_START_RESTORED.
     Default = 0,
-    /// It is refused to push them out before it has restored one, or got something of it.
+    /// Only after it has restored one, or read something from it.
     Restored,
-    /// It may. A restore finds them all the same.
+    /// Yes. A restore still finds them.
     Fresh,
 }
 
-/// What becomes of the memory of the nodes when a job ends in order.
+/// What happens to the memory of the nodes when a job ends normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum MemoryAfterCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_MEMORY_AFTER_REMOVED.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_MEMORY_AFTER_REMOVED.
     Default = 0,
-    /// Its newest revision goes to the next level that takes any, and it is removed.
+    /// The newest revision goes to the next level that takes any, and the memory is freed.
     Removed,
-    /// It stays for the next job on these nodes.
+    /// The revisions stay for the next job on these nodes.
     Kept,
 }
 
-/// What a start does where a disk level is out of reach that had something newer than all that is left.
+/// Action of a start that cannot reach a disk level, if that level had a newer revision than all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum DiskLostCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_DISK_LOST_REFUSED.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_DISK_LOST_REFUSED.
     Default = 0,
-    /// It is refused: the disk may come back.
+    /// Fails: the disk may come back.
     Refused,
-    /// It goes on from what is left.
+    /// Goes on from the revisions that are left.
     Accepted,
 }
 
-/// When the copies that lie on other nodes are made.
+/// When Mainstay makes the copies on other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum ExchangeCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_EXCHANGE_BACKGROUND.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_EXCHANGE_BACKGROUND.
     Default = 0,
     /// While the program goes on.
     Background,
@@ -120,173 +121,180 @@ pub enum ExchangeCode {
     Blocking,
 }
 
-/// What a job does, while it runs, about ranks that fail.
+/// Action of a running job when ranks fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub enum RecoveryCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_RECOVERY_OFF.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_RECOVERY_OFF.
     #[expect(dead_code, reason = "for the header only")]
     Default = 0,
-    /// Nothing: it is started again.
+    /// None: the job must be restarted.
     Off,
-    /// Others take their places and numbers: spares, or processes that are started for it.
+    /// Other processes take their places and numbers: spares, or newly started processes.
     Replace,
-    /// It goes on with fewer ranks.
+    /// The job goes on with fewer ranks.
     Shrink,
 }
 
-/// What of the protected regions a revision writes.
+/// Bytes of the protected regions that a revision writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum CaptureCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_CAPTURE_WHOLE.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_CAPTURE_WHOLE.
     Default = 0,
-    /// All of it.
+    /// All of them.
     Whole,
-    /// What changed since the revision before, with which it shares the rest.
+    /// The bytes that changed since the revision before, with which it shares the rest.
     Incremental,
-    /// All of it, copied while the program goes on.
+    /// All of them, copied while the program goes on.
     Snapshot,
-    /// What changed since the revision before, copied while the program goes on.
+    /// The bytes that changed since the revision before, copied while the program goes on.
     IncrementalSnapshot,
 }
 
-/// How what goes to a disk or a parallel file system is compressed.
+/// Compression of revisions on a disk or a parallel file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum CompressCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_COMPRESS_OFF.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_COMPRESS_OFF.
     Default = 0,
-    /// Not at all.
+    /// None.
     Off,
-    /// By LZ4, which is fast.
+    /// LZ4, which is fast.
     Lz4,
-    /// By Zstandard, which makes it shorter.
+    /// Zstandard, which compresses better.
     Zstd,
 }
 
-/// How it is found out what changed.
+/// How Mainstay finds changed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum TrackCode {
-    /// What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
+    /// Set by mainstay.toml or the environment; default: MAINSTAY_TRACK_AUTO.
     Default = 0,
-    /// By pages where the system can tell which were written and no device is open that could write past them, else by hashes.
+    /// By written pages, if the system can report them and no device is open that could write past them; otherwise by
+    /// hashes.
     Auto,
-    /// By the pages that were written, also where such a device is open: the user says that it writes to none that is tracked.
+    /// By written pages, even with such a device open. You guarantee that it does not write to a tracked region.
     Pages,
-    /// By hashes of all that is protected.
+    /// By hashes of all protected bytes.
     Hashes,
 }
 
-/// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
+/// Settings of the program. 0 leaves a setting to the environment or mainstay.toml, and otherwise to the default
 /// given here.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Options {
     /// sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
     pub size: usize,
-    /// Complete revisions that are kept at least; 1. A space has room for two more than it was made for.
+    /// Complete revisions to keep, at least. A space has room for two more than the number it was made for. Default:
+    /// 1.
     pub keep: u32,
-    /// A mainstay_stage; MAINSTAY_STAGE_POOL.
+    /// A mainstay_stage. Default: MAINSTAY_STAGE_POOL.
     pub stage: u32,
-    /// Bytes of the node's pool, which its ranks share; what they save, within a quarter of the memory that is free
-    /// and half of pool_directory. With room for their shards and a chunk more for each a checkpoint costs the program
-    /// one copy.
+    /// Bytes of the pool that the ranks of a node share. With room for their shards and one chunk more for each, a
+    /// checkpoint costs the program one copy. Default: the size of the shards, up to a quarter of the free memory and
+    /// half of pool_directory.
     pub pool_bytes: u64,
-    /// Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
-    /// rank of the node, or with a pool that sizes itself no shard has two.
+    /// Bytes of one write, a multiple of 4096. Default: 4 MiB, or less if the pool has fewer than two such chunks for
+    /// each rank of the node, or if the pool sizes itself and no shard has two.
     pub chunk_bytes: u64,
-    /// Threads of this rank that write, and as many that hash; also the most writes under way at once on the
-    /// node. 2, and 1 where the ranks of the node use all its processors.
+    /// Threads of this rank that write, and as many that hash; also the limit of concurrent writes on the node.
+    /// Default: 2, or 1 if the ranks of the node use all its processors.
     pub io_threads: u32,
-    /// Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
+    /// Bytes of this rank's portion of a new space. Default: room for keep+2 of the first checkpoint's shards.
     pub portion_bytes: u64,
-    /// A checkpoint is due every so many steps; not by steps.
+    /// A checkpoint is due after this number of steps. Default: not by steps.
     pub every_steps: u64,
-    /// A checkpoint is due after so many seconds; not by time.
+    /// A checkpoint is due after this number of seconds. Default: not by time.
     pub every_seconds: f64,
-    /// Mean time between failures of the job, in seconds, from which Daly's formula tells when a
-    /// checkpoint is due; not given.
+    /// Mean time between failures of the job, in seconds, from which Daly's formula gives the interval. Default:
+    /// unknown.
     pub mtbf_seconds: f64,
-    /// A mainstay_pool_held; MAINSTAY_POOL_HELD_ALWAYS.
+    /// A mainstay_pool_held. Default: MAINSTAY_POOL_HELD_ALWAYS.
     pub pool_held: u32,
-    /// Stage node: pieces of fewer bytes are gathered by each rank first; 512. 1: none are.
+    /// Stage node: each rank first gathers pieces of fewer bytes. 1: it gathers none. Default: 512.
     pub small_bytes: u64,
-    /// Stages node and rank: pieces of so many bytes and more go straight through, written by the calling
-    /// thread; found on this machine.
+    /// Stages node and rank: the calling thread writes pieces of this size and more directly. Default: measured on
+    /// this machine.
     pub threshold_bytes: u64,
-    /// Bytes of this rank's own buffer in stage rank, and in stage node for small pieces, a multiple of 4096;
-    /// 4 MiB.
+    /// Bytes of this rank's own buffer in stage rank, and of the one for small pieces in stage node, a multiple of
+    /// 4096. Default: 4 MiB.
     pub buffer_bytes: u64,
-    /// Stage node: its buffer is flushed every so many seconds; 0.1.
+    /// Stage node: seconds between two flushes of its buffer. Default: 0.1.
     pub flush_seconds: f64,
-    /// A mainstay_per: which ranks share a file of a new space.
+    /// A mainstay_per: which ranks share a file of a new space. Default: the ranks of a node on CephFS, and all
+    /// elsewhere.
     pub per: u32,
-    /// A mainstay_allocate: how hard room is promised to a new space; MAINSTAY_ALLOCATE_BLOCKS.
+    /// A mainstay_allocate: how a new space reserves its room. Default: MAINSTAY_ALLOCATE_BLOCKS.
     pub allocate: u32,
-    /// On CephFS and Lustre: over how many servers a file of a new space is striped; as the file system does it.
+    /// On CephFS and Lustre: number of servers over which a file of a new space is striped. Default: the file
+    /// system's.
     pub stripe_count: u32,
-    /// On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
+    /// On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB. Default: the file system's.
     pub stripe_bytes: u64,
-    /// The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
-    /// those of the first checkpoint.
+    /// Bytes of the largest shard that this rank is going to save: a portion has room for keep+2 of this size.
+    /// Default: the size of the first checkpoint's shard.
     pub shard_bytes: u64,
-    /// Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
-    /// before the name of any setting. Those of others are ignored, these go before what is set here; none. Read
-    /// during the call that opens.
+    /// Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as in MPI-IO, and mainstay_
+    /// before the name of any setting. Mainstay ignores other hints. Hints go before the fields of this struct.
+    /// Default: none. Read during the opening call.
     pub hints: *const c_char,
-    /// So many ranks write for all; each writes for itself.
+    /// Number of ranks that write for all. Default: each writes for itself.
     pub aggregators: u32,
-    /// A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
+    /// A mainstay_start: whether the job may replace earlier jobs' revisions. Default: MAINSTAY_START_RESTORED.
     pub start: u64,
     /// The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
-    /// memory; "off". Read during the call that opens, as is `disk`.
+    /// memory. Default: "off". Read during the opening call, like `disk`.
     pub memory: *const c_char,
-    /// The disks of the nodes as a level before the space that is opened: a directory; "off".
+    /// The disks of the nodes as a level before the space that you open: a directory. Default: "off".
     pub disk: *const c_char,
-    /// Complete revisions that are kept there; 1.
+    /// Complete revisions to keep in the memory of the nodes. Default: 1.
     pub memory_keep: u32,
-    /// A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
+    /// A mainstay_memory_after: whether they outlive a job that ends normally. Default:
+    /// MAINSTAY_MEMORY_AFTER_REMOVED.
     pub memory_after: u32,
-    /// Every how many revisions one goes to the disks of the nodes; 1.
+    /// Every how many revisions one goes to the disks of the nodes. Default: 1.
     pub disk_every: u32,
-    /// Complete revisions that are kept there; 1.
+    /// Complete revisions to keep on the disks of the nodes. Default: 1.
     pub disk_keep: u32,
-    /// Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
-    /// the hint mainstay_pfs_every=0.
+    /// Every how many revisions one goes to the space that you open, if there are levels before it. Default: 1. With
+    /// the hint mainstay_pfs_every=0 none does.
     pub pfs_every: u32,
-    /// A mainstay_exchange: when copies go to other nodes; MAINSTAY_EXCHANGE_BACKGROUND.
+    /// A mainstay_exchange: when Mainstay sends copies to other nodes. Default: MAINSTAY_EXCHANGE_BACKGROUND.
     pub exchange: u64,
-    /// How many of each shard lie in the memory of nodes: one on its own, the others on other nodes; 2.
+    /// Copies of each shard in the memory of nodes: one on its own node, the others on other nodes. Default: 2.
     pub memory_copies: u32,
-    /// How many of each shard lie on disks of nodes, likewise; 1.
+    /// Copies of each shard on disks of nodes: one on its own node, the others on other nodes. Default: 1.
     pub disk_copies: u32,
-    /// A mainstay_recovery: what the job does, while it runs, when ranks fail; MAINSTAY_RECOVERY_OFF.
+    /// A mainstay_recovery: action of the running job when ranks fail. Default: MAINSTAY_RECOVERY_OFF.
     pub recovery: u32,
-    /// With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
-    /// replaced; none.
+    /// With recovery: number of spares. The last ranks sleep in the opening until they replace a failed rank.
+    /// Default: none.
     pub spares: u32,
-    /// A mainstay_capture: what of the protected regions a revision writes; MAINSTAY_CAPTURE_WHOLE.
+    /// A mainstay_capture: which bytes of the protected regions a revision writes. Default: MAINSTAY_CAPTURE_WHOLE.
     pub capture: u64,
-    /// With an incremental capture, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
+    /// With incremental capture, a mainstay_track: how Mainstay finds changed bytes. Default: MAINSTAY_TRACK_AUTO.
     pub track: u32,
-    /// With that and pages: every so many revisions what the pages call unchanged is hashed; never.
+    /// With incremental capture by pages: every how many revisions Mainstay hashes the pages reported as unchanged.
+    /// Default: never.
     pub audit: u32,
-    /// With snapshots: from how many bytes on that are to be copied one is taken, and not a plain copy; where the program
-    /// then waits for less time. 1: always.
+    /// With snapshots: the number of bytes to copy from which Mainstay takes a snapshot instead of a plain copy. 1:
+    /// always. Default: whichever keeps the program waiting for less time.
     pub snapshot_bytes: u64,
-    /// A mainstay_compress: how what goes to a disk or a parallel file system is compressed; MAINSTAY_COMPRESS_OFF.
+    /// A mainstay_compress: compression of revisions on a disk or a parallel file system. Default:
+    /// MAINSTAY_COMPRESS_OFF.
     pub compress: u64,
-    /// A mainstay_disk_lost: what a start does where a disk level is out of reach that had something newer than all that is
-    /// left; MAINSTAY_DISK_LOST_REFUSED.
+    /// A mainstay_disk_lost: action of a start that cannot reach a disk level, if that level had a newer revision
+    /// than all others. Default: MAINSTAY_DISK_LOST_REFUSED.
     pub disk_lost: u64,
 }
 
-/// What the struct measured in each version of the header: it only grows, at its end.
+/// Sizes of the struct in all versions of the header: it only grows, at its end.
 const SIZES: [usize; 13] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
@@ -304,11 +312,11 @@ const SIZES: [usize; 13] = [
 ];
 
 impl Options {
-    /// The settings in force where the program passed `options`.
+    /// The settings in force if the program passed `options`.
     ///
     /// # Safety
-    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints`, `memory` and `disk`
-    /// are null or end with a zero byte.
+    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints`,
+    /// `memory` and `disk` are null or end with a zero byte.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn config(options: *const Options) -> Result<Config, Error> {
         let choice = if options.is_null() {
@@ -320,7 +328,8 @@ impl Options {
         Ok(Config::resolve(&choice)?.config)
     }
 
-    /// The options of a program that may have been compiled with an older header; what that does not have is 0.
+    /// The options of a program that may have been compiled with an older header. Fields that this header lacks are
+    /// 0.
     ///
     /// # Safety
     /// As for `config`, and not null.
@@ -335,9 +344,9 @@ impl Options {
             );
             return Err(Error::argument("options", why));
         }
-        // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
+        // SAFETY: numbers, and pointers that may be null: zero is valid for all of them and means none.
         let mut options: Options = unsafe { std::mem::zeroed() };
-        // SAFETY: so many bytes are there, and no more than `options` has; any bytes are valid in its fields.
+        // SAFETY: the caller has this many bytes, and `options` has no fewer; any bytes are valid in its fields.
         unsafe { (&raw mut options).cast::<u8>().copy_from_nonoverlapping(theirs.cast::<u8>(), size) };
         Ok(options)
     }
@@ -369,7 +378,7 @@ impl Options {
         Ok(choice)
     }
 
-    /// The key of each field, and what the program has put there. A field that is left out here does not compile.
+    /// The key of each field, and its value. A field missing here is a compile error.
     fn given(&self) -> [(&'static str, Given); 37] {
         let Options {
             size: _,
@@ -456,7 +465,7 @@ impl Options {
     }
 }
 
-/// What stands in a field: zero is nothing.
+/// The value of a field: zero means none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Given {
     Number(i64),
@@ -466,8 +475,8 @@ enum Given {
 }
 
 impl Given {
-    /// A number that a program wrote into an unsigned field, where it may have been below zero: no setting takes as much as that
-    /// looks like.
+    /// A number in an unsigned field that a program may have set below zero: no setting takes a number as large as
+    /// that looks.
     fn signed(number: impl Into<i64>) -> Given {
         Given::Number(number.into())
     }
@@ -498,7 +507,7 @@ mod tests {
     use super::*;
     use mainstay_engine::KEYS;
 
-    /// What a program can set by a hint, the environment and the file alone.
+    /// Settings without a field: a program can set them only by a hint, the environment or the file.
     const WITHOUT_FIELD: [&str; 11] = [
         "pool_directory",
         "interval",

@@ -11,13 +11,14 @@ use std::{
     path::Path,
 };
 
-/// Names a file that this rank's program appends to. Local; one rank a file: mainstay_restore and the checkpoint
-/// refuse one that several ranks name. It is synced before a revision is published,
-/// its length at t1 is kept, and mainstay_restore cuts it back to that, so that
-/// what the program writes again after a restart is there once. Any path to the file will do at the next start, also after it
-/// was moved; a file that is not surely the one stays as it is, and a line on standard error names it. Restore before writing to it, and fflush
-/// before a checkpoint. It need not be there yet. If it is shorter than it was, the restore ends with
-/// MAINSTAY_OUTPUT_SHORT and changes nothing. Files that no call names stay as they are.
+/// Registers a file that this rank's program appends to. Local. Only one rank may register a file: mainstay_restore
+/// and the checkpoint refuse one that several ranks registered. A checkpoint records the file's length at t1, and
+/// syncs the file before it publishes the revision. mainstay_restore truncates the file to that length, so output
+/// that the program repeats after a restart appears only once. The next start may use any path to the file, even
+/// after a move. If Mainstay cannot be sure that it is the same file, it leaves the file as it is and names it in a
+/// line on standard error. Restore before you write to the file, and fflush before a checkpoint. The file need not
+/// exist yet. If it is shorter than at the checkpoint, the restore fails with MAINSTAY_OUTPUT_SHORT and changes
+/// nothing. Files that no call registers stay as they are.
 ///
 /// # Safety
 /// `session` is open, `path` ends with a zero byte.

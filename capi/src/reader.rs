@@ -15,17 +15,18 @@ use std::{
     path::Path,
 };
 
-/// One revision of a space, opened to be read.
+/// One revision of a space, opened for reading.
 pub struct Reader {
     engine: mainstay_engine::Reader,
-    /// For each shard its items, as C sees them.
+    /// The items of each shard, as C sees them.
     items: Vec<Vec<Named>>,
 }
 
-/// Opens the complete revision of this number, or MAINSTAY_NEWEST, of the space in the directory `path`, and puts
-/// the reader into `*reader`. (0 is the newest, too.) Local: any process may, without MPI, on any machine that sees the space. Beside
-/// a job at work it holds the revision until it is closed, or for an hour after its last use. Where the newest is opened and the space is
-/// damaged, a line on standard error says so, once a process: a newer revision may have been there.
+/// Opens a complete revision of the space in the directory `path`, and puts the reader into `*reader`. `revision` is
+/// a number, or MAINSTAY_NEWEST; 0 is the newest, too. Local: any process may call it, without MPI, on any machine
+/// that sees the space. While a job is running, the reader holds the revision until you close it, or for an hour
+/// after its last use. If you open the newest and the space is damaged, Mainstay prints a line on standard error,
+/// once a process: a newer revision may have been lost.
 ///
 /// # Safety
 /// `path` ends with a zero byte, `reader` points to room for a pointer.
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn mainstay_reader_revision(reader: *const Reader) -> u64 
     unsafe { reader.as_ref() }.map_or(0, |reader| reader.engine.key().number)
 }
 
-/// How many shards there are: shard r is what rank r saved. 0: `reader` is NULL.
+/// The number of shards: shard r is the one that rank r saved. 0: `reader` is NULL.
 ///
 /// # Safety
 /// `reader` is open.
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn mainstay_reader_shards(reader: *const Reader) -> u32 {
     unsafe { reader.as_ref() }.map_or(0, |reader| reader.engine.shard_count())
 }
 
-/// How many items a shard has; 0 if there is no such shard.
+/// The number of items of a shard; 0 if there is no such shard.
 ///
 /// # Safety
 /// `reader` is open.
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn mainstay_reader_items(reader: *const Reader, shard: u32
     unsafe { reader.as_ref() }.and_then(|reader| reader.items.get(shard as usize)).map_or(0, Vec::len)
 }
 
-/// What item `index` of a shard is.
+/// Describes item `index` of a shard.
 ///
 /// # Safety
 /// `reader` is open, `item` points to room for one.
@@ -106,8 +107,8 @@ pub unsafe extern "C" fn mainstay_reader_item(
 }
 
 /// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`. `got` may be NULL;
-/// else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is
-/// undefined. Every block is verified before.
+/// otherwise `*got` receives the number of bytes read: fewer only at the item's end; 0 after an error, when `data` is
+/// undefined. Mainstay verifies every block first.
 ///
 /// # Safety
 /// `reader` is open, `name` ends with a zero byte, `data` has room for `bytes`.
@@ -134,8 +135,8 @@ pub unsafe extern "C" fn mainstay_reader_read(
     })
 }
 
-/// Fills `data`, which has `bytes` bytes, with the box of the global array `name` that begins at `offset` and has
-/// this `shape`, `dimensions` numbers of elements each, slowest first; out of all shards that hold some of it.
+/// Fills `data`, which has `bytes` bytes, with a box of the global array `name`, from all shards that hold part of
+/// it. `offset` is the box's beginning and `shape` its shape: `dimensions` numbers of elements each, slowest first.
 ///
 /// # Safety
 /// `reader` is open, `name` ends with a zero byte, the rest is as large as said.
@@ -160,7 +161,7 @@ pub unsafe extern "C" fn mainstay_reader_read_box(
     })
 }
 
-/// Closes a reader and lets go of what it holds. NULL does nothing.
+/// Closes a reader and releases the revision that it holds. NULL does nothing.
 ///
 /// # Safety
 /// `reader` came from mainstay_reader_open and was not closed.

@@ -1,4 +1,4 @@
-//! What checkpoints took.
+//! Cost of checkpoints.
 
 use crate::{
     argument::null,
@@ -6,7 +6,7 @@ use crate::{
     session::{Session, session_of},
 };
 
-/// What one checkpoint took on this rank. t1: asked for; t2: the program goes on; t3: durable here.
+/// Cost of one checkpoint on this rank. t1: request; t2: the program goes on; t3: durable here.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Record {
@@ -14,14 +14,14 @@ pub struct Record {
     pub revision: u64,
     /// t1 in nanoseconds since 1970.
     pub t1_unix_ns: u64,
-    /// Nanoseconds in the all-reduce at t1,
+    /// Nanoseconds in the all-reduce at t1.
     pub communication_ns: u64,
-    /// waiting for a free chunk of the pool,
+    /// Nanoseconds in which the copy waited for a free chunk of the pool.
     pub buffer_wait_ns: u64,
-    /// copying into buffers, and in the writes for which the program waited meanwhile: of pieces that go
-    /// straight through and of a rank's own buffer (stage direct: all),
+    /// Nanoseconds spent copying into buffers, and in the writes for which the program waited: of pieces that bypass
+    /// the buffers, and of a rank's own buffer (stage direct: all writes).
     pub copy_ns: u64,
-    /// and the rest of t2 - t1 but `resume_ns`.
+    /// The rest of t2 - t1, without `resume_ns`.
     pub other_ns: u64,
     /// t2 - t1.
     pub perceived_ns: u64,
@@ -37,8 +37,7 @@ pub struct Record {
     pub resume_ns: u64,
 }
 
-/// Puts the record of the newest checkpoint whose part of this rank is durable into `*record`. Local,
-/// never waits.
+/// Puts the record of the newest checkpoint that is durable on this rank into `*record`. Local, never waits.
 ///
 /// # Safety
 /// `session` is open, `record` points to a mainstay_record.

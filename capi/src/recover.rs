@@ -1,4 +1,4 @@
-//! Going on after ranks have failed.
+//! Recovery after ranks have failed.
 
 use crate::{
     argument::null,
@@ -8,15 +8,15 @@ use crate::{
 use mainstay_engine::{Error, ErrorKind, Failing, Stepped};
 use std::ffi::{c_int, c_void};
 
-/// Goes on without the ranks that have failed: called on every rank that is left after MAINSTAY_GROUP_FAILED, or after an
-/// error of the program's own messages, wherever each rank was. Collective. The setting `recovery` says how: `replace`
-/// puts others into the places of those that failed, `shrink` goes on with fewer ranks. What is protected stays
-/// protected, a checkpoint that was begun is given up, and the communicator of mainstay_mpi_comm is a new one.
-/// mainstay_restore comes next, on all ranks; after a change of the number of ranks, protect first what each has now.
-/// Ranks that fail meanwhile begin the recovery again.
+/// Goes on without the failed ranks. Every surviving rank calls it after MAINSTAY_GROUP_FAILED, or after an error of
+/// the program's own messages, wherever the rank was. Collective. The setting `recovery` chooses the way: `replace`
+/// puts other processes into the places of the failed ranks, `shrink` goes on with fewer ranks. Regions stay
+/// protected. A checkpoint that has begun is abandoned. mainstay_mpi_comm returns a new communicator. Call
+/// mainstay_restore next, on all ranks. If the number of ranks has changed, first protect the regions that each rank
+/// has now. If ranks fail meanwhile, the recovery starts again.
 ///
-/// MAINSTAY_INVALID_ARGUMENT, by which the session stays as it was: `recovery` is off, or this MPI cannot. After another
-/// error the session is over, and nothing but mainstay_close is left: the job is to be started again.
+/// MAINSTAY_INVALID_ARGUMENT: `recovery` is off, or this MPI does not support it; the session stays as it was. After
+/// another error the session is over, and only mainstay_close is left: restart the job.
 ///
 /// # Safety
 /// `session` is open.
@@ -27,8 +27,8 @@ pub unsafe extern "C" fn mainstay_recover(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.recover().map(drop))
 }
 
-/// Whether ranks have failed as far as this rank knows: MAINSTAY_GROUP_FAILED. Local, never waits; for programs that do
-/// not look at what their own messages come to. MAINSTAY_OK where `recovery` is off.
+/// Reports failed ranks that this rank knows of: MAINSTAY_GROUP_FAILED. Local, never waits. For programs that ignore
+/// the errors of their own messages. MAINSTAY_OK if `recovery` is off.
 ///
 /// # Safety
 /// `session` is open.
@@ -39,10 +39,10 @@ pub unsafe extern "C" fn mainstay_check(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.check())
 }
 
-/// An error of a callback's, or of the engine.
+/// An error of a callback, or of the engine.
 enum Stop {
     Engine(Error),
-    /// What the callback returned. The message of the call that said so is there already.
+    /// The status that the callback returned. The failed call has set the message already.
     Told(c_int),
 }
 
@@ -67,25 +67,26 @@ impl Stop {
     }
 }
 
-/// Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks. Collective.
+/// Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks.
+/// Collective.
 ///
-/// `layout` makes the program ready on the ranks that there are (mainstay_mpi_comm), with the values that it begins with,
-/// and protects what is to be saved. It is called at the beginning and after each failure, with nothing protected: what
-/// an earlier call of it took is the program's to free. `step` does the step of this number, from 0 on; where there is
-/// no such step any more, it does nothing and puts 1 into `*over`, on all ranks alike. A checkpoint is taken after a
-/// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Each revision that comes back is told in a
-/// line on standard error, with the number of its steps. Returns when the last revision is complete.
+/// `layout` prepares the program on the present ranks (mainstay_mpi_comm), with its initial values, and protects the
+/// state. Mainstay calls it at the beginning and after each failure, with nothing protected. The program frees the
+/// memory of an earlier call itself. `step` does the step of this number, from 0 on. If there is no such step any
+/// more, it does nothing and puts 1 into `*over`, on all ranks alike. A checkpoint follows a step when one is due, as
+/// in mainstay_due, by the settings (`every_steps`, …). For each restored revision, a line on standard error gives
+/// the number of its steps. Returns when the last revision is complete.
 ///
-/// Both return MAINSTAY_OK (0), or the status of a call that failed: after MAINSTAY_GROUP_FAILED, by which an error of MPI is
-/// to be told, too, all ranks recover, are laid out, go back to the newest complete revision and go on; another status
-/// ends the run, and is returned. A step whose messages failed need not tell: it is looked for after each step. The
-/// region `mainstay_steps` counts the steps that are done: in a checkpoint or put that a step takes itself those before it. After
-/// the last step it stays protected, so that a checkpoint of the program's own saves the end. With `recovery` off, a failure is
-/// returned.
+/// Both callbacks return MAINSTAY_OK (0), or the status of a failed call. Return MAINSTAY_GROUP_FAILED for an error
+/// of MPI, too. After it, all ranks recover, call `layout`, restore the newest complete revision and go on. Another
+/// status ends the run, and is returned. A step need not report failed messages: Mainstay checks for failed ranks
+/// after each step. The region `mainstay_steps` counts the finished steps. In a checkpoint or put of the step itself
+/// it counts the steps before this one. After the last step it stays protected, so that the program's own checkpoint
+/// saves the end. With `recovery` off, a failure is returned.
 ///
 /// # Safety
-/// `session` is open; both are functions, which get `context`, and what `layout` protects is valid until it is called
-/// again, or this returns.
+/// `session` is open; both are functions, which get `context`, and the memory that `layout` protects is valid until
+/// the next call of `layout`, or until this returns.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_run(

@@ -11,7 +11,7 @@ use mainstay_engine::{
 };
 use std::ffi::{c_char, c_void};
 
-/// What a region's elements are. Tools show it, and a restore compares it.
+/// Element type of a region. Tools show it, and a restore compares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
@@ -37,9 +37,9 @@ pub enum ElementTypeCode {
 const _: () = assert!(ElementTypeCode::Bool as usize + 1 == ElementType::ALL.len());
 const _: () = assert!(ElementTypeCode::F64 as usize == ElementType::F64 as usize);
 
-/// Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
-/// is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /,
-/// with no empty, "." or ".." part between slashes. A region that has bytes of another is
+/// Protects `bytes` bytes at `data` under `name`: checkpoints save them, and a restore fills them. Local. The memory
+/// must stay valid until you unprotect it or close the session. A name has 1 to 200 characters of A-Z a-z 0-9 _ . - :
+/// [ ] /, with no empty, "." or ".." part between slashes. A region that shares bytes with another is
 /// MAINSTAY_INVALID_ARGUMENT, with both names.
 ///
 /// # Safety
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn mainstay_protect(
     guard(|| unsafe { protect(session, name, |name| Region::new(name, data.cast(), bytes as u64)) })
 }
 
-/// As mainstay_protect, for an array: `shape` holds `dimensions` numbers of elements, slowest first.
-/// `type` is a mainstay_type.
+/// Like mainstay_protect, for an array: `shape` holds `dimensions` numbers of elements, slowest first. `type` is a
+/// mainstay_type.
 ///
 /// # Safety
 /// As said.
@@ -78,9 +78,9 @@ pub unsafe extern "C" fn mainstay_protect_array(
     })
 }
 
-/// As mainstay_protect_array, for a box in a global array: `global_shape` says how large that is, `offset` in
-/// front of which of its elements the box begins, `dimensions` numbers each. A job of any number of ranks fills
-/// its boxes from those that were saved; one without elements is a rank that has no part.
+/// Like mainstay_protect_array, for a box of a global array. `global_shape` is the shape of that array. `offset` is
+/// the number of elements in front of the box along each dimension. Each has `dimensions` numbers. A job of any
+/// number of ranks fills its boxes from the saved ones. A box without elements means that this rank has no part.
 ///
 /// # Safety
 /// As said.
@@ -104,10 +104,10 @@ pub unsafe extern "C" fn mainstay_protect_box(
     })
 }
 
-/// As mainstay_protect_box, for a box that is the inside of a larger array in memory, as arrays with ghost cells have
-/// one: `data` is where that begins, `memory_shape` its shape, and `memory_offset` says in front of which of its
-/// elements the box begins, as the starts of MPI_Type_create_subarray do. What lies around the box is neither saved
-/// nor changed. `global_shape` and `offset` may both be NULL: an array that is in no global one.
+/// Like mainstay_protect_box, for a box inside a larger array in memory, such as one with ghost cells. `data` is the
+/// beginning of the larger array and `memory_shape` its shape. `memory_offset` is the number of its elements in front
+/// of the box along each dimension, like the starts of MPI_Type_create_subarray. Memory around the box is neither
+/// saved nor changed. `global_shape` and `offset` may both be NULL if the array is in no global one.
 ///
 /// # Safety
 /// As said.
@@ -135,10 +135,10 @@ pub unsafe extern "C" fn mainstay_protect_within(
     })
 }
 
-/// Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
-/// card, a GPU or another process writes to, past the page tables of this one. Local. For as long as the region is
-/// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL or
-/// MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT and `track` finds pages. A name that no region has is MAINSTAY_REGION_MISSING.
+/// Finds the changes of a region by hashes instead of written pages: for memory that a network card, a GPU or another
+/// process writes past the page tables of this process. Local. It holds while the region is protected, wherever it
+/// moves. It has no effect unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL or MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT
+/// and `track` uses pages. If no region has the name, the error is MAINSTAY_REGION_MISSING.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.
@@ -151,12 +151,13 @@ pub unsafe extern "C" fn mainstay_untrack(session: *mut Session, name: *const c_
     })
 }
 
-/// Says that all ranks have the same bytes in the region of this name, as in a table or in parameters. A restore on another number
-/// of ranks then fills it on all of them. Without it a region is each rank's own there, and MAINSTAY_RANK_COUNT, unless it is a
-/// box of a global array, or a single element of at most 16 bytes that all ranks have alike, as a step is. Local. It holds for as
-/// long as the region is protected, and each revision notes it. The program that saved or the one that restores may say so; the
-/// restore compares the bytes of all ranks. MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it is a
-/// box of a global array.
+/// Declares that all ranks have the same bytes in the region of this name, such as a table or parameters. A restore
+/// on another number of ranks then fills it on all of them. Without it, such a restore fails with
+/// MAINSTAY_RANK_COUNT, because the region is each rank's own. Exceptions are boxes of global arrays, and single
+/// elements of at most 16 bytes that are equal on all ranks, such as a step. Local. It holds while the region is
+/// protected, and each revision records it. Either the program that saved or the one that restores may call it. The
+/// restore compares the bytes of all ranks. MAINSTAY_REGION_MISSING: no region has the name.
+/// MAINSTAY_INVALID_ARGUMENT: it is a box of a global array.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.
@@ -169,11 +170,12 @@ pub unsafe extern "C" fn mainstay_same_on_all_ranks(session: *mut Session, name:
     })
 }
 
-/// Says that the program will not write `bytes` bytes of a region, from `offset` on, again before its next checkpoint: with
-/// the setting `predictor` they are saved at once, in the background. What is written again all the same is saved again.
-/// Without it, and of memory whose pages are not told, nothing happens, nor of bytes that a region which is followed did not
-/// have at the checkpoint or restore before. Local, never waits for a write.
-/// MAINSTAY_REGION_MISSING: no region has the name; MAINSTAY_INVALID_ARGUMENT: it has fewer bytes, and is not followed.
+/// Promises that the program will not write `bytes` bytes of a region, from `offset` on, again before its next
+/// checkpoint. With the setting `predictor` Mainstay saves them at once, in the background. If the program writes
+/// them after all, Mainstay saves them again. Without `predictor`, or if the system does not track the pages of this
+/// memory, the call has no effect. The same goes for bytes that a followed region did not have at the last checkpoint
+/// or restore. Local, never waits for a write. MAINSTAY_REGION_MISSING: no region has the name.
+/// MAINSTAY_INVALID_ARGUMENT: the region has fewer bytes, and is not followed.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.
@@ -191,8 +193,8 @@ pub unsafe extern "C" fn mainstay_settled(
     })
 }
 
-/// Takes a region out again. Local. Revisions that hold it stay as they are. MAINSTAY_INVALID_ARGUMENT: a checkpoint has been
-/// begun, and is not finished.
+/// Removes a region. Local. Revisions that hold it stay as they are. MAINSTAY_INVALID_ARGUMENT: a checkpoint has
+/// begun and is not finished.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte.
@@ -205,7 +207,7 @@ pub unsafe extern "C" fn mainstay_unprotect(session: *mut Session, name: *const 
     })
 }
 
-/// Takes all regions out again, as mainstay_unprotect does one. Local.
+/// Removes all regions, as mainstay_unprotect removes one. Local.
 ///
 /// # Safety
 /// `session` is open.
@@ -285,10 +287,10 @@ unsafe fn place_of(global_shape: *const u64, offset: *const u64, dimensions: usi
 }
 
 /// # Safety
-/// `numbers` is null or points to `count` of them, if those are not too many.
+/// `numbers` is null or points to `count` of them, if the count is not too large.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn numbers_of<'a>(numbers: *const u64, count: usize, what: &str) -> Result<&'a [u64], Error> {
-    // It bounds how much is looked at.
+    // This bounds the memory that is read.
     if count > DIMENSIONS_MAX {
         let why = format!("{count} of them, the limit is {DIMENSIONS_MAX}");
         return Err(Error::argument("dimensions", why));
@@ -305,6 +307,6 @@ pub(crate) unsafe fn numbers_of<'a>(numbers: *const u64, count: usize, what: &st
 /// `name` is null or ends with a zero byte.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn name_of(name: *const c_char) -> Result<String, Error> {
-    // SAFETY: passed on. What is not text is refused with the other odd characters.
+    // SAFETY: passed on. A name that is not text is refused together with other forbidden characters.
     Ok(String::from_utf8_lossy(unsafe { bytes_of(name, "name") }?).into_owned())
 }

@@ -1,4 +1,4 @@
-//! Coming back.
+//! Restoring.
 
 use crate::{
     argument::no_session,
@@ -9,28 +9,28 @@ use crate::{
 use mainstay_engine::Session as Engine;
 use std::ffi::c_char;
 
-/// What a restore brought back.
+/// The revision that a restore filled in.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Restored {
-    /// Its number, 1 or more; 0: there was nothing to restore, and the regions are as they were.
+    /// Its number, 1 or more. 0: there was nothing to restore, and the regions are unchanged.
     pub revision: u64,
-    /// How much was found damaged: parts of the space, and newer revisions that were passed over for it;
-    /// mainstay_report says what it was.
+    /// Number of damaged parts: parts of the space, and newer revisions that the restore passed over for damage.
+    /// mainstay_report describes them.
     pub skipped: u64,
-    /// The step that the program had last given to mainstay_due when it saved the revision; 0: it had given none.
+    /// The last step that the program gave to mainstay_due before it saved the revision; 0: none.
     pub step: u64,
 }
 
-/// Fills the protected regions with the newest complete revision that can be read whole, the same on
-/// all ranks. Collective. Protect first. Every block is verified. Boxes of global arrays (mainstay_protect_box) are
-/// filled whatever the number of ranks; another region comes back on another number if it is the same on all ranks
-/// (mainstay_same_on_all_ranks), or rank 0 alone had it and has it now. After MAINSTAY_REGION_CHANGED,
+/// Fills the protected regions with the newest complete revision that can be read whole, the same on all ranks.
+/// Collective. Protect first. Mainstay verifies every block. It fills boxes of global arrays (mainstay_protect_box)
+/// whatever the number of ranks. On another number of ranks, another region comes back if it is the same on all ranks
+/// (mainstay_same_on_all_ranks), or if only rank 0 had it and has it now. After MAINSTAY_REGION_CHANGED,
 /// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
-/// MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
+/// MAINSTAY_OUTPUT_SHORT the regions are unchanged. After any other error they are undefined. `restored` may be NULL.
 ///
 /// # Safety
-/// `session` is open, and what is protected is valid and ours until the call returns.
+/// `session` is open, and the protected memory is valid and ours until the call returns.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut Restored) -> Status {
@@ -38,13 +38,13 @@ pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut 
     unsafe { bring_back(session, restored, Engine::restore) }
 }
 
-/// Fills the protected regions as mainstay_restore does, with the revision of this number, or with MAINSTAY_NEWEST.
-/// Collective, with the same number on all ranks. The program goes on from there: newer revisions are kept no longer from the
-/// next checkpoint on, but for those that are held. A revision that is not there whole is MAINSTAY_REVISION_MISSING, and the
-/// regions are as they were. `restored` may be NULL.
+/// Fills the protected regions like mainstay_restore, with the revision of this number, or with MAINSTAY_NEWEST.
+/// Collective, with the same number on all ranks. The program goes on from there: the next checkpoint stops keeping
+/// the newer revisions, except those under a hold. If the revision is missing or incomplete, the error is
+/// MAINSTAY_REVISION_MISSING, and the regions are unchanged. `restored` may be NULL.
 ///
 /// # Safety
-/// `session` is open, and what is protected is valid and ours until the call returns.
+/// `session` is open, and the protected memory is valid and ours until the call returns.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_restore_revision(
@@ -83,7 +83,7 @@ unsafe fn bring_back(
 }
 
 impl Session {
-    /// Keeps what is told of a restore: its notes, and what it passed over.
+    /// Keeps the result of a restore: its notes, and the damage that it passed over.
     pub(crate) fn keep(&mut self, found: Option<&mainstay_engine::Restored>) {
         let skipped = found.map_or(&[][..], |found| &found.skipped);
         self.items.clear();
@@ -93,8 +93,8 @@ impl Session {
     }
 }
 
-/// What the last restore found damaged and passed over, in lines; "" if nothing. Valid until the next
-/// restore or the close.
+/// The damage that the last restore found and passed over, one line each; "" if none. Valid until the next restore or
+/// the close.
 ///
 /// # Safety
 /// `session` is open.

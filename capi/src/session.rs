@@ -22,26 +22,26 @@ use std::{
 pub struct Session {
     pub(crate) engine: mainstay_engine::Session,
     pub(crate) context: ContextInUse,
-    /// What the last restore passed over.
+    /// Damage that the last restore passed over.
     pub(crate) report: CString,
-    /// Those of the revision that was restored.
+    /// The notes of the restored revision.
     pub(crate) notes: BTreeMap<CString, CString>,
-    /// The name that mainstay_stream told last.
+    /// The name that mainstay_stream returned last.
     pub(crate) stream: CString,
-    /// The items of those shards that the program has asked for.
+    /// The items of the shards that the program has asked for.
     pub(crate) items: BTreeMap<u32, Vec<Named>>,
     /// The last answer of mainstay_saved.
     pub(crate) saved: Option<Named>,
 }
 
-/// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
-/// the session into `*session`. Collective. `options` may be NULL; what they do not set comes from the
-/// environment or the file mainstay.toml. The group is taken over and released in any case, except one
-/// of another size. Programs on MPI call mainstay_open_mpi instead.
+/// Opens the space in the directory `path` for the ranks of `group`, and puts the session into `*session`. Makes the
+/// directory if it is missing. Collective. `options` may be NULL. The environment and the file mainstay.toml give the
+/// settings that `options` leave out. The session takes over the group and releases it in any case, unless its `size`
+/// is unknown. MPI programs call mainstay_open_mpi instead.
 ///
 /// # Safety
-/// `group` is filled in, `path` ends with a zero byte, `options` has as many bytes as it says, `session`
-/// points to room for a pointer.
+/// `group` is filled in, `path` ends with a zero byte, `options` has as many bytes as it says, `session` points to
+/// room for a pointer.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_open(
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn mainstay_open(
     })
 }
 
-/// As mainstay_open, for a program of one process and without MPI.
+/// Like mainstay_open, for a program of one process and without MPI.
 ///
 /// # Safety
 /// As for `mainstay_open`.
@@ -102,7 +102,7 @@ unsafe fn open(
     };
     let (session, path, config) = match checked() {
         Ok(checked) => checked,
-        // The other ranks are opening the space, and must learn of it.
+        // The other ranks are opening the space, and must learn of the error.
         Err(error) => return agree(&*group, Err(error)),
     };
     let engine = mainstay_engine::Session::open(group, path, config)?;
@@ -118,8 +118,8 @@ unsafe fn open(
     Ok(())
 }
 
-/// Waits for the last revision and ends the session, also when it returns an error: the pointer must
-/// not be used again. Collective; before MPI_Finalize.
+/// Waits for the last revision and ends the session, even if it returns an error: do not use the pointer again.
+/// Collective. Call it before MPI_Finalize.
 ///
 /// # Safety
 /// `session` came from mainstay_open and was not closed.
@@ -135,10 +135,11 @@ pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
     })
 }
 
-/// Ends the session of this rank without the others, as after an error that is this rank's alone, also when it returns an
-/// error: its part of the last revision becomes durable, and the pointer must not be used again. The space is not noted as
-/// closed, and other ranks in a collective call of their session wait until the job is ended, as by MPI_Abort. With one rank
-/// it is mainstay_close. Local; in a job that goes on when ranks fail it may take 10 s. Before MPI_Finalize.
+/// Ends the session of this rank without the others, for instance after an error of this rank alone. This rank's part
+/// of the last revision becomes durable. The session ends even if the call returns an error: do not use the pointer
+/// again. The space is not marked as closed. Other ranks wait in their next collective call until the job ends, for
+/// instance by MPI_Abort. With one rank it is mainstay_close. Local. In a job with recovery it may take 10 s. Call it
+/// before MPI_Finalize.
 ///
 /// # Safety
 /// `session` came from mainstay_open and was not closed.

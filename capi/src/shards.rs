@@ -1,4 +1,4 @@
-//! Shards of the revision that was restored: what each rank had saved, read by any rank of another number.
+//! Shards of the restored revision, which a job of any number of ranks can read.
 
 use crate::{
     argument::{null, or_refuse},
@@ -11,8 +11,9 @@ use crate::{
 use mainstay_engine::Error;
 use std::ffi::{c_char, c_void};
 
-/// Puts into `*count` how many shards the revision has that the last mainstay_restore brought back: shard r is what rank r
-/// had saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun since. Local.
+/// Puts into `*count` the number of shards of the revision that the last mainstay_restore brought back. Shard r is
+/// the one that rank r saved, whatever the number of ranks now. 0: nothing was restored, or a checkpoint has begun
+/// since. Local.
 ///
 /// # Safety
 /// `session` is open, `count` points to a uint32_t.
@@ -27,11 +28,12 @@ pub unsafe extern "C" fn mainstay_shards(session: *mut Session, count: *mut u32)
     })
 }
 
-/// Has this rank read the `count` shards whose numbers are at `shards`, with mainstay_read_shard: those that lie on other
-/// nodes alone are sent, into memory of this rank, and where a level has copies, one that is whole is taken. From then on
-/// mainstay_shard_items tells of all shards; with a `count` of 0 that is all. Collective, with what each rank wants; until
-/// the next checkpoint begins. MAINSTAY_INVALID_ARGUMENT: nothing was restored, a checkpoint has begun since, or there is
-/// no such shard. MAINSTAY_DAMAGED: no copy of a shard is whole.
+/// Lets this rank read the `count` shards with the numbers at `shards`, with mainstay_read_shard. Shards that only
+/// other nodes have are sent into memory of this rank. If a level has copies, Mainstay takes an undamaged one. After
+/// this call mainstay_shard_items lists the items of all shards; a `count` of 0 does only that. Collective; each rank
+/// passes the shards that it wants. Valid until the next checkpoint begins. MAINSTAY_INVALID_ARGUMENT: nothing was
+/// restored, a checkpoint has begun since, or there is no such shard. MAINSTAY_DAMAGED: every copy of a shard is
+/// damaged.
 ///
 /// # Safety
 /// `session` is open, `shards` points to `count` numbers, or is null if that is 0.
@@ -53,8 +55,8 @@ pub unsafe extern "C" fn mainstay_bring_shards(session: *mut Session, shards: *c
     })
 }
 
-/// Puts into `*count` how many items a shard has: one that this rank can read, or, after mainstay_bring_shards, any. Local;
-/// until the next checkpoint begins.
+/// Puts into `*count` the number of items of a shard: one that this rank can read, or, after mainstay_bring_shards,
+/// any. Local; valid until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `count` points to a size_t.
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn mainstay_shard_items(session: *mut Session, shard: u32,
     })
 }
 
-/// What item `index` of a shard is, from 0 on. Local; until the next checkpoint begins.
+/// Describes item `index` of a shard, from 0 on. Local; valid until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `item` points to room for one.
@@ -91,10 +93,10 @@ pub unsafe extern "C" fn mainstay_shard_item(
     })
 }
 
-/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`, verified. `got` may be
-/// NULL; else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is undefined.
-/// MAINSTAY_INVALID_ARGUMENT: this rank cannot read the shard, which mainstay_bring_shards brings. Local; until the next
-/// checkpoint begins.
+/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`, and verifies them.
+/// `got` may be NULL; otherwise `*got` receives the number of bytes read: fewer only at the item's end; 0 after an
+/// error, when `data` is undefined. MAINSTAY_INVALID_ARGUMENT: this rank cannot read the shard; call
+/// mainstay_bring_shards first. Local; valid until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `data` has room for `bytes`, `got` is null or points to a size_t.
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn mainstay_read_shard(
 }
 
 fn items_of(session: &mut Session, shard: u32) -> Result<&[Named], Error> {
-    // The engine says whether it can still be read.
+    // The engine knows whether the shard can still be read.
     let told = session.engine.shard(shard)?;
     Ok(session.items.entry(shard).or_insert_with(|| Named::all(&told.items)))
 }

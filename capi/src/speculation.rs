@@ -1,4 +1,4 @@
-//! What saving early came to.
+//! Results of saving early.
 
 use crate::{
     argument::null,
@@ -6,25 +6,25 @@ use crate::{
     session::{Session, session_of},
 };
 
-/// What saving early came to on this rank since its session was opened, in blocks of 4 KiB.
+/// Results of saving early on this rank since the opening of its session, in blocks of 4 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Speculation {
-    /// Blocks that the program had written when a checkpoint began,
+    /// Blocks that the program had written when a checkpoint began.
     pub dirty: u64,
-    /// those of them that the checkpoint did not have to write any more;
+    /// Those of them that the checkpoint no longer had to write.
     pub early: u64,
-    /// blocks that were saved early,
+    /// Blocks that were saved early.
     pub saved: u64,
-    /// and in vain, as they were written again;
+    /// Blocks that were saved early in vain, because the program wrote them again.
     pub wasted: u64,
-    /// and those that are going to be.
+    /// Blocks that wait to be saved early.
     pub waiting: u64,
-    /// 1 if nothing is saved early now; a line on standard error has said why.
+    /// 1 if Mainstay no longer saves early; a line on standard error has given the reason.
     pub is_off: u64,
 }
 
-/// Puts what saving early has come to into `*speculation`. Local, never waits.
+/// Puts the results of saving early into `*speculation`. Local, never waits.
 ///
 /// # Safety
 /// `session` is open, `speculation` points to a mainstay_speculation.

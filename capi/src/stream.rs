@@ -1,4 +1,4 @@
-//! Streams: items that are written in pieces.
+//! Streams: items that the program writes in pieces.
 
 use crate::{
     argument::{null, or_refuse},
@@ -10,15 +10,14 @@ use crate::{
 use mainstay_engine::Error;
 use std::ffi::{c_char, c_void};
 
-/// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
-/// mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
-/// mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
-/// in pieces, a piece that lies over another counted once more, and what lies in the gaps between them, as each stream is
-/// saved from its first byte to its last; the first
-/// checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
-/// the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
-/// the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:
-/// call it again.
+/// Begins a checkpoint that the program writes in pieces: this is t1. Call mainstay_write any number of times. Then
+/// call mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
+/// mainstay_write and mainstay_checkpoint are then local. `bytes` is the most that this rank is going to write in
+/// pieces. Count a piece that overlaps another once more, and count the gaps, because Mainstay saves each stream from
+/// its first byte to its last. The first checkpoint of a space sizes the portions by `bytes`. `revision` may be NULL;
+/// otherwise it receives the number that the revision will have. From here on the program can no longer read the
+/// revision that it restored. If a rank left the checkpoint before without mainstay_checkpoint or mainstay_abandon,
+/// this call abandons it and returns an error on all ranks: call it again.
 ///
 /// # Safety
 /// `session` is open, `revision` is null or points to a uint64_t.
@@ -28,7 +27,7 @@ pub unsafe extern "C" fn mainstay_begin(session: *mut Session, bytes: u64, revis
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, revision) = unsafe { (session_of(session)?, revision.as_mut()) };
-        // Also a negative number of a front whose numbers have a sign.
+        // Also refuses a negative number from a language with signed numbers.
         let fits = i64::try_from(bytes).map(|_| bytes);
         let bytes = fits.map_err(|_| Error::argument("begin", format!("{bytes} bytes are more than any file has")));
         let bytes = or_refuse(&mut session.engine, bytes);
@@ -40,11 +39,11 @@ pub unsafe extern "C" fn mainstay_begin(session: *mut Session, bytes: u64, revis
     })
 }
 
-/// Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
-/// begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
-/// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when
-/// it returns. An error is told by mainstay_checkpoint too, which then saves nothing. Names are those of regions, and
-/// no region may have this one.
+/// Writes `bytes` bytes at `offset` of the stream `name`. The first write creates the stream in the revision that has
+/// begun, and later ones extend it. Pieces may have any order and size. If pieces overlap, the last one counts.
+/// Skipped bytes are zero, and count towards the bytes announced to mainstay_begin. Local. The memory is the
+/// program's again when the call returns. If a write fails, mainstay_checkpoint fails too and saves nothing. Names
+/// follow the rules of regions, and must differ from those of all regions.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0.
@@ -64,9 +63,9 @@ pub unsafe extern "C" fn mainstay_write(
     })
 }
 
-/// Gives up the checkpoint that was begun, in place of mainstay_checkpoint. Collective: all ranks do, or none.
-/// Nothing of it is kept, and the revisions that were complete stay as they were. Its number is used up: the
-/// next revision gets the one behind it.
+/// Abandons the checkpoint that has begun, in place of mainstay_checkpoint. Collective: all ranks call it, or none.
+/// Mainstay keeps nothing of it, and complete revisions are unchanged. The number is used up: the next revision gets
+/// the next one.
 ///
 /// # Safety
 /// `session` is open.
@@ -77,13 +76,13 @@ pub unsafe extern "C" fn mainstay_abandon(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.abandon())
 }
 
-/// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
-/// brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
-/// stream; 0 after an error, when `data` is undefined. Local; until the next checkpoint begins.
+/// Reads `bytes` bytes at `offset` of the stream `name`, from the revision of the last mainstay_restore, and verifies
+/// them. `*got` receives the number of bytes read: fewer than `bytes` only at the end of the stream; 0 after an
+/// error, when `data` is undefined. Local; valid until the next checkpoint begins.
 ///
 /// # Safety
-/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, which may be
-/// null if that is 0, and `got` to a size_t.
+/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, which may be null if
+/// that is 0, and `got` to a size_t.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_read(
@@ -105,8 +104,8 @@ pub unsafe extern "C" fn mainstay_read(
     })
 }
 
-/// Puts the length of the stream `name` of the revision that the last mainstay_restore brought back into
-/// `*bytes`. Local; until the next checkpoint begins.
+/// Puts the length of the stream `name` into `*bytes`, in the revision of the last mainstay_restore. Local; valid
+/// until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `bytes` points to a uint64_t.
@@ -122,8 +121,8 @@ pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *con
     })
 }
 
-/// Puts into `*count` how many streams this rank has in the revision that the last mainstay_restore brought back; 0 if
-/// there was nothing to restore. Local; until the next checkpoint begins.
+/// Puts into `*count` the number of this rank's streams in the revision of the last mainstay_restore; 0 if there was
+/// nothing to restore. Local; valid until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `count` points to a size_t.
@@ -139,8 +138,9 @@ pub unsafe extern "C" fn mainstay_streams(session: *mut Session, count: *mut usi
     })
 }
 
-/// Puts the name and the length of stream `index` of these, from 0 on, into `*name` and `*bytes`. The name is valid until
-/// the next call of this function, or the close. `bytes` may be NULL. Local; until the next checkpoint begins.
+/// Puts name and length of one of these streams into `*name` and `*bytes`; `index` counts from 0. The name is valid
+/// until the next call of this function, or the close. `bytes` may be NULL. Local; valid until the next checkpoint
+/// begins.
 ///
 /// # Safety
 /// `session` is open, `name` points to room for a pointer, `bytes` is null or points to a uint64_t.

@@ -1,8 +1,8 @@
-//! The committed headers are those that the sources give. `UPDATE_HEADER=1` (`make header`) writes them.
+//! The committed headers match the sources. `UPDATE_HEADER=1` (`make header`) writes them.
 
 use std::{env, fs, path::Path};
 
-/// What the header of objects has, and that of the library has not.
+/// Source of the header of objects, which the library's header leaves out.
 const OBJECTS: &str = "src/objects.rs";
 
 #[test]
@@ -33,7 +33,7 @@ fn compare(crate_directory: &Path, name: &str, generated: &[u8]) {
         fs::write(&committed, &generated).unwrap();
     }
     let current = fs::read_to_string(&committed).unwrap_or_default();
-    assert!(current == generated, "capi/include/{name} is not what the sources give: run `make header`");
+    assert!(current == generated, "capi/include/{name} differs from the sources: run `make header`");
 }
 
 /// The version of the library, for the preprocessor.

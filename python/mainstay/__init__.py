@@ -6,7 +6,7 @@
     with mainstay.open("space", comm) as session:  # an mpi4py communicator, or None
         session.protect("field", field)
         session.protect("step", step)
-        session.restore()  # nothing there: nothing done
+        session.restore()  # does nothing if there is nothing
         while step < 1000:
             ...
             step += 1

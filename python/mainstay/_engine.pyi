@@ -1,4 +1,4 @@
-# What `_engine` offers, for type checkers; `mypy.stubtest` compares the two in the tests.
+# Types of `_engine`, for type checkers; `mypy.stubtest` compares the two in the tests.
 
 import io
 import os
@@ -56,7 +56,7 @@ __all__ = [
 
 __version__: str
 
-# numpy's arrays are no buffers to type checkers before Python 3.12.
+# Type checkers before Python 3.12 do not see numpy's arrays as buffers.
 @type_check_only
 class _Array(Protocol):
     @property

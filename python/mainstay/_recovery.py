@@ -1,4 +1,4 @@
-"""Steps that a job goes on with when ranks fail: what Session.steps and Session.recovering give."""
+"""The steps of Session.steps and Session.recovering, with which a job goes on when ranks fail."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mainstay._engine import Error, GroupFailed, InvalidArgument, RegionMissing,
 if TYPE_CHECKING:
     from types import TracebackType
 
-# The region of the number of steps that are done, as of mainstay_run in C.
+# The region that counts the finished steps, as in mainstay_run in C.
 DONE = "mainstay_steps"
-# So often ranks begin again although none of them has failed, and no step comes of it.
+# How often ranks may start again without a failed rank and without a finished step.
 IDLE_MAX = 3
-# So long the end of a program waits for the other ranks, and so long at a time.
+# Seconds for which the end of a program waits for the other ranks, and seconds of one sleep.
 END_S, NAP_S = 10, 500e-6
 
 
@@ -31,23 +31,23 @@ class Steps:
         self._session, self._count, self._layout = session, count, layout
         self._done = array("Q", [0])
         before = session._steps  # type: ignore[attr-defined]
-        self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected, or has memory
+        self._laid_out: set[str] = before._laid_out if before else set()  # regions of the layout
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
-        self._unsaved: Error | None = None  # why the last checkpoint was not saved
-        self._has_begun = False  # a step, on any rank as far as they have agreed
-        self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
-        self._last: Exception | None = None  # what it has recovered from
+        self._unsaved: Error | None = None  # the error of the last checkpoint, if it was not saved
+        self._has_begun = False  # a step, on any rank, as of their last agreement
+        self._own: Exception | None = None  # an error of this rank's own calls that does not mean a failed rank
+        self._last: Exception | None = None  # the error from which it recovered last
         self.is_running = False  # the loop
         self.is_under_way = False  # its body
-        self.failure: BaseException | None = None  # which has ended that
+        self.failure: BaseException | None = None  # the error that ended the body
 
     def run(self) -> Iterator[int]:
         before = self._session._steps  # type: ignore[attr-defined]
         if before and before.is_running:
             raise InvalidArgument("steps: another loop over them is under way on this session; end that first")
         if before:
-            with suppress(RegionMissing):  # a checkpoint that had begun may have kept it
+            with suppress(RegionMissing):  # a checkpoint in progress may have kept it
                 self._session.unprotect(DONE)
         self._session.protect(DONE, self._done)
         self._session._steps = self  # type: ignore[attr-defined]
@@ -56,16 +56,17 @@ class Steps:
             while not (yield from self._try()):
                 self._recover()
         except BaseException:
-            # Nobody knows whether a step that was left is done.
-            with suppress(Error):  # it may be closed
+            # Nobody knows whether an interrupted step is done.
+            with suppress(Error):  # the session may be closed
                 self._session.unprotect(DONE)
             raise
         finally:
-            # After the last step the number stays protected, so that the program can save the end itself, and start again there.
+            # After the last step the number stays protected. The program can then save the end itself, and start
+            # again there.
             self.is_under_way = self.is_running = False
 
     def _try(self) -> Generator[int, None, bool]:
-        """Whether it came to the end."""
+        """Returns whether it came to the end."""
         wrong: BaseException | None = None
         try:
             if not (wrong := self._agree()):
@@ -98,8 +99,8 @@ class Steps:
             self._save()
 
     def _save(self) -> None:
-        """A checkpoint that is not saved harms nothing, but for ranks that failed: the program goes on, as in mainstay_run.
-        What the program itself did wrong ends the steps."""
+        """A failed checkpoint harms nothing, unless ranks have failed: the program goes on, as in mainstay_run. The
+        program's own mistakes end the steps."""
         try:
             self._session.checkpoint()
             self._unsaved = None
@@ -114,7 +115,7 @@ class Steps:
             print(f"mainstay: {text}", file=sys.stderr, flush=True)
 
     def _begin(self) -> None:
-        """At the newest revision, or at the beginning."""
+        """Starts at the newest revision, or at the beginning."""
         if self._layout:
             names = self._session._names  # type: ignore[attr-defined]
             for name in self._laid_out.intersection(names()):
@@ -132,15 +133,15 @@ class Steps:
             self._done[0] = 0
             if self._recovers and not self._layout:
                 if self._has_begun:
-                    why = "no revision is left, and without a layout nobody can bring back what the steps have changed"
+                    why = "no revision is left, and without a layout the changes of the steps cannot be undone"
                     raise RevisionMissing(f"steps: {why}; start the job again, or give steps a layout")
-                # What nobody can lay out anew has to be saved before it changes.
+                # No layout can make this state anew, so it must be saved before it changes.
                 self._session.checkpoint()
                 self._session.wait()
 
     def _let_go(self, name: str) -> None:
         try:
-            self._session.free(name)  # of what empty has allocated
+            self._session.free(name)  # memory of empty
         except (RegionMissing, InvalidArgument):
             self._session.unprotect(name)
 
@@ -151,10 +152,10 @@ class Steps:
         if self._session.recover().lost:
             self._lost, self._idle = 1, 0
         if self._last and is_of_others(self._last):
-            self._last.__traceback__ = None  # which keeps what the step had in its variables
+            self._last.__traceback__ = None  # it keeps the variables of the step
 
     def _agree(self) -> BaseException | None:
-        """What ends the steps on all ranks: an error on one of them that came of no failure."""
+        """Returns the error that ends the steps on all ranks: an error on one of them without a failed rank."""
         if not self._recovers:
             return None
         MPI: Any = sys.modules["mpi4py.MPI"]
@@ -165,7 +166,7 @@ class Steps:
         self._has_begun = bool(has_begun)
         own, self._own, self._lost = self._own, None, 0
         if lost or not has_own and idle <= IDLE_MAX:
-            # With a rank lost, whatever went wrong with messages is taken to come of that.
+            # If a rank is lost, all errors of messages are blamed on that.
             return None
         if not has_own:
             return self._last or GroupFailed("the ranks have begun again several times, and none of them has failed")
@@ -198,23 +199,24 @@ class Recovering:
 
 
 def tells_of_failure(error: BaseException) -> bool:
-    """Whether a rank may have failed: MPI tells of that by all kinds of errors."""
+    """Whether a rank may have failed: MPI reports that by all kinds of errors."""
     MPI: Any = sys.modules.get("mpi4py.MPI")
     return isinstance(error, (GroupFailed, MPI.Exception) if MPI else GroupFailed)
 
 
 def is_of_others(error: Any) -> bool:
-    """Whether the error says that another rank has failed, or has begun to recover."""
+    """Whether the error means that another rank has failed, or has begun to recover."""
     if isinstance(error, GroupFailed):
         return True
     MPI: Any = sys.modules["mpi4py.MPI"]
     of_others = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
-    # Of several messages (Waitall) the error does not tell what it was.
+    # The error of several messages (Waitall) does not give the cause.
     return error.Get_error_class() in (*of_others, MPI.ERR_IN_STATUS, MPI.ERR_PENDING)
 
 
 def finalize(status: int, last: Any, end_failed: Callable[[Any], None]) -> int:
-    """`last`: the ranks of a job that has lost some; `None`: there was none. `end_failed` ends those of them that hang."""
+    """`last`: the ranks of a job that has lost some; `None`: there was none. `end_failed` ends the hanging ones among
+    them."""
     MPI: Any = sys.modules.get("mpi4py.MPI")
     if MPI is None or not MPI.Is_initialized() or MPI.Is_finalized():
         return status
@@ -222,16 +224,16 @@ def finalize(status: int, last: Any, end_failed: Callable[[Any], None]) -> int:
         MPI.Finalize()
         return status
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # it may be closed, or none
+        with suppress(OSError, ValueError, AttributeError):  # the stream may be closed, or None
             stream.flush()
     with suppress(MPI.Exception):
-        everyone = last.Iagree(array("i", [1]))  # those that recover agree on another number
+        everyone = last.Iagree(array("i", [1]))  # recovering ranks agree on another number
         until = time.monotonic() + END_S
         while not everyone.Test() and time.monotonic() < until:
             time.sleep(NAP_S)
     with suppress(MPI.Exception):
         end_failed(last)
-    # mpiexec takes one that ends without this for one that has failed.
+    # Without this, mpiexec counts the process as failed.
     with suppress(OSError, AttributeError):
         ctypes.CDLL(MPI.__file__).PMIx_Finalize(None, ctypes.c_size_t(0))
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Streams as files: what Session.open gives."""
+"""Streams as files, for Session.open."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def open_stream(session: Session, name: str, mode: str) -> io.BufferedReader | i
 
 
 class Stream(io.RawIOBase):
-    """A stream as a file without a buffer. Of use until the next checkpoint or restore."""
+    """A stream as a file without a buffer. It is useful until the next checkpoint or restore."""
 
     def __init__(self, session: Session, name: str, mode: str) -> None:
         self.name, self.mode = name, mode
         self._session, self._moment = session, session._moment  # type: ignore[attr-defined]
         self._at = 0
         if mode == "wb":
-            session.write(name, 0, b"")  # it exists, also if nothing follows
+            session.write(name, 0, b"")  # the stream exists, even if it stays empty
         else:
-            session.read(name, 0, 0)  # an error that says which streams there are
+            session.read(name, 0, 0)  # an error that lists the existing streams
 
     def readable(self) -> bool:
         return self.mode == "rb"
@@ -57,7 +57,7 @@ class Stream(io.RawIOBase):
         return rest
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """The end is that of the stream: of a writer, as far as it was written since begin(), whoever did."""
+        """The end is that of the stream: for a writer, the end of all bytes written since begin(), by any writer."""
         session = self._use(self.mode)
         if whence == io.SEEK_CUR:
             offset += self._at
@@ -66,7 +66,7 @@ class Stream(io.RawIOBase):
         elif whence != io.SEEK_SET:
             raise InvalidArgument(f"whence: {whence} is none; it takes io.SEEK_SET, SEEK_CUR or SEEK_END")
         if offset < 0:
-            raise InvalidArgument(f"offset: {offset} lies before the stream, whose first byte has offset 0")
+            raise InvalidArgument(f"offset: {offset} is before the stream; its first byte has offset 0")
         self._at = offset
         return offset
 

@@ -1,4 +1,4 @@
-"""What is printed where nobody catches an error that all ranks have."""
+"""Printing of errors that all ranks have and nobody catches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import TracebackType
 
-# So long the others leave rank 0 to print, before their end ends the job.
+# Seconds that the other ranks give rank 0 to print, before their end ends the job.
 PRINT_S = 0.5
 
 _installed = False
 
 
 def install() -> None:
-    """Has rank 0 alone print such an error: each rank raised it, and printed it, in no order. Once is enough."""
+    """Lets only rank 0 print such an error. Without it each rank prints the error, in no order. One call is enough."""
     global _installed
     if _installed:
         return

@@ -1,9 +1,10 @@
-"""Objects that move: a program cut into many more of them than ranks goes on with fewer ranks, and balances its load.
+"""Objects that move: a program divided into many more objects than ranks goes on with fewer ranks, and balances its
+load.
 
     from mainstay import objects
 
     @dataclass
-    class Cell:  # its fields are what is saved, and sent where it moves
+    class Cell:  # its fields are saved, and sent when it moves
         index: tuple
         atoms: numpy.ndarray = None
 
@@ -43,41 +44,41 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 Index = Union[int, tuple[int, ...]]
 
-# Values within values, at most.
+# Greatest depth of values within values.
 DEPTH_MAX = 32
 _HANDLER = "_mainstay_handler"
 
 
 class Came(NamedTuple):
-    """What a restore brought back."""
+    """The result of a restore."""
 
     revision: int
     here: int  # objects that came to this rank,
     objects: int  # and to all ranks
-    elsewhere: int  # of all, those that came to another rank than the one on which they were
-    skipped: list[str]  # what was found damaged, newer revisions among it that were passed over
+    elsewhere: int  # those of them that came to another rank than the one that they were on
+    skipped: list[str]  # the damage found, including newer revisions that were passed over
 
 
 class Balanced(NamedTuple):
-    """What moving objects came to. Loads are nanoseconds of a processor, or what work() was told."""
+    """The result of moving objects. Loads are nanoseconds of a processor, or the units of work()."""
 
     moved: int
     busiest_before: int
     busiest: int
     average: int
-    sent_before: int  # bytes that objects have sent of late to objects on other ranks, as these lay before,
-    sent: int  # and as they lie now
+    sent_before: int  # bytes that objects recently sent to objects on other ranks: by the old places,
+    sent: int  # and by the new places
 
 
 class Measured(NamedTuple):
-    """What an object has done of late."""
+    """The recent work of an object."""
 
     load: int
-    sent: list[tuple[str, Index, int]]  # to whom, by kind and index, and how many bytes
+    sent: list[tuple[str, Index, int]]  # receivers, by kind and index, with the number of bytes for each
 
 
 def handler(function: F) -> F:
-    """Has a method of a class of objects take messages."""
+    """Lets a method of a class of objects receive messages."""
     setattr(function, _HANDLER, True)
     return function
 
@@ -85,15 +86,15 @@ def handler(function: F) -> F:
 def open(
     session: Session, *, strategy: str = "refine", balance_every: int = 0, balance_after_failure: int = 0
 ) -> Objects:
-    """The objects of a job, whose ranks are those of `session`. Local. By `strategy` they move every `balance_every` steps, and
-    `balance_after_failure` steps after ranks have failed; 0: not for that."""
+    """The objects of a job, on the ranks of `session`. Local. They move by `strategy` every `balance_every`
+    steps, and `balance_after_failure` steps after ranks have failed; 0 turns either off."""
     return Objects(session, strategy, balance_every, balance_after_failure)
 
 
 class Objects:
-    """The objects of a job, as one rank has them; open() makes it. Used by the thread that uses its session, and closed
-    before that. Handlers are called in step(), checkpoint(), balance() and evacuate() alone, and may send, broadcast,
-    contribute and tell their work. Methods that are collective are called by all ranks, in the same order."""
+    """The objects of a job, as one rank has them; open() makes it. Use it in the thread that uses its session, and
+    close it before the session. Only step(), checkpoint(), balance() and evacuate() call handlers. Handlers may send,
+    broadcast, contribute and report their work. All ranks call collective methods, in the same order."""
 
     def __init__(self, session: Session, strategy: str, balance_every: int, balance_after_failure: int) -> None:
         self._core = _Core(session, strategy, balance_every, balance_after_failure)
@@ -109,79 +110,81 @@ class Objects:
         fields: Sequence[str] | None = None,
         pickled: Sequence[str] = (),
     ) -> Kind[T]:
-        """Makes the class `of` known as a kind of objects, under its own name or `name`. Local; all ranks add the same kinds in
-        the same order, before they create or restore any object.
+        """Registers the class `of` as a kind of objects, under its own name or `name`. Local; all ranks add the same
+        kinds in the same order, before they create or restore any object.
 
-        An object is made by `of(index)`. What is saved of it are its `fields`: those given here, or the fields of a
-        dataclass: None, numbers, text, bytes, array.array, numpy arrays, and lists, tuples and dicts of these. Nothing is
-        pickled but the fields that are named in `pickled`. A class without fields gives its bytes by the buffer protocol:
-        it has a method buffer() that returns writable memory of the same size on every rank, or is such memory itself.
+        `of(index)` makes an object. Mainstay saves its `fields`: those given here, or the fields of a dataclass. They
+        may be None, numbers, text, bytes, array.array, numpy arrays, and lists, tuples and dicts of these. Only the
+        fields named in `pickled` are pickled. A class without fields gives its bytes by the buffer protocol. It has a
+        method buffer() that returns writable memory of the same size on every rank, or is such memory itself.
 
-        An index is a number, or with `dimensions` 2 or 3 a tuple of so many numbers below 2**32 or 2**21."""
+        An index is a number, or with `dimensions` 2 or 3 a tuple of as many numbers below 2**32 or 2**21.
+        """
         kind = Kind(self, of, name or of.__name__, dimensions, fields, pickled)
         kind._number = self._mine().register(kind.name, dimensions, kind)
         self._kinds.append(kind)
         return kind
 
     def restore(self) -> Came | None:
-        """Removes all objects and goes back to the newest complete revision, as Session.restore(), which it calls: every object
-        of it is made again, on one of the ranks that there are. At the start, and after Session.recover(). None: there is
-        none, and no object. Of a revision in which an object is damaged in all copies, the same from a farther level or an
-        older one is taken. Collective."""
+        """Removes all objects and restores the newest complete revision, by Session.restore(). Every object of it is
+        made again, on one of the present ranks. Call it at the start, and after Session.recover(). None: there is no
+        revision, and no object. If all copies of an object are damaged, it takes the same revision from a farther
+        level, or an older one. Collective."""
         came = self._mine().restore()
         return Came(*came) if came else None
 
     def checkpoint(self) -> int:
-        """Delivers what is in flight and saves all objects, with what is protected in the session, as Session.checkpoint().
-        Where an object cannot be packed, nothing is saved. If somebody waits for a node to be left (`mainstay evacuate`), all
-        objects leave it before. Collective."""
+        """Delivers the messages in flight and saves all objects, with the protected regions of the session, like
+        Session.checkpoint(). If an object cannot be packed, nothing is saved. If somebody has asked to evacuate a
+        node (`mainstay evacuate`), all objects leave it first. Collective."""
         return int(self._mine().checkpoint())
 
     def step(self) -> None:
-        """Ends a step: delivers all messages, and those that the objects send meanwhile, until there are none; brings results
-        together; and balances the load, if it is time. What an object fails at is raised on all ranks, by its name and rank:
-        InvalidArgument. After that nothing goes on, or is saved, but by restore(). Collective."""
+        """Ends a step. It delivers all messages, and those that the objects send meanwhile, until there are none.
+        Then it combines the results, and balances the load if it is time. If an object fails, all ranks raise
+        InvalidArgument with its name and rank. After that only restore() works, and nothing can be saved. Collective."""
         self._mine().step()
 
     @property
     def steps(self) -> int:
-        """How many steps have ended; it comes back with the objects."""
+        """The number of ended steps; it comes back with the objects."""
         return int(self._mine().steps)
 
     def __len__(self) -> int:
-        """How many objects there are on all ranks, as far as this one knows."""
+        """The number of objects on all ranks, as far as this one knows."""
         return int(self._mine().count)
 
     def balance(self, strategy: str = "refine") -> Balanced:
-        """Moves objects by what each has worked, and with "graph" by what they have sent each other. Between two steps.
-        Collective."""
+        """Moves objects according to their work, and with "graph" also according to their messages. Call it between
+        two steps. Collective."""
         return Balanced(*self._mine().balance(strategy))
 
     def evacuate(self, ranks: Iterable[int]) -> Balanced:
-        """Moves all objects off these ranks, which any rank may name: for a node that is about to fail. They have no objects from
-        then on, until none is named. Save afterwards, so that copies leave it, too. Where one cannot be packed or unpacked, all stay
-        where they are. Collective."""
-        with suppress(TypeError):  # what is no ranks is refused on all
+        """Moves all objects off these ranks, which any rank may name: for a node that is about to fail. These ranks
+        have no objects from then on, until a call names no rank. Save afterwards, because copies then leave the node,
+        too. If an object cannot be packed or unpacked, all stay on their ranks. Collective."""
+        with suppress(TypeError):  # all ranks refuse an argument that is not a list of ranks
             ranks = list(ranks)
         return Balanced(*self._mine().evacuate(ranks))
 
     def contribute(self, result: int, values: Iterable[float], op: Literal["sum", "min", "max"] = "sum") -> None:
-        """Adds values to the result of this number; all that contribute in a step do it alike. A sum is rounded once, at its
-        end: the same wherever the objects are. Local; also in handlers."""
+        """Adds values to the result of this number. All contributions in a step use the same operation. A sum is
+        rounded once, at its end: it is the same wherever the objects are. Local; also in handlers."""
         self._mine().contribute(result, op, [float(value) for value in values])
 
     def result(self, result: int) -> list[float] | None:
-        """What came of it in the last step, the same on all ranks; None: nobody has contributed to it. Local."""
+        """The result of this number in the last step, the same on all ranks; None: no object has contributed to it.
+        Local."""
         values: list[float] | None = self._mine().result(result)
         return values
 
     def work(self, units: int) -> None:
-        """In a handler: its object counts as so many units of work more, in place of the time that it takes. All objects do so,
-        or none."""
+        """In a handler: adds units of work to its object, in place of the time that it takes. All objects do so, or
+        none."""
         self._mine().work(units)
 
     def close(self) -> None:
-        """Lets go of all objects of this rank; before the session is closed. Local."""
+        """Releases all objects of this rank. Call it before you close the session. Local."""
         self._mine().close()
 
     def __enter__(self) -> Objects:
@@ -221,12 +224,13 @@ class Kind(Generic[T]):
         self._numbers = {method: number for number, method in enumerate(self._methods)}
 
     def create(self, index: Index) -> T:
-        """Makes an object on this rank. Local; the others learn of it when the step ends. Each is made on one rank."""
+        """Makes an object on this rank. Local; the other ranks learn of it when the step ends. Make each object on
+        one rank."""
         made: T = self._objects._mine().create(self._number, self._id(index))
         return made
 
     def get(self, index: Index) -> T | None:
-        """An object of this rank; None: it is on another one, or nowhere. Local."""
+        """An object of this rank; None: it is on another one, or does not exist. Local."""
         found: T | None = self._objects._mine().get(self._number, self._id(index))
         return found
 
@@ -235,21 +239,21 @@ class Kind(Generic[T]):
         return [self._index(number) for number in self._objects._mine().here(self._number)]
 
     def rank(self, index: Index) -> int:
-        """The rank on which an object is. Local. InvalidArgument: no rank has told of it yet."""
+        """The rank of an object. Local. InvalidArgument: no rank has announced the object yet."""
         return int(self._objects._mine().rank(self._number, self._id(index)))
 
     def send(self, index: Index, method: str, *values: object) -> None:
-        """Calls a handler of an object with these values, wherever it is, before the step ends; values are those that fields
-        can have. Local; also in handlers. That there is no such object is told by step()."""
+        """Calls a handler of an object with these values, on whichever rank it is, before the step ends. Values have
+        the types of fields. Local; also in handlers. If there is no such object, step() reports it."""
         core, number = self._objects._mine(), self._method(method)
         core.send(self._number, self._id(index), number, _packed(method, values))
 
     def broadcast(self, method: str, *values: object) -> None:
-        """The same of all objects of the kind."""
+        """Calls a handler of all objects of the kind."""
         self._objects._mine().broadcast(self._number, self._method(method), _packed(method, values))
 
     def measured(self, index: Index) -> Measured:
-        """What an object of this rank has done of late, which balancing goes by and then halves. Local."""
+        """The recent work of an object of this rank, which balancing uses and then halves. Local."""
         load, sent = self._objects._mine().measured(self._number, self._id(index))
         kinds = self._objects._kinds
         return Measured(load, [(kinds[kind].name, kinds[kind]._index(to), count) for kind, to, count in sent])
@@ -269,13 +273,13 @@ class Kind(Generic[T]):
             packed = None
         if packed is None or len(at) != max(self.dimensions, 1):
             what = {2: "two numbers below 2**32", 3: "three numbers below 2**21"}.get(self.dimensions, "a number below 2**64")
-            raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it, which is {what}")
+            raise InvalidArgument(f"kind {self.name!r}: {index!r} is no index of it; an index is {what}")
         return int(packed)
 
     def _index(self, number: int) -> Index:
         return tuple(_Core.place(number, self.dimensions)) if self.dimensions > 1 else number
 
-    # What the engine calls.
+    # The engine calls these.
 
     def _make(self, number: int) -> T:
         return self._of(self._index(number))  # type: ignore[call-arg]
@@ -284,7 +288,7 @@ class Kind(Generic[T]):
         return one.buffer() if hasattr(one, "buffer") else one
 
     def _room(self, one: Any, size: int) -> Any:
-        """The memory that is filled with what was packed, of which there are so many bytes."""
+        """The memory to fill with this number of packed bytes."""
         if isinstance(one, bytearray) and not hasattr(one, "buffer") and len(one) != size:
             one[:] = bytes(size)
         return self._buffer(one)
@@ -321,12 +325,12 @@ class Kind(Generic[T]):
     def _receive(self, one: Any, method: int, data: bytes) -> None:
         values, at = _get(data, 0, 0)
         if at != len(data) or not isinstance(values, tuple) or method >= len(self._methods):
-            raise InvalidArgument("what has come is no message of mainstay.objects; let all ranks have the same program")
+            raise InvalidArgument("the received bytes are no message of mainstay.objects; run the same program on all ranks")
         getattr(one, self._methods[method])(*values)
 
 
 def _fields(of: type, fields: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names of what is saved; None: a buffer is."""
+    """The names of the saved fields; None: the class gives a buffer."""
     if isinstance(fields, str):
         raise InvalidArgument(f"kind {of.__name__!r}: fields is a list of names, and not the text {fields!r}")
     if fields is not None:
@@ -337,7 +341,7 @@ def _fields(of: type, fields: Sequence[str] | None) -> tuple[str, ...] | None:
     memory = (bytearray, array, *((numpy.ndarray,) if numpy else ()))
     if hasattr(of, "buffer") or hasattr(of, "__buffer__") or issubclass(of, memory):
         return None
-    why = "it does not say what is saved of it: give its fields=[...], make it a dataclass, or give it a method buffer()"
+    why = "it does not name its saved fields: give fields=[...], make it a dataclass, or give it a method buffer()"
     raise InvalidArgument(f"kind {of.__name__!r}: {why}")
 
 
@@ -350,8 +354,8 @@ def _packed(method: str, values: tuple[object, ...]) -> bytes:
     return b"".join(parts)
 
 
-# A value is a letter and what follows it; numbers are little-endian, lengths of 64 bits. Large memory is a part of its own,
-# which is not copied before it is sent or saved.
+# A value is a letter and its data. Numbers are little-endian, lengths have 64 bits. Large memory is a part of its
+# own, which is sent or saved without a copy.
 
 _LENGTH = struct.Struct("<Q")
 _WHOLE, _REAL, _COMPLEX = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd")
@@ -376,7 +380,7 @@ def _put_memory(parts: list[Any], data: Any, size: int) -> None:
 def _put(parts: list[Any], value: Any, depth: int) -> None:
     out, of = parts[-1], type(value)
     if depth > DEPTH_MAX:
-        raise InvalidArgument(f"values lie more than {DEPTH_MAX} deep in each other, or in themselves")
+        raise InvalidArgument(f"values are nested more than {DEPTH_MAX} deep, or contain themselves")
     if value is None:
         out += b"0"
     elif of is bool:
@@ -426,7 +430,8 @@ def _put_array(parts: list[Any], letter: bytes, value: Any, numpy: Any, depth: i
 
 
 def _kind_of(dtype: Any, numpy: Any) -> Any:
-    """What numpy makes the same type of where it is unpacked: not of all that it tells of a type, as of bfloat16."""
+    """A description from which numpy makes the same type when it unpacks. Not every description does, for instance
+    that of bfloat16."""
     for told in ("str", "name") if dtype.names is None else ("descr",):
         with suppress(TypeError, ValueError):
             kind = getattr(dtype, told)
@@ -437,7 +442,7 @@ def _kind_of(dtype: Any, numpy: Any) -> Any:
 
 
 def _short() -> InvalidArgument:
-    return InvalidArgument("unpacking reads beyond the end of what packing wrote")
+    return InvalidArgument("unpacking reads beyond the end of the packed bytes")
 
 
 def _take(data: bytes, at: int, of: struct.Struct) -> tuple[Any, int]:
@@ -473,7 +478,7 @@ _PLAIN: Mapping[bytes, Any] = {b"0": None, b"t": True, b"f": False}
 def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     letter, at = data[at : at + 1], at + 1
     if depth > DEPTH_MAX:
-        raise InvalidArgument(f"values lie more than {DEPTH_MAX} deep in each other")
+        raise InvalidArgument(f"values are nested more than {DEPTH_MAX} deep")
     if letter in _PLAIN:
         return _PLAIN[letter], at
     if letter in (b"i", b"d"):
@@ -512,14 +517,14 @@ def _get(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         try:
             dtype = numpy.dtype(kind)
         except TypeError:
-            why = "import the module that has it before"
-            raise InvalidArgument(f"what was packed is an array of type {kind}, which numpy does not know here; {why}") from None
+            why = "first import the module that defines it"
+            raise InvalidArgument(f"the packed value is an array of type {kind}, which numpy does not know here; {why}") from None
         if dtype.hasobject:
-            raise InvalidArgument("what was packed is an array of Python's objects")
+            raise InvalidArgument("the packed value is an array of Python's objects")
         values = numpy.ndarray(shape, dtype, body).copy()
         if values.nbytes != len(body):
-            raise InvalidArgument("what was packed is an array of another size")
+            raise InvalidArgument("the packed value is an array of another size")
         return (values[()] if letter == b"g" else values), at
     if letter == b"p":
-        raise InvalidArgument("packing pickled a field that unpacking has not in pickled=[...]; let all ranks have the same")
-    raise InvalidArgument("unpacking finds what packing did not write") if letter else _short()
+        raise InvalidArgument("packing pickled a field that is not in pickled=[...] for unpacking; use the same on all ranks")
+    raise InvalidArgument("unpacking finds bytes that packing did not write") if letter else _short()

@@ -1,4 +1,5 @@
-"""The interface of PFS-delegation: each rank writes a buffer as the next revision, and reads any that is kept.
+"""The interface of PFS-delegation: each rank writes a buffer as the next revision, and reads any revision that is
+kept.
 
     from mainstay import pfs
 
@@ -8,8 +9,8 @@
         space.write(field)  # durable on all ranks when it returns the revision's number
         space.read(field, revision=3)
 
-Arteaga and Zhao, Towards Scalable Application Checkpointing with Parallel File System Delegation, section IV.
-In C it is mainstay_pfs.h. All calls are collective; what fails on one rank raises on all.
+Arteaga and Zhao, Towards Scalable Application Checkpointing with Parallel File System Delegation, section IV. The C
+interface is mainstay_pfs.h. All calls are collective; an error on one rank is raised on all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Space", "open"]
 
-ITEM = "buffer"  # as mainstay_pfs.h has it: each reads what the other wrote
+ITEM = "buffer"  # as in mainstay_pfs.h: each interface reads the revisions of the other
 
 
 def open(
@@ -41,46 +42,44 @@ def open(
     info: Mapping[str, str] | MPI.Info | None = None,
     **settings: Any,
 ) -> Space:
-    """Opens the delegated space in the directory `path`, made if it is missing.
+    """Opens the delegated space in the directory `path`. Makes the directory if it is missing.
 
     `count` is the most bytes that this rank is going to write at once: a new space has room for so many in each of
-    keep + 2 revisions; without it, for as many as the first write. `info`, an MPI.Info or any mapping, has hints:
-    striping_factor, striping_unit and cb_nodes, and mainstay_ before the name of a setting; those of others are ignored.
+    keep + 2 revisions. Without it, the first write sets the size. `info`, an MPI.Info or any mapping, has hints:
+    striping_factor, striping_unit and cb_nodes, and mainstay_ before the name of a setting. Other hints are ignored.
     `settings` are those of mainstay.open.
     """
     return Space(mainstay.open(path, comm, shard_bytes=count, hints=info, **settings))
 
 
 class Space:
-    """A delegated space that is open; `open` makes it."""
+    """An open delegated space; `open` makes it."""
 
     def __init__(self, session: mainstay.Session) -> None:
         self._session = session
 
     @property
     def session(self) -> mainstay.Session:
-        """For all that is not said here."""
+        """The session, for all other calls."""
         return self._session
 
     def write(self, buffer: ReadableBuffer | _Array) -> int:
         """Writes the bytes of `buffer` as this rank's part of the next revision, and returns its number once it is
-        complete and durable on all ranks. Their number may differ between ranks, and from one revision to the next.
-        """
+        complete and durable on all ranks. The number of bytes may differ between ranks, and between revisions."""
         return self._session.put(ITEM, buffer)
 
     def read(self, into: WriteableBuffer | _Array, *, revision: int | None = None) -> mainstay.Got | None:
-        """Reads what this rank wrote in the last valid revision, or in that of this number, into `into`, from its
-        beginning; every byte is verified. `into` may be larger, not smaller. `None`: nothing was written yet. A revision
-        that is not there raises RevisionMissing, which names those that are.
-        """
+        """Reads the bytes that this rank wrote in the last valid revision, or in that of this number, into the
+        beginning of `into`. Every byte is verified. `into` may be larger, not smaller. `None`: nothing was written
+        yet. If the revision does not exist, RevisionMissing lists the existing ones."""
         return self._session.get(ITEM, into, revision)
 
     def size(self, *, revision: int | None = None) -> int | None:
-        """How many bytes read() has for this rank; `None`: nothing was written yet."""
+        """The number of bytes that read() has for this rank; `None`: nothing was written yet."""
         return self._session.get_bytes(ITEM, revision)
 
     def close(self) -> None:
-        """Ends the use of the space, before MPI.Finalize. Closed once more, nothing happens."""
+        """Closes the space, before MPI.Finalize. A second call does nothing."""
         self._session.close()
 
     def __enter__(self) -> Self:

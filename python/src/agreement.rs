@@ -1,6 +1,6 @@
-//! The agreement of the ranks of a world in which some may fail: the one of MPI, and a way around where that waits for ever.
+//! Agreement of the ranks of a world in which some may fail: MPI's own, and a way around it if that waits forever.
 //!
-//! What must hold: all that live come to the same, whoever fails meanwhile. No line of Python runs in between.
+//! Invariant: all live ranks get the same outcome, whichever rank fails meanwhile. No line of Python runs in between.
 
 use crate::{
     ears::Ears,
@@ -12,30 +12,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long one looks for the outcome, before others are listened to.
+/// How long a rank looks for the outcome before it listens to others.
 const LISTEN: Duration = Duration::from_millis(500);
 const NAP_MAX: Duration = Duration::from_micros(500);
-/// The tags of outcomes that ranks tell each other: other messages of a world have lower ones, and MPI has no more.
+/// The tags of outcomes that ranks send each other. Other messages of a world have lower tags, and MPI has no higher
+/// ones.
 const TOLD: i32 = 0x4000;
 const NUMBERS: i32 = 0x4000;
 
-/// What all that live have come to.
+/// The outcome for all live ranks.
 pub(crate) struct Outcome {
-    /// What they have in common, bit by bit: of all that came, also where some of them are lost.
+    /// Their common flags, bit by bit: of all ranks that came, even if some of them are lost.
     pub flags: i32,
     /// Ranks are lost.
     pub has_lost: bool,
 }
 
-/// What all that live have in common of their `flags`, bit by bit; `None`, on all of them, if ranks are lost. `world`: a
-/// communicator that is ours alone. Collective.
+/// The common `flags` of all live ranks, bit by bit; `None`, on all of them, if ranks are lost. `world`: a
+/// communicator of Mainstay alone. Collective.
 pub(crate) fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
     let outcome = heard(mpi, world, flags, None)?;
     Ok((!outcome.has_lost).then_some(outcome.flags))
 }
 
-/// The same, whoever is lost, in which those that hear nothing are found by `ears`: for all that come when they come.
-/// Collective.
+/// The same even if ranks are lost, for ranks that come at any time; `ears` finds the deaf ones. Collective.
 pub(crate) fn heard(
     mpi: &Bound<'_, PyAny>,
     world: &Bound<'_, PyAny>,
@@ -65,7 +65,7 @@ pub(crate) fn heard(
         }
         if listened.elapsed() >= LISTEN {
             if let Some(flags) = hears(mpi, world, tag) {
-                // What was lent stays MPI's.
+                // The lent memory stays MPI's.
                 mem::forget((request.unbind(), lent.unbind()));
                 return Ok(Outcome { flags, has_lost: true });
             }
@@ -76,12 +76,12 @@ pub(crate) fn heard(
     }
 }
 
-/// Whether MPI has raised it.
+/// Whether MPI has raised the error.
 pub(crate) fn is_of_mpi(mpi: &Bound<'_, PyAny>, error: &PyErr) -> PyResult<bool> {
     Ok(error.is_instance(mpi.py(), &mpi.getattr(intern!(mpi.py(), "Exception"))?))
 }
 
-/// Which agreement of `world` it is: the same number on all ranks, as all have been in those before.
+/// The number of this agreement of `world`: the same on all ranks, because all took part in those before.
 fn next_number(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>) -> PyResult<i32> {
     static KEY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = world.py();
@@ -92,14 +92,14 @@ fn next_number(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>) -> PyResult<i32
     Ok(number)
 }
 
-/// Tells all others the outcome of the agreement of this `tag`, in which ranks were lost: see `hears`.
+/// Sends the outcome of the agreement of this `tag`, in which ranks were lost, to all others: see `hears`.
 fn tell(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32, flags: i32) {
-    // One that has failed need not know.
+    // A failed rank does not need it.
     others(world).into_iter().for_each(|rank| drop(sends(mpi, world, rank, tag, &flags.to_ne_bytes())));
 }
 
-/// The outcome of the agreement, if another rank tells it. In Open MPI 5.0.11 one that waits for the outcome can wait
-/// for ever, where the others have it: the rank through which it was to come has failed meanwhile.
+/// The outcome of the agreement, if another rank has sent it. In Open MPI 5.0.11 a rank can wait forever for an
+/// agreement that the others have finished, if the rank that was to pass it on has failed.
 fn hears(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32) -> Option<i32> {
     let told = |rank| takes(mpi, world, rank, tag, size_of::<i32>()).ok().flatten()?.try_into().ok();
     others(world).into_iter().find_map(told).map(i32::from_ne_bytes)

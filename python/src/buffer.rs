@@ -1,7 +1,7 @@
 //! Memory of a Python object, by the buffer protocol.
 //!
-//! What must hold: while a `Buffer` lives, its address and length stay valid. An exported buffer keeps
-//! its exporter alive, and well-behaved exporters refuse to be resized meanwhile.
+//! Invariant: while a `Buffer` lives, its address and length stay valid. An exported buffer keeps its exporter alive,
+//! and well-behaved exporters refuse to be resized meanwhile.
 
 use mainstay_engine::{
     Error, Region,
@@ -40,29 +40,29 @@ unsafe extern "C" {
     fn PyBuffer_Release(view: *mut View);
 }
 
-/// `PyBUF_INDIRECT`: nothing is refused for its layout, so that we can say what is wrong.
+/// `PyBUF_INDIRECT`: refuses no layout, because our own error names the problem.
 const ANY_LAYOUT: c_int = 0x0118;
 const FORMAT: c_int = 0x0004;
-/// `PyBUF_SIMPLE`, `PyBUF_WRITABLE`: bytes in a row, of whichever elements.
+/// `PyBUF_SIMPLE`, `PyBUF_WRITABLE`: contiguous bytes, of any elements.
 const SIMPLE: c_int = 0;
 const WRITABLE: c_int = 1;
-/// How far the owner of memory is looked for, through views of views.
+/// How many views of views are followed to find the owner of memory.
 const OWNERS_MAX: usize = 16;
-const OF_ADDRESSES: &str = "its elements are Python objects or pointers, whose bytes mean nothing in another process";
+const OF_ADDRESSES: &str = "its elements are Python objects or pointers, with bytes that mean nothing in another process";
 
-/// Memory of a Python object, exported to us until this is dropped.
+/// Memory of a Python object, exported until this is dropped.
 pub(crate) struct Buffer {
     view: Export,
     element: ElementType,
-    /// What the memory belongs to: a numpy array on a bytearray or a mapping does not hold it itself.
+    /// The owners of the memory: a numpy array on a bytearray or a mapping does not hold it itself.
     owners: Vec<Export>,
-    /// Whether one of these is an object of ctypes or of numpy, which may be given other memory all the same.
+    /// Whether one of these is an object of ctypes or of numpy, which may still get other memory.
     can_move: bool,
     /// With a weak reference to it, numpy refuses to move an array's memory, even with `refcheck=False`.
     _pins: Vec<Py<PyWeakrefReference>>,
 }
 
-/// One buffer of one object, until this is dropped.
+/// One buffer of one object, exported until this is dropped.
 struct Export(Box<View>);
 
 // SAFETY: the view is only read, and released with the interpreter held.
@@ -70,8 +70,8 @@ struct Export(Box<View>);
 unsafe impl Send for Export {}
 
 impl Buffer {
-    /// Holds the memory of `object`, which is to be saved under `name`: in C's order, writable, of elements whose
-    /// bytes mean the same in another process.
+    /// Holds the memory of `object`, to be saved under `name`. It must be in C order, writable, and have elements
+    /// whose bytes mean the same in another process.
     pub(crate) fn hold(name: &str, object: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
         let refuse = |why: String| Error::argument(format!("region {name:?}"), why);
         let (view, has_format) = export(object).map_err(refuse)?;
@@ -102,18 +102,18 @@ impl Buffer {
         }
         buffer.element = buffer.element_of(object, has_format).map_err(refuse)?;
         let owners = owners(object);
-        // What takes no weak references (bytearray, array.array) looks after itself.
+        // Objects without weak references (bytearray, array.array) protect themselves.
         buffer._pins =
             owners.iter().filter_map(|owner| PyWeakrefReference::new(owner).ok()).map(Bound::unbind).collect();
-        // ctypes.resize asks nobody, nor does __setstate__ of numpy.
+        // ctypes.resize does not ask, nor does __setstate__ of numpy.
         let asks_nobody = |name| owners.iter().any(|owner| owner.hasattr(name).unwrap_or(false));
         buffer.can_move = ["_b_needsfree_", "__array_interface__"].into_iter().any(asks_nobody);
         buffer.owners = owners.iter().skip(1).filter_map(|owner| Export::of(owner, ANY_LAYOUT).ok()).collect();
         Ok(buffer)
     }
 
-    /// An error if an exporter has moved or cut its memory all the same: what is at the address now is not
-    /// the program's.
+    /// An error if an exporter has moved or shortened its memory anyway: the memory at the address is then not the
+    /// program's.
     pub(crate) fn check(&self, py: Python<'_>, name: &str) -> Result<(), Error> {
         if !self.can_move || std::iter::once(&self.view).chain(&self.owners).all(|view| view.is_in_place(py)) {
             return Ok(());
@@ -122,7 +122,7 @@ impl Buffer {
         Err(Error::argument(format!("region {name:?}"), why))
     }
 
-    /// As a region of the engine; it must not outlive this. `place`: where it lies in a global array.
+    /// The memory as a region of the engine, which must not outlive this. `place`: its place in a global array.
     #[allow(unsafe_code)]
     pub(crate) fn region(&self, name: &str, place: Option<PlaceInWhole>) -> Result<Region, Error> {
         let apart = (!self.is_contiguous(false)).then(|| self.numbers(self.view.strides));
@@ -131,7 +131,7 @@ impl Buffer {
         match (self.element, apart) {
             (ElementType::Bytes, None) => shape = vec![self.view.len as u64],
             (ElementType::Bytes, Some(_)) => {
-                // The bytes of an element are a side of their own.
+                // The bytes of an element are a dimension of their own.
                 shape.push(self.view.itemsize as u64);
                 strides.push(1);
             }
@@ -156,7 +156,7 @@ impl Buffer {
         }
     }
 
-    /// Why it cannot lie where it is said to, if its elements are of a type that is bytes here.
+    /// The reason for which it cannot be at its place, if its elements are of a type that is bytes here.
     fn as_bytes(&self, error: Error) -> Error {
         match error {
             Error::InvalidArgument { what, why } if self.element == ElementType::Bytes && self.view.itemsize > 1 => {
@@ -180,11 +180,11 @@ impl Buffer {
         if at.is_null() || self.view.ndim <= 0 {
             return &[];
         }
-        // SAFETY: the protocol: where they are given, there is one for each dimension, until the release.
+        // SAFETY: by the protocol, the array has one number for each dimension if it is given, until the release.
         unsafe { std::slice::from_raw_parts(at, self.view.ndim as usize) }
     }
 
-    /// In C's order, with gaps or without: no element lies before or in one that comes earlier.
+    /// In C order, with or without gaps: each element follows the one before, without overlap.
     fn is_in_order(&self) -> bool {
         if self.is_contiguous(false) {
             return true;
@@ -231,7 +231,7 @@ impl Buffer {
         }
         let (element, swapped) = match &format {
             Some(format) => element_of_format(format, self.view.itemsize),
-            // A type that the protocol has no format for.
+            // A type without a format in the protocol.
             None => match says("name").and_then(|name| name.extract::<String>().ok()).as_deref() {
                 Some("bfloat16") => (ElementType::BF16, !is("isnative")),
                 _ => (ElementType::Bytes, false),
@@ -246,7 +246,7 @@ impl Buffer {
     }
 }
 
-/// All bytes of a Python object, one after another, for the length of a call.
+/// All bytes of a Python object, contiguous, for the length of a call.
 pub(crate) struct Flat(Export);
 
 impl Flat {
@@ -268,7 +268,7 @@ impl Flat {
         if has_addresses(object) {
             return Err(Error::argument(
                 what,
-                format!("{OF_ADDRESSES}; give numbers, or what pickle.dumps makes of them"),
+                format!("{OF_ADDRESSES}; give numbers, or the bytes of pickle.dumps"),
             ));
         }
         if is_masked(object) {
@@ -283,8 +283,8 @@ impl Flat {
         if self.0.len <= 0 || self.0.buf.is_null() {
             return &[];
         }
-        // SAFETY: the protocol: so many bytes in a row, until the release. A program that writes to them from
-        // another thread meanwhile writes what it likes, as with any file.
+        // SAFETY: by the protocol, this many contiguous bytes, until the release. If another thread of the program
+        // writes to them meanwhile, the saved bytes are undefined, as with any file.
         unsafe { std::slice::from_raw_parts(self.0.buf.cast(), self.0.len as usize) }
     }
 
@@ -321,7 +321,7 @@ impl Export {
         }
     }
 
-    /// That of its elements; `None`: the protocol has none, or was not asked.
+    /// The format of its elements; `None`: the protocol has none, or was not asked.
     #[allow(unsafe_code)]
     fn format(&self, was_asked: bool) -> Option<Cow<'_, str>> {
         if self.format.is_null() {
@@ -331,7 +331,7 @@ impl Export {
         Some(unsafe { CStr::from_ptr(self.format) }.to_string_lossy())
     }
 
-    /// Whether the exporter would give the same memory today. One that cannot say has not moved it.
+    /// Whether the exporter would still export the same memory. An exporter that cannot say has not moved it.
     #[allow(unsafe_code)]
     fn is_in_place(&self, py: Python<'_>) -> bool {
         // SAFETY: the view owns a reference to its exporter; it may be null.
@@ -383,12 +383,12 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Export, bool), String> {
     Err(told)
 }
 
-/// numpy's masked arrays export their data alone.
+/// numpy's masked arrays export only their data.
 fn is_masked(object: &Bound<'_, PyAny>) -> bool {
     object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false)
 }
 
-/// Whether the elements of a buffer are addresses: filled with those of another process, objects are a crash to come.
+/// Whether the elements of a buffer are addresses: objects filled with another process's addresses would crash.
 fn has_addresses(object: &Bound<'_, PyAny>) -> bool {
     if object.is_exact_instance_of::<PyBytes>() || object.is_exact_instance_of::<PyByteArray>() {
         return false;
@@ -399,7 +399,7 @@ fn has_addresses(object: &Bound<'_, PyAny>) -> bool {
     export(object).is_ok_and(|(view, has_format)| view.format(has_format).as_deref().is_some_and(holds_addresses))
 }
 
-/// `object`, and what its memory belongs to.
+/// `object`, and the owners of its memory.
 fn owners<'py>(object: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAny>> {
     let mut owners = Vec::new();
     let mut owner = Some(object.clone());
@@ -410,8 +410,8 @@ fn owners<'py>(object: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAny>> {
     owners
 }
 
-/// Whether a format, of one element or of a structure, holds Python objects or pointers. Those of ctypes to
-/// texts are `z` and `Z`; before a letter for a float the latter is a complex number.
+/// Whether a format, of one element or of a structure, holds Python objects or pointers. ctypes uses `z` and `Z` for
+/// pointers to texts; before a letter for a float, `Z` is a complex number.
 fn holds_addresses(format: &str) -> bool {
     // Names of fields stand between colons.
     let of_text =
@@ -419,8 +419,8 @@ fn holds_addresses(format: &str) -> bool {
     format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&', 'X']) || of_text(codes))
 }
 
-/// The engine's type for a format of the module `struct`, with numpy's additions, and whether its bytes
-/// are in the other order. What has no type is bytes.
+/// The engine's type for a format of the module `struct`, with numpy's additions, and whether its bytes are in the
+/// other order. Formats without a type are bytes.
 fn element_of_format(format: &str, itemsize: isize) -> (ElementType, bool) {
     let (order, code) = match format.chars().next() {
         Some(order @ ('@' | '=' | '<' | '>' | '!' | '^')) => (order, &format[1..]),

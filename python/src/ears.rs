@@ -1,7 +1,7 @@
-//! Ranks that hear nothing, as `mainstay_mpi_ears` in C. In Open MPI 5.0.11 a rank that is killed in the instant in which it gives
-//! another one a fragment of shared memory back leaves that one deaf: what is sent to it in the same way, agreements too, never
-//! comes to it, and all wait for ever. So those that wait for long in an agreement ask each other, by a message that goes this way;
-//! who asks, and does not answer, is deaf.
+//! Deaf ranks, as `mainstay_mpi_ears` in C. In Open MPI 5.0.11, suppose a rank is killed at the moment at which it
+//! returns a fragment of shared memory to another rank. That other rank is then deaf: it receives nothing that is
+//! sent the same way, agreements included, and all wait forever. So ranks that wait for long in an agreement ask each
+//! other, by a message that is sent this way. A rank that asks, and does not answer, is deaf.
 
 use crate::{
     member::Member,
@@ -14,14 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Beside the tag of the agreement.
+/// Added to the tag of the agreement.
 const ASKS: i32 = 0x10000;
 const ANSWERS: i32 = 0x20000;
-/// More than Open MPI sends in any other way.
+/// Larger than any message that Open MPI sends in another way.
 const QUESTION: [u8; 2048] = [0; 2048];
 const ANSWER: [u8; 1] = [0];
 
-/// So long a rank waits before it asks whether it is heard, and for the answer.
+/// Seconds for which a rank waits before it asks whether it is heard, and for the answer.
 static PATIENCE_S: AtomicU64 = AtomicU64::new(15);
 
 /// For tests.
@@ -29,7 +29,7 @@ pub(crate) fn set_patience(seconds: u64) {
     PATIENCE_S.store(seconds, Ordering::Relaxed);
 }
 
-/// What this rank has heard in one agreement.
+/// The messages that this rank has heard in one agreement.
 pub(crate) struct Ears<'a> {
     members: &'a [Member],
     mine: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Ears<'a> {
     /// By rank: when its question came.
     came: Vec<Option<Instant>>,
     is_answered: Vec<bool>,
-    /// Of those that have not come.
+    /// Has named the ranks that have not come.
     has_told: bool,
 }
 
@@ -49,12 +49,12 @@ impl Ears<'_> {
         Ears { members, mine, asked: None, came, is_answered, has_told: false }
     }
 
-    /// Answers those that ask, asks, and ends those that do not answer. Never waits. `tag`: of the agreement, in which this rank
-    /// has waited so long.
+    /// Answers questions, asks, and ends ranks that do not answer. Never waits. `tag` is that of the agreement, in
+    /// which this rank has waited since then.
     pub(crate) fn listen(&mut self, mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, tag: i32, waited: Duration) {
         let (now, patience) = (Instant::now(), Duration::from_secs(PATIENCE_S.load(Ordering::Relaxed)));
         let takes = |rank, tag, bytes| takes(mpi, world, rank, tag, bytes).is_ok_and(|taken| taken.is_some());
-        // One that has failed is asked nothing more.
+        // A failed rank gets no more questions.
         let sends = |rank, tag, bytes| drop(sends(mpi, world, rank, tag, bytes));
         let is_long = |since: Option<Instant>| since.is_some_and(|since| now - since > patience);
         let others: Vec<i32> = others(world).into_iter().filter(|rank| (*rank as usize) < self.members.len()).collect();
@@ -80,7 +80,7 @@ impl Ears<'_> {
         }
     }
 
-    /// Ends a process that hears nothing, if it is on this machine, and says so.
+    /// Ends a deaf process, if it is on this machine, and prints a line.
     fn end_deaf(&self, py: Python<'_>, rank: usize) {
         let deaf = &self.members[rank];
         if deaf.is_beside(&self.members[self.mine]) {
@@ -93,8 +93,8 @@ impl Ears<'_> {
         }
     }
 
-    /// Says which ranks the others wait for, once, by the lowest that waits: they may compute for long, or be deaf inside a call
-    /// of the program's own, which nobody can tell apart from here.
+    /// Prints the ranks that the others wait for, once, on the lowest waiting rank. They may compute for long, or be
+    /// deaf inside a call of the program's own; this rank cannot tell the difference.
     fn tell_missing(&self, world: &Bound<'_, PyAny>, waited: Duration) {
         if (0..self.mine).any(|rank| self.came[rank].is_some() && self.members[rank].place.is_some()) {
             return;
@@ -112,7 +112,7 @@ impl Ears<'_> {
     }
 }
 
-/// Nobody to read it is no reason to fail.
+/// If nobody can read the line, that is no reason to fail.
 fn say(text: &str) {
     drop(io::stderr().write_all(text.as_bytes()));
 }

@@ -1,4 +1,4 @@
-//! How a rank comes into its session's group: at once, after a spare's sleep, or in the place of one that has failed.
+//! How a rank enters its session's group: at once, after a spare's sleep, or in place of a failed rank.
 
 use crate::{
     error::{detached, raise},
@@ -22,17 +22,17 @@ use std::{
     },
 };
 
-/// The ranks of a session on a communicator, for as long as it is open and longer.
+/// The ranks of a session on a communicator, while it is open and longer.
 pub(crate) struct Job {
     mpi: Py<PyAny>,
     world: Arc<World>,
     recovers: bool,
 }
 
-/// What a program has given to `open`.
+/// The arguments of `open`.
 type Given = Result<(PathBuf, Config), Error>;
 
-/// A group with its job, and what was given for it.
+/// A group with its job, and the arguments for it.
 type Entered = (Box<dyn Group>, Option<Job>, PathBuf, Config);
 
 /// The group of a session, its space and its settings; no job without a communicator. Collective.
@@ -63,7 +63,7 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
     let (own, job, group, path, config) = loop {
         let met = meet(&mpi, &own, comm, &given);
         let is_broken = matches!(&met, Err(error) if has_failed(py, error));
-        // Ranks that have failed meanwhile are left out, where the others are to go on.
+        // Leaves out ranks that have failed meanwhile, if the others are to go on.
         if !recovers || all_agree(&mpi, &own, !is_broken).map_err(failed)? || !is_asked || tries == 0 {
             let (job, group, path, config) = met?;
             break (own, job, group, path, config);
@@ -91,13 +91,13 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
     Ok((job.group(py).map_err(told)?, Some(job), path, config))
 }
 
-/// A communicator of Mainstay's own: of all, or if `is_asked` of those that have not failed. Collective.
+/// A communicator of Mainstay's own: of all ranks, or if `is_asked` of the surviving ones. Collective.
 fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     let returned = mpi.getattr(intern!(py, "ERRORS_RETURN"))?;
     if !survives(mpi)? {
         let own = comm.call_method0(intern!(py, "Dup"))?;
-        // Errors come back to us, whatever the program does with its own.
+        // Errors come back to Mainstay, whatever the program does with its own errors.
         own.call_method1(intern!(py, "Set_errhandler"), (returned,))?;
         return Ok(own);
     }
@@ -108,17 +108,17 @@ fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: b
     theirs.call_method0(intern!(py, "Free"))?;
     let own = own?;
     own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
-    // All have made it before one may revoke it; who has failed meanwhile shows in what comes next.
+    // All ranks have made it before one may revoke it; the next call notices a rank that has failed meanwhile.
     all_agree(mpi, &own, true)?;
     Ok(own)
 }
 
-/// A communicator of those of `comm` that have not failed. Collective.
+/// A communicator of the surviving ranks of `comm`. Collective.
 fn duplicate_of_living<'py>(comm: &Bound<'py, PyAny>, is_asked: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = comm.py();
     let made = comm.call_method0(intern!(py, "Dup"));
     if made.is_err() && is_asked {
-        // One that has failed leaves the others waiting in it: they come out.
+        // A failed rank leaves the others waiting in the call: this frees them.
         comm.call_method0(intern!(py, "Revoke"))?;
     }
     match (agree_in_theirs(comm, made.is_ok())?, made) {
@@ -133,7 +133,7 @@ fn duplicate_of_living<'py>(comm: &Bound<'py, PyAny>, is_asked: bool) -> PyResul
     }
 }
 
-/// The ranks of `own` as a group, and what all of them have given. Collective.
+/// The ranks of `own` as a group, and their common arguments. Collective.
 fn meet(
     mpi: &Bound<'_, PyAny>,
     own: &Bound<'_, PyAny>,
@@ -148,7 +148,7 @@ fn meet(
         let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
         let group = job.group(py).map_err(|error| raise(py, &error))?;
         let (group, path, config) = detached(py, move || {
-            // What one rank gave wrong, the others must learn.
+            // The other ranks must learn of wrong arguments on one rank.
             let (path, config) = agree(&*group, given)?;
             check_recovery(&*group, &config)?;
             Ok((group, path, config))
@@ -161,7 +161,7 @@ fn meet(
         && has_failed(py, error)
         && survives(mpi)?
     {
-        // The others may still be in it.
+        // The other ranks may still be in it.
         own.call_method0(intern!(py, "Revoke"))?;
     }
     met
@@ -179,7 +179,7 @@ fn remark_no_effect(rank: usize) {
         let text = "mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open \
                     MPI does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be \
                     started again, as `mainstay run` does\n";
-        // Nobody to read it is no reason to fail.
+        // If nobody can read the line, that is no reason to fail.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
@@ -192,7 +192,7 @@ fn places(config: &Config) -> Option<Places> {
     }
 }
 
-/// Before ranks part by these settings. Collective; the same error on every rank.
+/// Checks before ranks part by these settings. Collective; the same error on every rank.
 fn check_recovery(group: &dyn Group, config: &Config) -> Result<(), Error> {
     let mine = format!("recovery = {:?}, spares = {}", config.recovery, config.spares).to_lowercase();
     let all = group.all_gather(mine.as_bytes())?;
@@ -217,7 +217,7 @@ impl Job {
         self.recovers
     }
 
-    /// The workers' group of now.
+    /// The workers' present group.
     pub(crate) fn group(&self, py: Python<'_>) -> Result<Box<dyn Group>, Error> {
         let group = MpiGroup::of(self.mpi.bind(py), &self.world);
         let told = |error: PyErr| Error::GroupFailed { what: format!("opening: {}", error.value(py)) };
@@ -238,7 +238,7 @@ impl Job {
     }
 }
 
-/// What MPI failed in; a Ctrl-C, and the end of a spare, stay what they are.
+/// The error of a failed MPI call; a Ctrl-C, and the end of a spare, stay as they are.
 fn group_failed(py: Python<'_>, doing: &str, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyRuntimeError>(py) {
         return error;

@@ -1,4 +1,4 @@
-//! A class for each kind of error, with the message that Rust and C have.
+//! A class for each kind of error, with the same message as in Rust and C.
 
 use mainstay_engine::{Error, ErrorKind};
 use pyo3::{
@@ -22,7 +22,7 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for kind in ErrorKind::ALL {
         let name = format!("{kind:?}");
         let bases = match kind {
-            // A program that does not catch it ends, and well.
+            // A program that does not catch it ends normally.
             ErrorKind::NotNeeded => vec![py.get_type::<PySystemExit>()],
             kind => [base.clone()].into_iter().chain(natural_bases(py, kind)).collect(),
         };
@@ -34,7 +34,7 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// What Python itself would raise in such a case.
+/// The exception that Python itself would raise in such a case.
 fn natural_bases(py: Python<'_>, kind: ErrorKind) -> Vec<Bound<'_, PyType>> {
     match kind {
         ErrorKind::InvalidArgument => vec![py.get_type::<PyValueError>(), py.get_type::<PyTypeError>()],
@@ -59,24 +59,24 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let Some(class) = class else { return PyException::new_err(error.to_string()) };
     let raised = PyErr::from_type(class.bind(py).clone(), (error.to_string(),));
     if error.kind() == ErrorKind::NotNeeded {
-        // Of itself it would be the text, and the program's end one that went wrong.
+        // By default the code would be the text, and the program would end with a failure.
         let _ = raised.value(py).setattr(intern!(py, "code"), 0);
     }
     if let Error::Io { source, .. } | Error::DiskFull { source, .. } = error
         && let Some(errno) = source.raw_os_error()
     {
-        // Beside the message, which OSError would put together differently.
+        // Set separately, because OSError would compose another message.
         let _ = raised.value(py).setattr(intern!(py, "errno"), errno);
     }
     raised
 }
 
-/// Marks the error of a collective call, which all ranks are told: where nobody catches it, rank 0 alone prints it. After a
-/// failure of ranks that may be the one that is lost.
+/// Marks the error of a collective call, which all ranks get: if nobody catches it, only rank 0 prints it. After a
+/// failure of ranks, rank 0 may be the lost one.
 pub(crate) fn of_all<T>(py: Python<'_>, rank: usize, was_called: bool, called: PyResult<T>) -> PyResult<T> {
     called.inspect_err(|error| {
         let kind = error.value(py).getattr(intern!(py, "kind")).and_then(|kind| kind.extract::<String>());
-        // What this rank's own code has raised, nobody else can show.
+        // No other rank can print an exception of this rank's own code.
         let is_alone = error.cause(py).is_some();
         if rank > 0 && was_called && !is_alone && kind.is_ok_and(|kind| kind != "GroupFailed" && kind != "NotNeeded") {
             let _ = error.value(py).setattr(intern!(py, "_is_rank_0s_too"), true);
@@ -84,7 +84,8 @@ pub(crate) fn of_all<T>(py: Python<'_>, rank: usize, was_called: bool, called: P
     })
 }
 
-/// What this rank's program has raised in a call is the cause of what all ranks are told; a Ctrl-C in it stays one.
+/// An exception of this rank's program in a call is the cause of the error that all ranks get; a Ctrl-C in it stays
+/// one.
 pub(crate) fn caused(py: Python<'_>, error: PyErr, cause: Option<PyErr>) -> PyErr {
     match cause {
         Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,

@@ -1,8 +1,8 @@
-//! Buffers that a function of the program gives, at each checkpoint and each restore: programs swap arrays, and make
-//! new ones.
+//! Buffers from a function of the program, at each checkpoint and each restore: programs swap arrays, and make new
+//! ones.
 //!
-//! What must hold: what the function gave is held until the engine's call has ended, and no longer, so that a program
-//! keeps no array of an older step.
+//! Invariant: a function's buffer is held until the engine's call has ended, and no longer. So no array of an older
+//! step stays in memory.
 
 use crate::buffer::Buffer;
 use mainstay_engine::{Error, Region, Session as Engine, space::format::PlaceInWhole};
@@ -15,16 +15,16 @@ use std::{
 pub(crate) struct Followed {
     pub(crate) function: Py<PyAny>,
     place: Option<PlaceInWhole>,
-    /// What the engine finds, while a call is under way.
+    /// The buffer for the engine, while a call is in progress.
     now: Now,
     resizer: Option<Arc<Resizer>>,
 }
 
-/// Has the program make an array of the shape that was saved.
+/// Asks the program for an array of the saved shape.
 struct Resizer {
-    /// The function that gives the array, and the one that makes it; `None` once the array is followed no longer.
+    /// The function that returns the array, and the one that makes it; `None` once the region is no longer followed.
     functions: Mutex<Option<[Py<PyAny>; 2]>>,
-    /// The array that was made in the call under way.
+    /// The array made in the present call.
     made: Mutex<Option<Buffer>>,
     raised: Mutex<Option<PyErr>>,
 }
@@ -32,11 +32,12 @@ struct Resizer {
 #[derive(Clone, Default)]
 struct Now(Arc<Mutex<Option<Region>>>);
 
-/// What the functions gave, by name of the region.
+/// The functions' buffers, by name of the region.
 pub(crate) type Given = HashMap<String, Buffer>;
 
 impl Followed {
-    /// Protects what `function` gives, which is `buffer` now, at each checkpoint and restore anew.
+    /// Protects the buffer that `function` returns, which is `buffer` now. Mainstay calls it again at each checkpoint
+    /// and restore.
     pub(crate) fn protect(
         engine: &mut Engine,
         name: &str,
@@ -74,20 +75,20 @@ impl Followed {
         Ok(Followed { function: function.clone().unbind(), place, now, resizer })
     }
 
-    /// Tells the garbage collector of the functions.
+    /// Reports the functions to the garbage collector.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.function)?;
         let resizer = self.resizer.as_ref().and_then(|resizer| resizer.functions.try_lock().ok());
         resizer.iter().flat_map(|functions| functions.iter().flatten()).try_for_each(|one| visit.call(one))
     }
 
-    /// Shows the engine what the function gave.
+    /// Shows the function's buffer to the engine.
     pub(crate) fn show(&self, name: &str, buffer: &Buffer) -> Result<(), Error> {
         self.now.set(Some(buffer.region(name, self.place.clone())?));
         Ok(())
     }
 
-    /// Before what was given is let go.
+    /// Hides the buffer before it is released.
     pub(crate) fn hide(&self) {
         self.now.set(None);
         if let Some(resizer) = &self.resizer {
@@ -103,7 +104,7 @@ impl Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        // The engine may still have the resizer, which the garbage collector does not see there.
+        // The engine may still hold the resizer, which the garbage collector does not see there.
         if let Some(resizer) = &self.resizer {
             drop(unpoisoned(&resizer.functions).take());
         }
@@ -151,13 +152,14 @@ impl Now {
     }
 }
 
-/// The buffer that `function` gives for the region `name` now. Its exception goes to `raised`, too.
+/// The buffer that `function` now returns for the region `name`. Its exception also goes to `raised`.
 pub(crate) fn ask(name: &str, function: &Bound<'_, PyAny>, raised: &mut Option<PyErr>) -> Result<Buffer, Error> {
     let given = function.call0().map_err(|error| told(name, "that gives its buffer", error, function.py(), raised))?;
     Buffer::hold(name, &given)
 }
 
-/// The error for an exception of a function of the region `name`; `duty` says which one. The exception goes to `raised`, too.
+/// The error for an exception of a function of the region `name`; `duty` names the function. The exception also goes
+/// to `raised`.
 fn told(name: &str, duty: &str, error: PyErr, py: Python<'_>, raised: &mut Option<PyErr>) -> Error {
     let class = error.get_type(py);
     let class = class.name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());

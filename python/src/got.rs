@@ -1,15 +1,15 @@
-//! What was got back.
+//! Results of Session.get.
 
 use pyo3::prelude::*;
 
-/// What Session.get brought.
+/// The result of Session.get.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Got {
     revision: u64,
-    /// Bytes that this rank saved, and that were filled in.
+    /// Bytes that this rank saved, and that the call filled in.
     bytes: u64,
-    /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
+    /// The damage found: parts of the space, and newer revisions that the call passed over.
     skipped: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The ranks of a job, on an mpi4py communicator.
 //!
-//! mpi4py's methods are called directly, uppercase ones alone: no Python code runs inside a collective,
-//! nothing is pickled, and a Ctrl-C waits until the engine's call has returned. mpi4py is imported by
-//! whoever has a communicator, never here.
+//! This calls only mpi4py's uppercase methods, directly: no Python code runs inside a collective, nothing is pickled,
+//! and a Ctrl-C waits until the engine's call has returned. A program that has a communicator has imported mpi4py;
+//! this file never does.
 
 use crate::{
     member::Member,
@@ -24,9 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long ranks are looked out for without sleep.
+/// How long a rank looks for others without sleep.
 const INSTANT: Duration = Duration::from_micros(50);
-/// How a rank gives MPI time to learn of failures, as `mainstay_mpi_look` in C.
+/// How a rank gives MPI time to learn of failures, like `mainstay_mpi_look` in C.
 const LOOK_CALLS: u32 = 8;
 const LOOKS_SHARE: u32 = 500;
 const SLICE: Duration = Duration::from_micros(500);
@@ -45,24 +45,24 @@ pub(crate) struct MpiGroup {
     may_be_eager: bool,
     is_eager: Cell<bool>,
     world: Arc<World>,
-    /// Messages under way: mpi4py's request, and the memory that is lent to it.
+    /// Messages in progress: mpi4py's request, and the memory lent to it.
     started: RefCell<BTreeMap<Message, (Py<PyAny>, Lent)>>,
-    /// When MPI is next given time to learn of failures.
+    /// When MPI next gets time to learn of failures.
     looks_at: Cell<Option<Instant>>,
 }
 
 enum Lent {
-    /// Kept, and no more.
+    /// Only kept.
     Read(#[expect(dead_code)] Outgoing),
     Filled(Incoming, usize),
 }
 
-/// Messages of `send` and `receive`, and those that are started, are told apart by these tags.
+/// These tags separate the messages of `send` and `receive` from the started ones.
 const WAITED_FOR: i32 = 0;
 const STARTED: i32 = 1;
 
 impl MpiGroup {
-    /// The ranks that work in `world`.
+    /// The working ranks of `world`.
     pub(crate) fn of(mpi: &Bound<'_, PyAny>, world: &Arc<World>) -> PyResult<MpiGroup> {
         let py = mpi.py();
         let (comm, workers, members) = {
@@ -87,7 +87,7 @@ impl MpiGroup {
         })
     }
 
-    /// Calls MPI with the interpreter held; a session that is used too late is told so.
+    /// Calls MPI with the interpreter held; a session used too late gets an error.
     fn call<T>(
         &self,
         doing: &str,
@@ -131,7 +131,7 @@ impl MpiGroup {
     }
 }
 
-/// Open MPI may still receive what others sent before a rank failed.
+/// Open MPI may still receive data that others sent before a rank failed.
 fn leave_to_mpi(memory: &Bound<'_, PyByteArray>) {
     std::mem::forget(memory.clone().unbind());
 }
@@ -239,7 +239,7 @@ impl Group for MpiGroup {
             Ok(None) => return Ok(Tested::UnderWay),
             Ok(Some(count)) => count,
             Err(error) => {
-                // MPI may not have been asked, and fill the memory still.
+                // The call may not have reached MPI, which may still fill the memory.
                 std::mem::forget(started.remove(&message));
                 return Err(error);
             }
@@ -255,11 +255,11 @@ impl Group for MpiGroup {
 
     fn failed(&self) -> Result<Vec<usize>> {
         self.check_survives("tell who has failed")?;
-        self.call("asking who has failed", |py, mpi, comm| {
+        self.call("asking for failed ranks", |py, mpi, comm| {
             let now = Instant::now();
             let late = self.looks_at.get().map_or(Some(Duration::MAX), |at| now.checked_duration_since(at));
             if let Some(late) = late {
-                // It learns of them only inside its other calls.
+                // MPI learns of failures only inside its other calls.
                 let comm_self = mpi.getattr(intern!(py, "COMM_SELF"))?;
                 for call in 0..LOOK_CALLS {
                     if now.elapsed() >= SLICE && call * *LOOKS_APART.end() > late {
@@ -274,7 +274,7 @@ impl Group for MpiGroup {
         })
     }
 
-    /// As `mainstay_mpi_shrink` in C.
+    /// Like `mainstay_mpi_shrink` in C.
     fn shrink(&self, divided: Divided) -> Result<Box<dyn Group>> {
         self.check_survives("go on without those that have failed")?;
         self.call("going on without the ranks that have failed", |_, mpi, _| {
@@ -294,7 +294,7 @@ impl MpiGroup {
         })
     }
 
-    /// Keeps what is lent to a message for as long as that is under way.
+    /// Keeps the memory lent to a message while the message is in progress.
     fn lend(&self, request: Py<PyAny>, lent: Lent) -> Message {
         let message = Message::new();
         self.started.borrow_mut().insert(message, (request, lent));
@@ -307,11 +307,11 @@ impl MpiGroup {
     }
 }
 
-/// Which MPI can go on without ranks.
+/// The MPI that can go on without ranks.
 const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
                                job again";
 
-/// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
+/// Waits for the other ranks, like `mainstay_mpi_await` in C. They may still be writing, and MPI's own waiting would
 /// take the processors away from them. Other threads have the interpreter meanwhile.
 pub(crate) fn wait_asleep(
     request: &Bound<'_, PyAny>,
@@ -321,7 +321,7 @@ pub(crate) fn wait_asleep(
     wait_asleep_for(request, status, pause_max, None).map(|_| ())
 }
 
-/// The same for `limit` at most; whether the request is done.
+/// The same, for `limit` at most; returns whether the request is done.
 pub(crate) fn wait_asleep_for(
     request: &Bound<'_, PyAny>,
     status: Option<&Bound<'_, PyAny>>,
@@ -330,7 +330,7 @@ pub(crate) fn wait_asleep_for(
 ) -> PyResult<bool> {
     let (py, since) = (request.py(), Instant::now());
     let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
-    // What failed may be under way still, and has memory that must stay.
+    // A failed request may still be in progress, and has memory that must stay.
     while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
         let waited = since.elapsed();
         if limit.is_some_and(|limit| waited >= limit) {
@@ -342,7 +342,7 @@ pub(crate) fn wait_asleep_for(
     Ok(true)
 }
 
-/// How many workers share processors with the worker of this rank, itself among them.
+/// The number of workers that share processors with the worker of this rank, including itself.
 fn ranks_beside(members: &[Member], rank: usize) -> usize {
     let mine = members.iter().find(|member| member.place == Some(rank));
     let shares = |member: &&Member| mine.is_some_and(|mine| mine.shares_processors_with(member));
@@ -355,7 +355,7 @@ pub(crate) fn pause_of(py: Python<'_>, world: &World, rank: usize) -> PyResult<D
     pause_max(py, ranks_beside(&members, rank))
 }
 
-/// The same, given how many ranks share its processors; as `mainstay_mpi_pause_max` in C.
+/// The same, for a given number of ranks that share its processors; like `mainstay_mpi_pause_max` in C.
 fn pause_max(py: Python<'_>, ranks_here: usize) -> PyResult<Duration> {
     let shared = Duration::from_micros((100 * ranks_here / processors(py)?) as u64);
     Ok(shared.max(Duration::from_micros(500)))
@@ -363,9 +363,9 @@ fn pause_max(py: Python<'_>, ranks_here: usize) -> PyResult<Duration> {
 
 impl Drop for MpiGroup {
     fn drop(&mut self) {
-        // What is under way may be read or filled still: that memory is not freed.
+        // Messages in progress may still read or fill their memory: do not free it.
         forget(take(self.started.get_mut()));
-        // Freeing is collective: a session that one rank just lets go leaves its communicator to MPI.
+        // Freeing is collective: if only one rank drops its session, the communicator stays with MPI.
         if self.world.ends.load(Ordering::Relaxed) {
             let _ = self.call("free", |_, _, comm| comm.call_method0("Free").map(drop));
         }

@@ -1,9 +1,9 @@
-//! The module `mainstay._engine`: Python's calls, translated into the engine's.
+//! The module `mainstay._engine`: translates Python's calls into the engine's.
 //!
-//! One noun a file. The interpreter is let go while the engine works; only the ranks' collectives
-//! (`group`) take it back. What must hold: memory that is protected is held as an exported buffer, so
-//! that nobody frees or moves it (`buffer`), or where a function gives it, during a call (`follow`); no Python code runs inside a collective; no panic and no
-//! error passes without a class of its own (`error`).
+//! One noun a file. The interpreter is released while the engine works; only the ranks' collectives (`group`) take it
+//! back. Invariants: protected memory is held as an exported buffer, so nobody frees or moves it (`buffer`); a
+//! function's buffer is held during a call (`follow`). No Python code runs inside a collective. Every panic and every
+//! error has a class of its own (`error`).
 
 mod agreement;
 mod buffer;
@@ -56,9 +56,9 @@ mod engine {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::error::add_classes(module)?;
-        // The tests' alone.
+        // Only for tests.
         module.getattr("__all__")?.call_method1("remove", ("_Ranks",))?;
-        // `mainstay.objects` has what programs see of it.
+        // Programs use `mainstay.objects` instead.
         module.getattr("__all__")?.call_method1("remove", ("_Objects",))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

@@ -1,4 +1,4 @@
-//! The processes of a world: which share processors, and which one is to be ended that is taken for dead.
+//! The processes of a world: the ones that share processors, and the ones to end because they count as dead.
 
 use mainstay_engine::{
     group::{Process, host_name},
@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 pub(crate) struct Member {
     /// The number of the worker; `None`: a spare.
     pub(crate) place: Option<usize>,
-    /// Ranks with the same one share processors.
+    /// Ranks with the same value share processors.
     host: [u8; HOST_BYTES],
     process: Process,
 }
 
-/// Of the kernel's name for this start of the host.
+/// The kernel's name for this start of the host.
 const HOST_BYTES: usize = 40;
 const BYTES: usize = HOST_BYTES + 3 * size_of::<u64>();
 
@@ -29,7 +29,7 @@ impl Member {
         Member { place: None, host, process: Process::here() }
     }
 
-    /// One that introduces itself later.
+    /// A process that introduces itself later.
     pub(crate) fn to_come(place: Option<usize>) -> Member {
         Member { place, host: [0; HOST_BYTES], process: Process::default() }
     }
@@ -76,7 +76,7 @@ impl Member {
         self.process.end();
     }
 
-    /// What tells this process from all others.
+    /// A name that no other process has.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.process.pid, self.process.start)
     }
@@ -92,8 +92,8 @@ pub(crate) fn introduce(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, places:
     Ok(all.to_vec().chunks_exact(BYTES).zip(places).map(|(bytes, place)| Member::from_bytes(bytes, *place)).collect())
 }
 
-/// Ends the processes that are taken for dead, which may be stopped only, and would hold up what started the job. The
-/// lowest of `living` on a host does it for those of its host.
+/// Ends processes that count as dead. They may only be stopped, and would hold up the program that started the job.
+/// On each host the lowest of `living` does it.
 pub(crate) fn end_dead(py: Python<'_>, members: &[Member], living: &BTreeSet<usize>, mine: usize) {
     for (_, dead) in members.iter().enumerate().filter(|(rank, _)| !living.contains(rank)) {
         let mut near =
@@ -104,8 +104,8 @@ pub(crate) fn end_dead(py: Python<'_>, members: &[Member], living: &BTreeSet<usi
     }
 }
 
-/// Ends the processes that were started for this job, of which `mark` tells, and are none of `members`: they came too late. The
-/// first member of a host does it for those of its host.
+/// Ends processes with `mark`, which were started for this job, unless they are among `members`: they came too late.
+/// On each host its first member does it.
 pub(crate) fn end_late(py: Python<'_>, members: &[Member], mark: &str) {
     let this = Member::this();
     if members.iter().find(|member| member.is_beside(&this)).is_some_and(|first| first.process == this.process) {

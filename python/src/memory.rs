@@ -1,9 +1,9 @@
-//! Memory that the engine allocates, as numpy takes it.
+//! Memory that the engine allocates, for numpy.
 
 use mainstay_engine::OwnMemory;
 use pyo3::{prelude::*, types::PyDict};
 
-/// What an array lies in, and keeps.
+/// The memory of an array, which keeps it.
 #[pyclass(frozen)]
 pub(crate) struct Memory {
     pub(crate) memory: OwnMemory,

@@ -1,4 +1,4 @@
-//! Messages between the ranks of a world in which some may fail: nobody waits for one.
+//! Messages between the ranks of a world in which some may fail: no rank waits for one.
 
 use pyo3::{
     intern,
@@ -7,7 +7,7 @@ use pyo3::{
 };
 use std::mem;
 
-/// Sends without waiting for who is to get it.
+/// Sends without waiting for the receiver.
 pub(crate) fn sends(
     mpi: &Bound<'_, PyAny>,
     world: &Bound<'_, PyAny>,
@@ -19,17 +19,17 @@ pub(crate) fn sends(
     let what = [PyBytes::new(py, bytes).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
     let sent = world.call_method1(intern!(py, "Isend"), (&what, rank, tag))?;
     if !bytes.is_empty() {
-        // MPI may read it still.
+        // MPI may still read it.
         let [bytes, _] = what;
         mem::forget(bytes.unbind());
     }
-    // Nor is the request freed: Open MPI 5.0.11 ends the process whose send fails after that, as one over TCP does to a rank that
-    // has died without having been spoken to before.
+    // The request is not freed either: Open MPI 5.0.11 ends a process if its send fails after that, for instance a
+    // first send over TCP to a dead rank.
     mem::forget(sent.unbind());
     Ok(())
 }
 
-/// Takes a message of so many bytes, if one has come.
+/// Receives a message of this many bytes, if one has come.
 pub(crate) fn takes(
     mpi: &Bound<'_, PyAny>,
     world: &Bound<'_, PyAny>,

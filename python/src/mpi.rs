@@ -1,17 +1,17 @@
-//! The module `mpi4py.MPI`, and what the MPI behind it can do.
+//! The module `mpi4py.MPI`, and the abilities of the MPI behind it.
 
 use mainstay_engine::{Error, Result};
 use pyo3::{intern, prelude::*, types::PyDict};
 use std::env;
 
-/// The module `mpi4py.MPI`, if `comm` is a communicator of it that can be used.
+/// The module `mpi4py.MPI`, if `comm` is a usable communicator of it.
 pub(crate) fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     let py = comm.py();
     let refused = |why: &str| Error::argument("comm", why);
     let odd = |error: PyErr| refused(&error.value(py).to_string());
     let class = || comm.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     let foreign = || refused(&format!("an object of type {} is no communicator of mpi4py; give one, or None", class()));
-    // Who has a communicator has imported the module.
+    // A program with a communicator has imported the module.
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules")).map_err(odd)?;
     let modules = modules.cast_into::<PyDict>().map_err(|_| foreign())?;
     let Some(mpi) = modules.get_item("mpi4py.MPI").map_err(odd)? else { return Err(foreign()) };
@@ -36,15 +36,15 @@ pub(crate) fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
     mpi.call_method0(intern!(mpi.py(), "Is_finalized")).and_then(|over| over.is_truthy()).unwrap_or(true)
 }
 
-/// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has its calls, too, and ends the program
-/// in them.
+/// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI. MPICH has the same calls, too, but ends
+/// the program in them.
 pub(crate) fn survives(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
     let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
     Ok(is_open_mpi(mpi)? && enabled.starts_with(['1', 't', 'T']))
 }
 
-/// Whether ranks may wait for each other in MPI's own way, as `mainstay_mpi_may_be_eager` in C says, and none of them goes on
-/// when another one fails.
+/// Whether ranks may wait for each other in MPI's own way: if that harms nobody, as in `mainstay_mpi_may_be_eager` in
+/// C, and if no rank goes on when another one fails.
 pub(crate) fn may_be_eager(mpi: &Bound<'_, PyAny>, ranks_here: usize) -> PyResult<bool> {
     Ok(!survives(mpi)? && (is_open_mpi(mpi)? || ranks_here <= processors(mpi.py())?))
 }
@@ -54,7 +54,7 @@ fn is_open_mpi(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(library.starts_with("Open MPI"))
 }
 
-/// How many processors the machine has.
+/// The number of processors of the machine.
 pub(crate) fn processors(py: Python<'_>) -> PyResult<usize> {
     let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
     Ok(processors.unwrap_or(1).max(1))

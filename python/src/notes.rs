@@ -1,4 +1,4 @@
-//! What a program has to say about its revisions.
+//! Notes of a program about its revisions.
 
 use crate::settings::shown;
 use mainstay_engine::{Error, Session};
@@ -8,7 +8,7 @@ use pyo3::{
     types::{PyMapping, PyString},
 };
 
-/// Name and text of each note. A value is a str or a number, whose text is `str(value)`.
+/// Name and text of each note. A value is a str, or a number with the text `str(value)`.
 pub(crate) fn notes(given: Option<&Bound<'_, PyAny>>) -> Result<Vec<(String, String)>, Error> {
     let Some(given) = given else { return Ok(Vec::new()) };
     let odd = || Error::argument("notes", format!("{} is no mapping of names to texts and numbers", shown(given)));
@@ -26,12 +26,12 @@ pub(crate) fn notes(given: Option<&Bound<'_, PyAny>>) -> Result<Vec<(String, Str
         .collect()
 }
 
-/// The same of one.
+/// The same for one note.
 pub(crate) fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(String, String), Error> {
     let py = name.py();
     let odd = |why: &str| Error::argument(format!("the note {name}"), why);
     let name = name.extract().map_err(|_| odd("its name is no text; give a dict from str to str or numbers"))?;
-    // numpy's numbers are no int and no float, but can be made one; its arrays too, as far as their type tells.
+    // numpy's numbers are neither int nor float, but can be converted; its arrays too, according to their type.
     let has_sides =
         value.getattr(intern!(py, "ndim")).and_then(|sides| sides.extract()).is_ok_and(|sides: usize| sides > 0);
     let is_number = !has_sides
@@ -46,14 +46,14 @@ pub(crate) fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<
     };
     let mut text = text_of(value)?;
     if is_number && text.contains('(') {
-        // A tensor's text is no number, and has not all digits.
+        // A tensor's text is not a number, and lacks digits.
         let number = value.call_method0(intern!(py, "item")).ok().map(|number| text_of(&number)).transpose()?;
         text = number.ok_or_else(|| odd("its text is no number; give int(value) or float(value)"))?;
     }
     Ok((name, text))
 }
 
-/// Sets them for the revisions from now on.
+/// Sets the notes for all revisions from now on.
 pub(crate) fn set(session: &mut Session, notes: &[(String, String)]) -> Result<(), Error> {
     notes.iter().try_for_each(|(name, value)| session.note(name, value))
 }

@@ -1,5 +1,5 @@
-//! Arguments of local calls, and whole numbers of any. What is none that the engine has, or of another type, is refused
-//! as the engine refuses, and not by a `TypeError` or an `OverflowError` alone.
+//! Arguments of local calls, and all whole numbers. A wrong type, or a number that the engine cannot take, fails like
+//! an error of the engine, and not only with a `TypeError` or an `OverflowError`.
 
 use crate::{error::raise, settings::shown};
 use mainstay_engine::Error;
@@ -38,7 +38,7 @@ impl<'a, 'py, T: TryFrom<u64>> FromPyObject<'a, 'py> for Wholes<T> {
     }
 }
 
-/// A name or a word; what is no Unicode in it is refused with the other odd characters.
+/// A name or a word; invalid Unicode in it is refused together with other forbidden characters.
 #[derive(Clone)]
 pub(crate) struct Text<'py>(Bound<'py, PyString>);
 
@@ -59,7 +59,7 @@ impl<'py> Deref for Text<'py> {
     }
 }
 
-/// Yes or no.
+/// A boolean.
 pub(crate) struct Flag(pub(crate) bool);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
@@ -70,7 +70,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
     }
 }
 
-/// What a process ends with.
+/// Exit status of a process.
 pub(crate) struct Status(pub(crate) i32);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Status {
@@ -82,12 +82,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Status {
     }
 }
 
-/// An argument of a collective call, which the other ranks may be in already: whatever is wrong with it, they are told.
+/// An argument of a collective call, which the other ranks may be in already: they learn of any mistake in it.
 pub(crate) fn whole(name: &str, given: &Bound<'_, PyAny>) -> Result<u64, Error> {
     given.extract::<u64>().map_err(|_| refused::<u64>(name, given))
 }
 
-/// `refused` where Python has refused; what the object's own code has raised (KeyboardInterrupt) goes on.
+/// `refused` if Python has refused the value; an exception of the object's own code (KeyboardInterrupt) goes on.
 fn or_own(error: PyErr, given: &Bound<'_, PyAny>, refused: impl FnOnce() -> PyErr) -> PyErr {
     let py = given.py();
     let is_of_python = error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyTypeError>(py);

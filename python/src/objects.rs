@@ -1,8 +1,8 @@
-//! Objects that move, for the module `mainstay.objects`, which has what a program sees.
+//! Objects that move, for the module `mainstay.objects`, which programs use.
 //!
-//! What must hold: the program's functions are called with nothing of ours borrowed that they may want, and what they raise is
-//! an error of the object's, told on all ranks. The interpreter is let go while ranks wait for each other alone, as handlers
-//! run in between.
+//! Invariant: while the program's functions run, nothing is borrowed that they may need. Their exceptions are errors
+//! of the object, reported on all ranks. The interpreter is released only while ranks wait for each other, because
+//! handlers run in between.
 
 use crate::{
     buffer::Flat,
@@ -25,7 +25,7 @@ use std::{
     rc::Rc,
 };
 
-/// What a function of the program has raised, until the call that it was in ends.
+/// The exception of a function of the program, until the present call ends.
 type Raised = Rc<RefCell<Option<PyErr>>>;
 
 type BalancedTuple = (u64, u64, u64, u64, u64, u64);
@@ -48,7 +48,7 @@ struct Moving {
     raised: Raised,
 }
 
-/// Calls the program; what it raises becomes an error in its words.
+/// Calls the program; its exception becomes an error with its text.
 fn called<T>(raised: &Raised, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
     let ending = || Error::GroupFailed { what: "the interpreter is ending; close objects before".to_owned() };
     Python::try_attach(|py| {
@@ -68,12 +68,12 @@ fn called<T>(raised: &Raised, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> R
 }
 
 impl Moving {
-    /// What is packed, part after part.
+    /// The packed data, part by part.
     fn parts(&self, mut each: impl FnMut(&[u8])) -> Result<()> {
         called(&self.raised, |py| {
             let parts = self.kind.call_method1(py, intern!(py, "_parts"), (&self.object,))?;
             for part in parts.bind(py).cast::<PyList>()? {
-                let part = Flat::to_read("what is saved of it", &part).map_err(|error| raise(py, &error))?;
+                let part = Flat::to_read("its saved bytes", &part).map_err(|error| raise(py, &error))?;
                 each(part.bytes());
             }
             Ok(())
@@ -106,7 +106,7 @@ impl Object for Moving {
                 return self.kind.call_method1(py, intern!(py, "_fill"), given)?.extract(py);
             }
             let room = self.kind.call_method1(py, intern!(py, "_room"), (&self.object, from.len()))?;
-            let mut room = Flat::to_fill("what is saved of it", room.bind(py)).map_err(|error| raise(py, &error))?;
+            let mut room = Flat::to_fill("its saved bytes", room.bind(py)).map_err(|error| raise(py, &error))?;
             let room = room.bytes_mut();
             room.iter_mut().zip(from).for_each(|(to, byte)| *to = *byte);
             Ok(room.len())
@@ -278,7 +278,7 @@ impl Objects {
 
     fn evacuate(&self, py: Python<'_>, ranks: Bound<'_, PyAny>) -> PyResult<BalancedTuple> {
         let ranks = ranks.extract::<Wholes<usize>>();
-        // What is no rank on this one is told to the others, which have made the same call.
+        // A rank that does not exist here is passed on, because the other ranks have made the same call.
         let named = ranks.as_ref().map_or_else(|_| vec![usize::MAX], |ranks| ranks.0.clone());
         let came = self.with(py, "evacuate", |core| core.evacuate(&named).map(tuple));
         ranks.and(came)

@@ -1,4 +1,4 @@
-//! The state of a session while it is open, and how its calls get at it: one at a time, without the interpreter.
+//! The state of an open session, and access for its calls: one at a time, without the interpreter.
 
 use crate::{
     buffer::Buffer,
@@ -14,18 +14,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, TryLockError, atomic::Ordering},
 };
 
-/// What a session is while it is open; nothing once it is closed.
+/// The data of an open session; nothing once it is closed.
 pub(crate) struct State(Mutex<Option<Open>>);
 
 pub(crate) struct Open {
-    /// Given up only to be closed or dropped.
+    /// Taken out only to be closed or dropped.
     pub(crate) engine: Option<Engine>,
-    /// What is protected: the engine's regions point into it, so it goes last.
+    /// Protected memory. The engine's regions point into it, so it is dropped last.
     pub(crate) held: HashMap<String, Buffer>,
-    /// What functions give, and the engine sees during a call alone.
+    /// Buffers from functions, which the engine sees only during a call.
     pub(crate) followed: HashMap<String, Followed>,
     pub(crate) files: Files,
-    /// Of a loop that is under way.
+    /// Of a running loop.
     pub(crate) steps: Option<Py<PyAny>>,
     /// `None` without a communicator.
     pub(crate) job: Option<Arc<Job>>,
@@ -36,7 +36,7 @@ impl State {
         State(Mutex::new(Some(open)))
     }
 
-    /// Ours alone, for one call.
+    /// Exclusive access, for one call.
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Error> {
         match self.0.try_lock() {
             Ok(open) => Ok(open),
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Ours alone, unless a call is under way: for the interpreter, which may ask at any moment.
+    /// Exclusive access, unless a call is in progress: for the interpreter, which may ask at any moment.
     pub(crate) fn idle(&self) -> Option<MutexGuard<'_, Option<Open>>> {
         self.0.try_lock().ok()
     }
@@ -70,7 +70,7 @@ impl State {
         })
     }
 
-    /// A checkpoint begins or ends, or a restore: files that are open on streams are of no use any more.
+    /// Marks a beginning or end of a checkpoint, or a restore: files that are open on streams become useless.
     pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<()> {
         self.local(py, |open| {
             open.files.turn();
@@ -78,8 +78,7 @@ impl State {
         })
     }
 
-    /// Has the files that are being written write out what they buffer.
-    /// Returns what was raised, too.
+    /// Flushes the files that are being written. Also returns the exception raised.
     pub(crate) fn flush(&self, py: Python<'_>) -> (Result<(), Error>, Option<PyErr>) {
         // Their own code calls this session.
         let writers = self.lock().map(|mut open| open.as_mut().map(|open| open.files.writers()).unwrap_or_default());
@@ -89,7 +88,7 @@ impl State {
         }
     }
 
-    /// As `call`, for what reads or fills the buffers: refused if one is not where it was, or is not given.
+    /// Like `call`, for calls that read or fill the buffers. Fails if a buffer has moved or a function returns none.
     pub(crate) fn call_held<T: Send>(
         &self,
         py: Python<'_>,
@@ -98,7 +97,7 @@ impl State {
         self.held(py, |engine| detached(py, || call(engine)))
     }
 
-    /// The same with the interpreter, for what calls functions of the program.
+    /// The same with the interpreter, for calls that call functions of the program.
     pub(crate) fn held<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error>) -> PyResult<T> {
         let mut raised = None;
         let given = self.ask_followed(py, &mut raised);
@@ -115,7 +114,7 @@ impl State {
         done.map_err(|error| caused(py, error, raised))
     }
 
-    /// Protects what `function` gives, at each checkpoint and restore anew.
+    /// Protects the buffer that `function` returns, which Mainstay asks for again at each checkpoint and restore.
     pub(crate) fn follow(
         &self,
         name: &str,
@@ -124,7 +123,7 @@ impl State {
         allocate: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (py, mut raised) = (function.py(), None);
-        // It may call this session.
+        // The function may call this session.
         let asked = ask(name, function, &mut raised);
         let done = self.local(py, |open| {
             let followed = Followed::protect(open.engine()?, name, function, &asked?, place, allocate)?;
@@ -134,7 +133,8 @@ impl State {
         done.map_err(|error| caused(py, error, raised))
     }
 
-    /// Asks all functions, also those that they protect; an error is that of the call that follows, on all ranks.
+    /// Calls all functions, and also those that they protect. An error becomes the error of the next call, on all
+    /// ranks.
     fn ask_followed(&self, py: Python<'_>, raised: &mut Option<PyErr>) -> Result<Given, Error> {
         let mut given = Given::new();
         while let Some((name, function)) = self.unasked(py, &given)? {
@@ -151,11 +151,11 @@ impl State {
         Ok(unasked.map(|(name, followed)| (name.clone(), followed.function.clone_ref(py))))
     }
 
-    /// Ends the session in order, together with the other ranks.
+    /// Ends the session normally, together with the other ranks.
     pub(crate) fn end(&self, py: Python<'_>) -> Result<(), Error> {
         // The end of a rehearsal saves the state once more.
         let given = if is_rehearsal() { self.ask_followed(py, &mut None) } else { Ok(Given::new()) };
-        // Held to the end: until then other threads are told that a call is under way.
+        // Held to the end: until then other threads learn that a call is in progress.
         let mut state = self.lock()?;
         let Some(mut open) = state.take() else { return Ok(()) };
         if let Some(job) = &open.job {
@@ -170,7 +170,8 @@ impl State {
     }
 }
 
-/// What a collective call was given. The other ranks are in the call already: they are told what is wrong here.
+/// The argument of a collective call. If it is wrong on this rank, tells the other ranks, which are in the call
+/// already.
 pub(crate) fn or_refuse<T: Default>(engine: &mut Engine, given: Result<T, Error>) -> T {
     given.unwrap_or_else(|error| {
         engine.refuse(error);
@@ -183,7 +184,7 @@ impl Open {
         self.engine.as_mut().ok_or_else(closed)
     }
 
-    /// Shows the engine what the functions gave.
+    /// Shows the functions' buffers to the engine.
     fn show(&self, given: &Result<Given, Error>) -> Result<(), Error> {
         for (name, buffer) in given.as_ref().map_err(Error::clone)? {
             if let Some(followed) = self.followed.get(name) {
@@ -193,14 +194,14 @@ impl Open {
         Ok(())
     }
 
-    /// Before what was given is let go.
+    /// Hides the buffers before they are released.
     fn hide(&self) {
         self.followed.values().for_each(Followed::hide);
     }
 }
 
 impl Drop for Open {
-    /// A session that was not closed waits for its own part of the last revision, without the interpreter.
+    /// A session that the program did not close waits for its own part of the last revision, without the interpreter.
     fn drop(&mut self) {
         let (engine, job) = (self.engine.take(), self.job.take());
         Python::try_attach(|py| {

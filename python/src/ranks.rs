@@ -1,4 +1,5 @@
-//! The ranks of a communicator as the engine sees them, for the tests of `group` alone: no session needs all of it yet.
+//! The ranks of a communicator as the engine sees them, only for the tests of `group`: no session needs all of it
+//! yet.
 
 use crate::{
     agreement::common,
@@ -51,13 +52,13 @@ impl Ranks {
         Ranks::of(&mpi, Arc::new(world))
     }
 
-    /// What ranks agree on, in a world that a test brings.
+    /// The ranks' common flags, in a world that a test makes.
     #[staticmethod]
     fn common(mpi: &Bound<'_, PyAny>, world: &Bound<'_, PyAny>, flags: i32) -> PyResult<Option<i32>> {
         common(mpi, world, flags)
     }
 
-    /// So many seconds a rank waits before it asks whether it is heard.
+    /// Sets the seconds for which a rank waits before it asks whether it is heard.
     #[staticmethod]
     fn patience(seconds: u64) {
         set_patience(seconds);
@@ -116,7 +117,7 @@ impl Ranks {
         Ok(self.started.len() - 1)
     }
 
-    /// `None`: under way. What was received; nothing of what was sent.
+    /// `None`: in progress. Otherwise the received bytes; none for a sent message.
     fn test<'py>(&self, py: Python<'py>, message: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
         Ok(match self.group.test(self.started[message]).map_err(raised)? {
             Tested::UnderWay => None,

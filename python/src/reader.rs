@@ -20,21 +20,21 @@ use std::{
     sync::{Mutex, PoisonError, TryLockError},
 };
 
-/// One revision of a space, opened by read(); closed at the end of a `with` block. Used by one thread at a time.
+/// One revision of a space, opened by read(); the end of a `with` block closes it. One thread at a time may use it.
 #[pyclass(frozen, module = "mainstay")]
 pub struct Reader {
     #[pyo3(get)]
     path: String,
     #[pyo3(get)]
     revision: u64,
-    /// Shard r is what rank r saved.
+    /// Shard r is the one that rank r saved.
     #[pyo3(get)]
     shards: Vec<Py<Shard>>,
     /// `None` once it is closed.
     engine: Mutex<Option<Engine>>,
 }
 
-/// What one rank saved.
+/// The items and notes that one rank saved.
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Shard {
     number: u32,
@@ -42,25 +42,25 @@ pub struct Shard {
     notes: BTreeMap<String, String>,
 }
 
-/// What one item of a shard is.
+/// One item of a shard.
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Item {
     name: String,
-    /// "region", "object" (a buffer that was put) or "stream".
+    /// "region", "object" (a buffer of put) or "stream".
     kind: &'static str,
     element_type: &'static str,
-    /// As numpy names the element type.
+    /// numpy's name of the element type.
     dtype: &'static str,
     shape: Py<PyTuple>,
-    /// Of the global array in which the item is a box, and where that begins; `None`: it is none.
+    /// Shape of the global array in which the item is a box, and the beginning of that box; `None`: it is none.
     global_shape: Option<Py<PyTuple>>,
     offset: Option<Py<PyTuple>>,
     bytes: u64,
 }
 
-/// Opens the complete revision of this number, or the newest, of the space in the directory `path`, to be read.
-/// Local: any process may, without MPI, also beside a running job, which keeps the revision until the reader is
-/// closed, or for an hour after its last use.
+/// Opens a revision of the space in the directory `path` for reading: the complete revision of this number, or the
+/// newest. Local: any process may call it, without MPI. While a job is running, the reader holds the revision until
+/// you close it, or for an hour after its last use.
 #[pyfunction]
 #[pyo3(signature = (path, revision=None))]
 pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<Whole<u64>>) -> PyResult<Reader> {
@@ -129,7 +129,7 @@ impl Found {
             all.extend(engine.shard(shard)?.items.iter().find(|item| item.name == name).map(|item| (shard, item)));
         }
         match &all[..] {
-            // What the error says where there is none.
+            // The name in the error if there is none.
             [] => engine.item(0, name).map(|item| Found::part(0, item)),
             [(_, item), ..] if item.place.is_some() => {
                 let shape = item.place.as_ref().map_or_else(Vec::new, |place| place.global_shape.clone());
@@ -198,7 +198,7 @@ impl Reader {
 
 #[pymethods]
 impl Reader {
-    /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard; verified.
+    /// Returns up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard; verified.
     #[pyo3(
         signature = (shard, name, offset=Whole(0), bytes=None),
         text_signature = "($self, shard, name, offset=0, bytes=None)"
@@ -219,7 +219,7 @@ impl Reader {
         })
     }
 
-    /// As read(), into `buffer`; returns how many bytes there were.
+    /// Like read(), into `buffer`; returns the number of bytes read.
     fn readinto(
         &self,
         py: Python<'_>,
@@ -234,8 +234,8 @@ impl Reader {
         self.call(py, |engine| engine.read(shard.0, &name, offset.0, into))
     }
 
-    /// Fills `buffer` with the box of the global array `name` that begins at `offset` and has this `shape`, out of
-    /// all shards that hold some of it.
+    /// Fills `buffer` with a box of the global array `name`, from all shards that hold part of it. The box begins at
+    /// `offset` and has this `shape`.
     fn read_box(
         &self,
         py: Python<'_>,
@@ -251,9 +251,9 @@ impl Reader {
         self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
     }
 
-    /// The item `name` as a numpy array of the type and shape that it was saved with: what `shard` has of it, or without
-    /// one the whole global array, or the item that one shard alone has. A stream is its bytes, and so is an item whose
-    /// elements numpy does not know.
+    /// Returns the item `name` as a numpy array of its saved type and shape. With `shard` it is the item of that
+    /// shard. Without one it is the whole global array, or the item that only one shard has. A stream is its bytes,
+    /// and so is an item with elements that numpy does not know.
     #[pyo3(signature = (name, shard=None))]
     fn array<'py>(&self, py: Python<'py>, name: Text<'_>, shard: Option<Whole<u32>>) -> PyResult<Bound<'py, PyAny>> {
         let name = name.to_string_lossy();
@@ -271,9 +271,9 @@ impl Reader {
         array.call_method1("view", (dtype,))?.call_method1("reshape", (PyTuple::new(py, &shape)?,))
     }
 
-    /// Lets go of the revision; again does nothing.
+    /// Releases the revision; a second call does nothing.
     fn close(&self, py: Python<'_>) {
-        // A call that is under way in another thread ends before.
+        // A call in progress in another thread ends first.
         py.detach(|| drop(self.engine.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 

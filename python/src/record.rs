@@ -1,8 +1,8 @@
-//! What checkpoints took.
+//! Cost of checkpoints.
 
 use pyo3::prelude::*;
 
-/// What one checkpoint took on this rank. t1: asked for; t2: the program goes on; t3: durable here.
+/// Cost of one checkpoint on this rank. t1: request; t2: the program goes on; t3: durable here.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Record {
@@ -13,10 +13,10 @@ pub struct Record {
     communication_ns: u64,
     /// Nanoseconds of waiting for a free chunk of the pool.
     buffer_wait_ns: u64,
-    /// Nanoseconds of copying into buffers, and of the writes for which the program waited meanwhile: of pieces
-    /// that go straight through and of a rank's own buffer (stage "direct": all).
+    /// Nanoseconds of copying into buffers, and of the writes for which the program waited: of pieces that bypass the
+    /// buffers, and of a rank's own buffer (stage "direct": all writes).
     copy_ns: u64,
-    /// The rest of t2 - t1 but `resume_ns`, in nanoseconds.
+    /// The rest of t2 - t1, without `resume_ns`, in nanoseconds.
     other_ns: u64,
     /// t2 - t1 in nanoseconds.
     perceived_ns: u64,

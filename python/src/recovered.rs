@@ -1,16 +1,16 @@
-//! What a recovery has changed.
+//! Results of a recovery.
 
 use pyo3::prelude::*;
 
-/// What a recovery has changed.
+/// The result of a recovery.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Recovered {
-    /// The ranks that were lost, by the numbers that they had.
+    /// The lost ranks, by their former numbers.
     lost: Vec<usize>,
-    /// How many ranks there were.
+    /// The number of ranks before.
     ranks_before: usize,
-    /// How many there are now.
+    /// The number of ranks now.
     ranks: usize,
 }
 

@@ -1,8 +1,8 @@
-//! A world is made anew without the ranks that have failed.
+//! Makes a world anew without the failed ranks.
 //!
-//! What must hold: all that take part go through the same steps, whoever fails meanwhile. After each communicator that
-//! is made they agree, on the one that it is made from, whether each of them has it; if not, all begin again, without
-//! those that have failed by then. No line of Python runs in between.
+//! Invariant: all participants go through the same steps, whichever rank fails meanwhile. After each new communicator
+//! they agree, on its parent, whether each of them has it. If not, all start again, without the ranks that have
+//! failed by then. No line of Python runs in between.
 
 use crate::{
     agreement::{common, heard},
@@ -18,28 +18,28 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
+/// Flags of ranks that know of no state, or of no state that is divided into boxes.
 const NO_STATE: i32 = 1;
 const NO_BOXES: i32 = 2;
-/// Those that end agree on another number: see `finalize`.
+/// Ending ranks agree on another number: see `finalize`.
 const GOES_ON: i32 = 2;
-const STARTED_IN_VAIN: &str = "no process could be started in the place of one that has failed, and no spare is left; what was \
-                               started may have ended before it opened its session";
+const STARTED_IN_VAIN: &str = "no process could be started in place of a failed one, and no spare is left; the started \
+                               process may have ended before it opened its session";
 const CLOSED: &str = "other ranks have closed their session, and take no part in the recovery";
 
 const REGROUPING: &str = "making a communicator without the ranks that have failed";
 const DIVIDING: &str = "making a communicator of the ranks that work";
-/// So long the world may take for what it does together once all of it has come, and which takes milliseconds.
+/// Time limit for a joint operation of the world, which takes milliseconds once all of it has come.
 const REGROUPING_S_MAX: u32 = 60;
 
 impl World {
-    /// Collective among all that have not failed, spares included: all that is under way in the old communicators of those that
-    /// work, and whatever is called in them later, fails. `divided`: as far as this rank knows.
+    /// Collective among all surviving ranks, including spares. All operations in progress in the workers' old
+    /// communicators fail, and so do later ones. `divided`: as far as this rank knows.
     pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
         self.has_lost.store(true, Ordering::Relaxed);
         let every = self.lock().every(py);
-        // One that the program has freed is none any more.
+        // A communicator that the program has freed no longer counts.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
         self.come(mpi)?;
         let mut why = None;
@@ -58,7 +58,7 @@ impl World {
         Err(why.unwrap_or_else(|| PyRuntimeError::new_err("the ranks that are left did not agree")))
     }
 
-    /// Waits until all have come, for those that compute may come later; who hears nothing is ended. Collective.
+    /// Waits until all have come, because computing ranks may come later; ends deaf ranks. Collective.
     fn come(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
         self.call(mpi);
@@ -67,9 +67,9 @@ impl World {
             (now.all.clone_ref(py).into_bound(py), now.members.clone())
         };
         let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
-        // Before all have told each other who they are, nobody is ended.
+        // No rank is ended before all have exchanged their identities.
         let ears = members.get(mine).is_some_and(|member| member.pid() != 0).then(|| Ears::new(&members, mine));
-        // Who has failed meanwhile is left out next; what the others want counts all the same.
+        // The next step leaves out a rank that has failed meanwhile; the votes of the others count all the same.
         let wants = heard(mpi, &all, GOES_ON, ears)?.flags;
         if wants & GOES_ON == 0 {
             return Err(PyRuntimeError::new_err(CLOSED));
@@ -77,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Leaves those that have failed out of the world. Collective.
+    /// Leaves the failed ranks out of the world. Collective.
     fn leave_out(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
         let (all, members) = {
@@ -86,8 +86,9 @@ impl World {
         };
         let group = all.call_method0(intern!(py, "Get_group"))?;
         let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
-        // Twice, and each time the old one is freed, so that the world has a lower number in Open MPI 5.0.11 than what is
-        // made of it: that never makes a communicator out of one of a higher number than the last out of which it failed to.
+        // Twice, and each time the old one is freed, to give the world a lower number in Open MPI 5.0.11 than the
+        // communicators made from it. Open MPI never makes a communicator out of one with a higher number than the
+        // last one with which it failed.
         let left = shrunk(mpi, &shrunk(mpi, &all)?)?;
         self.keep(&left);
         let old = ranks_of(&left, &group)?;
@@ -102,7 +103,7 @@ impl World {
         Ok(())
     }
 
-    /// By what the state is divided, as far as any rank knows. Collective.
+    /// How the state is divided, as far as any rank knows. Collective.
     fn tell(&self, mpi: &Bound<'_, PyAny>, mine: Divided) -> PyResult<Divided> {
         let mut lacks = 0;
         if mine == Divided::Unknown {
@@ -121,8 +122,8 @@ impl World {
         })
     }
 
-    /// Fills the places that are empty, and makes the communicators of those that work. Collective; an error, on all
-    /// ranks, leaves the world as it was.
+    /// Fills the empty places, and makes the workers' communicators. Collective; an error, on all ranks, leaves the
+    /// world as it was.
     fn fill(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
         let (mut all, mut members, mut workers) = {
@@ -149,7 +150,7 @@ impl World {
         self.begin(mpi, &all, members, workers, lost)
     }
 
-    /// A world on `all`, in which each has its place. What processes give that were started counts for nothing.
+    /// A world on `all`, in which each process has its place. Values from newly started processes do not count.
     /// Collective.
     pub(crate) fn begin(
         &self,
@@ -163,7 +164,7 @@ impl World {
         let introduced = || {
             let [rank, size] = [intern!(py, "Get_rank"), intern!(py, "Get_size")].map(|get| all.call_method0(get));
             let (rank, size): (usize, usize) = (rank?.extract()?, size?.extract()?);
-            // How many work, and who has which place.
+            // The number of workers, and the place of each process.
             let mut numbers = vec![-1; size + 1];
             numbers[0] = workers as i64;
             numbers[1..].iter_mut().zip(&members).for_each(|(number, member)| *number = member.number());
@@ -183,7 +184,7 @@ impl World {
             }
             Ok(comm)
         };
-        // Out of the world and not of one another: see `leave_out`.
+        // Made from the world, and not from each other: see `leave_out`.
         let (group, program) = (made(mpi, all, of_workers)?, made(mpi, all, of_workers)?);
         let works = |comm: Bound<'_, PyAny>| place.map(|_| comm.unbind());
         let mut now = self.lock();
@@ -201,32 +202,32 @@ impl World {
     }
 }
 
-/// The places that nobody has.
+/// The empty places.
 fn empty_places(members: &[Member], workers: usize) -> Vec<usize> {
     let taken: BTreeSet<usize> = members.iter().filter_map(|member| member.place).collect();
     (0..workers).filter(|place| !taken.contains(place)).collect()
 }
 
-/// A communicator of those that have not failed, in place of one that is freed. Collective.
+/// A communicator of the surviving ranks, in place of one that is freed. Collective.
 pub(crate) fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     let left = without_failed(comm)?;
     returns_errors(mpi, &left)?;
-    // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
-    // Who has failed meanwhile shows in what comes next.
+    // All ranks have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that learns of a revocation
+    // while it makes the communicator. The next call notices a rank that has failed meanwhile.
     all_agree(mpi, &left, true)?;
     comm.call_method0(intern!(py, "Free"))?;
     Ok(left)
 }
 
-/// A communicator of those that have not failed. All are there by then; a rank that is deaf (see `Ears`) would have the others wait
-/// in it for ever. Collective.
+/// A communicator of the surviving ranks. All of them are there by then. If one were deaf (see `Ears`), the others
+/// would wait in it forever. Collective.
 pub(crate) fn without_failed<'py>(comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _watch = Watch::begin(REGROUPING_S_MAX, REGROUPING);
     comm.call_method0(intern!(comm.py(), "Shrink"))
 }
 
-/// What `make` gives, if each rank of `parent` has it. Collective.
+/// The result of `make`, if each rank of `parent` has it. Collective.
 fn agreed<T>(
     mpi: &Bound<'_, PyAny>,
     parent: &Bound<'_, PyAny>,
@@ -235,7 +236,7 @@ fn agreed<T>(
 ) -> PyResult<T> {
     let made = make();
     if made.is_err() && survives(mpi)? {
-        // The others may still be in it.
+        // The other ranks may still be in it.
         parent.call_method0(intern!(parent.py(), "Revoke"))?;
     }
     if all_agree(mpi, parent, made.is_ok())? {
@@ -258,7 +259,7 @@ pub(crate) fn made<'py>(
         returns_errors(mpi, &comm)?;
         Ok(comm)
     };
-    // Those that were started wait in it for the others.
+    // Newly started processes wait in it for the others.
     agreed(
         mpi,
         parent,
@@ -267,16 +268,16 @@ pub(crate) fn made<'py>(
     )
 }
 
-/// Whether all ranks of a communicator of the program's say so; not so if one has failed.
+/// Whether all ranks of a communicator of the program say so; false if one has failed.
 pub(crate) fn agree_in_theirs(comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
-    // Messages of ours could come into the way of the program's there: see `common`.
+    // Mainstay's messages could interfere with the program's there: see `common`.
     match comm.call_method1(intern!(comm.py(), "Agree"), (i32::from(flag),)) {
         Ok(all) => all.is_truthy(),
         Err(_) => Ok(false),
     }
 }
 
-/// Whether all ranks of a communicator of ours say so; not so, on all, if one has failed meanwhile.
+/// Whether all ranks of a communicator of Mainstay say so; false, on all, if one has failed meanwhile.
 pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
     let py = mpi.py();
     if survives(mpi)? {
@@ -296,7 +297,7 @@ pub(crate) fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) ->
     Ok(())
 }
 
-/// The numbers of rank 0, on all. Collective.
+/// Gives all ranks the numbers of rank 0. Collective.
 fn told(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, numbers: &[i64]) -> PyResult<Vec<i64>> {
     let py = mpi.py();
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();

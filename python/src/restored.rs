@@ -1,18 +1,18 @@
-//! What came back.
+//! Results of a restore.
 
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// What a restore brought back.
+/// The result of a restore.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Restored {
     revision: u64,
-    /// The step that the program had last given to `due` when it saved the revision; None if it had given none.
+    /// The last step that the program gave to `due` before it saved the revision; None if it gave none.
     step: Option<u64>,
-    /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
+    /// The damage found: parts of the space, and newer revisions that the restore passed over.
     skipped: Vec<String>,
-    /// What this rank's program noted, by name.
+    /// The notes of this rank's program, by name.
     notes: BTreeMap<String, String>,
 }
 

@@ -37,8 +37,8 @@ use std::{
     },
 };
 
-/// One job at work on one space; `open` makes it. It is used by one thread at a time, is closed at the
-/// end of a `with` block, and cannot be pickled or used in a forked process.
+/// One job at work on one space; `open` makes it. One thread at a time may use it. The end of a `with` block closes
+/// it. It cannot be pickled or used in a forked process.
 #[pyclass(frozen, module = "mainstay")]
 pub struct Session {
     path: PathBuf,
@@ -49,13 +49,13 @@ pub struct Session {
     pub(crate) state: State,
 }
 
-/// Opens the space in the directory `path`, made if it is missing, for the ranks of the mpi4py
-/// communicator `comm`, which is duplicated, or for this process alone. Collective.
+/// Opens the space in the directory `path` for the ranks of the mpi4py communicator `comm`, which is duplicated, or
+/// for this process alone. Makes the directory if it is missing. Collective.
 ///
-/// Settings that are not given come from the environment (MAINSTAY_KEEP and so on), from mainstay.toml, or
-/// are the default; `mainstay config` lists them all. `hints`, a mapping or an MPI.Info, go before the others:
-/// striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_ before the name of a setting;
-/// unknown ones are ignored.
+/// Settings that you do not pass come from the environment (MAINSTAY_KEEP and so on), from mainstay.toml, or from the
+/// defaults; `mainstay config` lists them all. `hints`, a mapping or an MPI.Info, go before the others:
+/// striping_factor, striping_unit and cb_nodes as in MPI-IO, and mainstay_ before the name of a setting. Unknown
+/// hints are ignored.
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
@@ -75,7 +75,7 @@ pub fn open(
 }
 
 impl Session {
-    /// What the objects of a program reach each other by; `None` without a communicator.
+    /// Transport between the program's objects; `None` without a communicator.
     pub(crate) fn wire(&self, py: Python<'_>) -> Option<MpiWire> {
         self.job.as_ref().map(|job| job.wire(py))
     }
@@ -93,7 +93,7 @@ impl Session {
         let (group, job, path, config) = enter(py, comm, given)?;
         let rank = group.rank();
         let opened = detached(py, || Engine::open(group, &path, config)).map_err(|error| {
-            // Spares wait until those that work have left.
+            // Spares wait until the workers have left.
             job.iter().for_each(|job| job.leave(py));
             raise(py, &error)
         });
@@ -114,27 +114,27 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// This process's number among those that work; it changes when others are lost and not replaced.
+    /// This process's number among the working ranks; it changes if ranks are lost and not replaced.
     #[getter]
     pub(crate) fn rank(&self) -> usize {
         self.rank.load(Ordering::Relaxed)
     }
 
-    /// How many ranks work.
+    /// The number of working ranks.
     #[getter]
     pub(crate) fn size(&self) -> usize {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// The communicator of the ranks that work, for the program: with recovery one of its own, and a new one after each
-    /// recovery; otherwise the one that was given to open(). `None` without one.
+    /// The program's communicator of the working ranks: with recovery one of its own, and a new one after each
+    /// recovery; otherwise the one that you passed to open(). `None` without one.
     #[getter]
     fn comm(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.job.as_ref()?.world().comm(py)
     }
 
-    /// Names a communicator that the program has made out of `comm`, with Split() or Create_cart(): a recovery revokes it
-    /// like `comm` itself, so that no rank waits in it. Local. It is forgotten then.
+    /// Adopts a communicator that the program has made from `comm`, with Split() or Create_cart(). A recovery revokes
+    /// it like `comm` itself, so no rank waits in it, and then forgets it. Local.
     fn adopt(&self, comm: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = comm.py();
         check(comm).map_err(|error| raise(py, &error))?;
@@ -143,21 +143,22 @@ impl Session {
         }
         Ok(())
     }
-    /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
-    /// protocol: in C's order, writable; shape and element type are kept. Of a view with gaps, field[1:-1, 1:-1] of
-    /// an array with ghost cells, the elements alone. It is held, and cannot be resized, until it is unprotected or
-    /// the session is closed. InvalidArgument, with both names: it has bytes of another region.
+    /// Protects the memory of `buffer` under `name`: checkpoints save it, and restore() fills it. Local. `buffer` is
+    /// any writable object with the buffer protocol, in C order. Mainstay keeps its shape and element type. Of a view
+    /// with gaps, such as field[1:-1, 1:-1] of an array with ghost cells, it saves only the elements. The buffer is
+    /// held, and cannot be resized, until you unprotect it or close the session. InvalidArgument, with both names: it
+    /// shares bytes with another region.
     ///
-    /// With `global_shape` and `offset` it is a box in a global array, which begins behind `offset` elements along
-    /// each side: restore() on any number of ranks fills the boxes from those that were saved.
+    /// With `global_shape` and `offset` it is a box in a global array, with `offset` elements in front of it along
+    /// each side: restore() on any number of ranks fills the boxes from the saved ones.
     ///
-    /// A function in place of the buffer, `lambda: self.field`, is called here, at each checkpoint (with begin() there
-    /// and at the checkpoint() that ends it) and at each restore(), and gives the buffer of that moment, which is held
-    /// no longer than that: for programs that swap their arrays, or make new ones. What it raises, the call raises on
-    /// all ranks, as InvalidArgument; a Ctrl-C in it stays one on its own rank.
+    /// In place of the buffer you may pass a function, `lambda: self.field`, if your program swaps its arrays, or
+    /// makes new ones. Mainstay calls it here, at each checkpoint (with begin() there and at the checkpoint() that
+    /// ends it) and at each restore(). It returns the present buffer, which is held only for the call. If it raises,
+    /// the call raises InvalidArgument on all ranks; a Ctrl-C in it stays one on its own rank.
     ///
-    /// `allocate`, beside such a function: restore() calls it with the shape that was saved, if that is another one. It makes
-    /// an array of that shape, which the function gives from then on.
+    /// `allocate` is a second function beside it. restore() calls it with the saved shape if the shape differs. It
+    /// makes an array of that shape, which the first function returns from then on.
     #[pyo3(signature = (name, buffer, global_shape=None, offset=None, *, allocate=None))]
     fn protect(
         &self,
@@ -168,7 +169,7 @@ impl Session {
         offset: Option<Wholes<u64>>,
         allocate: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        // What is no Unicode is refused with the other odd characters.
+        // Invalid Unicode is refused together with other forbidden characters.
         let name = name.to_string_lossy();
         let place = place_of(&name, global_shape, offset);
         if buffer.is_callable() {
@@ -187,9 +188,9 @@ impl Session {
         })
     }
 
-    /// Has the region that is protected under `name` lie in `buffer` from now on, also if that has another shape; the
-    /// one before is let go. Local. Arguments as of protect(); without `global_shape` and `offset` a box stays at its
-    /// offset. RegionMissing: no region has this name. One that a function gives moves by itself.
+    /// Moves the region `name` to `buffer`, which may have another shape, and releases the old buffer. Local.
+    /// Arguments as in protect(); without `global_shape` and `offset` a box keeps its offset. RegionMissing: no
+    /// region has this name. A region from a function moves by itself.
     #[pyo3(name = "move", signature = (name, buffer, global_shape=None, offset=None))]
     fn move_region(
         &self,
@@ -213,11 +214,11 @@ impl Session {
         Ok(())
     }
 
-    /// A numpy array of zeros, in memory that Mainstay allocates, in pages of 2 MiB where the system has them, protected under
-    /// `name`. Local. With capture="snapshot" it is copied under write protection, which costs the program far less than
-    /// other memory: meanwhile MPI, and calls such as readinto(), cannot write into it, so say `written_by_system=True` if
-    /// they do. With `same_address` it lies at the same address in every run. It stays as long as the array, or until it is
-    /// freed.
+    /// Returns a numpy array of zeros, in memory that Mainstay allocates, protected under `name`. It uses pages of 2
+    /// MiB if the system has them. Local. With capture="snapshot" Mainstay copies it under write protection, which
+    /// costs the program far less than other memory. Meanwhile MPI, and calls such as readinto(), cannot write into
+    /// it: pass `written_by_system=True` if you use such calls. With `same_address` it has the same address in every
+    /// run. The memory stays as long as the array, or until you free it.
     #[pyo3(
         signature = (name, shape, dtype=None, *, written_by_system=Flag(false), same_address=Flag(false)),
         text_signature = "($self, name, shape, dtype=None, *, written_by_system=False, same_address=False)"
@@ -242,7 +243,7 @@ impl Session {
         let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
         let how = Allocated { written_by_system: written_by_system.0, same_address: same_address.0 };
         let (memory, bytes) = self.state.local(py, |open| {
-            let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
+            let bytes = bytes.ok_or_else(|| Error::argument("shape", "there is no room for this many elements"))?;
             if is_of_objects {
                 return Err(Error::argument("dtype", "objects of Python are no plain memory; take a type of numbers"));
             }
@@ -250,7 +251,7 @@ impl Session {
         })?;
         let protect = || {
             let memory = numpy.call_method1("asarray", (Bound::new(py, Memory { memory, bytes })?,))?;
-            // Not of the interface's type, which knows no fields, and no types of others than numpy.
+            // Not of the interface's type, which has no fields, and no types from outside numpy.
             let array = numpy.call_method1("ndarray", (shape, dtype, memory))?;
             self.protect(py, name.clone(), &array, None, None, None)?;
             Ok(array)
@@ -258,7 +259,7 @@ impl Session {
         protect().inspect_err(|_| drop(self.free(py, name)))
     }
 
-    /// Unprotects what empty() has allocated under `name`; the memory goes with the last array that lies in it. Local.
+    /// Unprotects the memory that empty() has allocated under `name`; it is freed with the last array in it. Local.
     fn free(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
@@ -269,29 +270,30 @@ impl Session {
         Ok(())
     }
 
-    /// Has what changed of the region `name` found by its hashes, and not by the pages that were written: for memory that a
-    /// network card, a GPU or another process writes to. Local. For as long as it is protected, wherever it moves.
+    /// Finds the changes of the region `name` by hashes instead of written pages: for memory that a network card, a
+    /// GPU or another process writes. Local. It holds while the region is protected, wherever it moves.
     /// RegionMissing: no region has this name.
     fn untrack(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         self.state.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
     }
 
-    /// Says that all ranks have the same bytes in the region `name`, so that any number of ranks gets it back. Local. It holds for as
-    /// long as the region is protected. RegionMissing: no region has this name; InvalidArgument: it is a box of a global array.
+    /// Declares that all ranks have the same bytes in the region `name`, so any number of ranks gets it back. Local.
+    /// It holds while the region is protected. RegionMissing: no region has this name; InvalidArgument: it is a box
+    /// of a global array.
     fn same_on_all_ranks(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         self.state.local(py, |open| open.engine()?.same_on_all_ranks(&name.to_string_lossy()))
     }
 
-    /// Says that the program will not write `bytes` bytes of the region `name`, from `offset` on, again
-    /// before its next checkpoint: with the setting predictor they are saved at once, in the background. What is written again
-    /// all the same is saved again. Local, never waits for a write. RegionMissing: no region has this name; InvalidArgument: it
-    /// has fewer bytes.
+    /// Promises that the program will not write `bytes` bytes of the region `name`, from `offset` on, again before
+    /// its next checkpoint. With the setting predictor Mainstay saves them at once, in the background. If the program
+    /// writes them after all, Mainstay saves them again. Local, never waits for a write. RegionMissing: no region has
+    /// this name; InvalidArgument: it has fewer bytes.
     fn settled(&self, py: Python<'_>, name: Text<'_>, offset: Whole<u64>, bytes: Whole<u64>) -> PyResult<()> {
         let (name, Whole(offset), Whole(bytes)) = (name.to_string_lossy(), offset, bytes);
         self.state.local(py, |open| open.engine()?.settled(&name, offset, bytes))
     }
 
-    /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
+    /// Removes a region and releases its memory. Local. Revisions that hold it stay as they are.
     fn unprotect(&self, py: Python<'_>, name: Text<'_>) -> PyResult<()> {
         let held = self.state.local(py, |open| {
             let name = name.to_string_lossy();
@@ -302,7 +304,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes all regions out again, as unprotect() does one, and lets their memory go. Local.
+    /// Removes all regions, as unprotect() removes one, and releases their memory. Local.
     fn unprotect_all(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.state.local(py, |open| {
             open.engine()?.unprotect_all()?;
@@ -312,22 +314,24 @@ impl Session {
         Ok(())
     }
 
-    /// Names a file that this rank's program appends to. Local; one rank a file: restore and the checkpoint refuse
-    /// one that several ranks name. It is synced before a revision is published, its length is kept, and restore()
-    /// cuts it back to that: restore before writing to it, and flush() it before a checkpoint. It need not be there
-    /// yet. If it is shorter than it was, restore() raises OutputShort. Files that no call names stay as they are.
+    /// Registers a file that this rank's program appends to. Local. Only one rank may register a file: restore and
+    /// the checkpoint refuse one that several ranks registered. A checkpoint records the file's length, and syncs the
+    /// file before it publishes the revision. restore() truncates the file to that length: restore before you write
+    /// to it, and flush() it before a checkpoint. The file need not exist yet. If it is shorter than at the
+    /// checkpoint, restore() raises OutputShort. Files that no call registers stay as they are.
     fn protect_output(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
         self.state.local(py, |open| open.engine()?.protect_output(&path_of("path", path)?))
     }
 
-    /// Fills the protected buffers with the newest complete revision that can be read whole, the same on
-    /// all ranks; `None` if there is none. Collective. Every block is verified. Boxes of global arrays are filled
-    /// whatever the number of ranks; other buffers come back on another number if all ranks had saved the same
-    /// bytes, or rank 0 alone had it. After RegionChanged,
-    /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
-    /// after any other error they are undefined. With `revision` it is the one of that number, the same on all ranks, and
-    /// RevisionMissing if that is not there whole: the program goes on from there, and newer revisions are kept no longer from
-    /// the next checkpoint on, but for held ones.
+    /// Fills the protected buffers with the newest complete revision that can be read whole, the same on all ranks;
+    /// `None` if there is none. Collective. Every block is verified. Boxes of global arrays are filled whatever the
+    /// number of ranks. Other buffers come back on another number of ranks if all ranks had saved the same bytes, or
+    /// if only rank 0 had them. After RegionChanged, RegionMissing, RankCount, OutOfSight, LineageConflict and
+    /// OutputShort the buffers are unchanged. After any other error they are undefined.
+    ///
+    /// With `revision`, the same on all ranks, it restores the revision of that number. RevisionMissing: it is
+    /// missing or incomplete. The program goes on from there: the next checkpoint stops keeping the newer revisions,
+    /// except those under a hold.
     #[pyo3(signature = (*, revision=None))]
     fn restore(&self, py: Python<'_>, revision: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Restored>> {
         let asked = number(revision);
@@ -344,12 +348,12 @@ impl Session {
         Ok(of_all(py, self.rank(), was_called, restored)?.map(Restored::from))
     }
 
-    /// Goes on without the ranks that have failed: every rank that is left calls it after a GroupFailed of this session, or an
-    /// MPI.Exception of the program's own messages, wherever it was. Spares, or processes that are started for it, take
-    /// the places of those that failed, or with recovery="shrink" there are fewer ranks; `comm` is a new communicator, with
-    /// `rank` and `size` as they are now. What is protected stays so. restore() comes next, on all ranks. InvalidArgument:
-    /// recovery is off; after any other error the session is over, and the job is to be started again. Collective among the
-    /// ranks that are left. steps() does it by itself.
+    /// Goes on without the failed ranks. Every surviving rank calls it after a GroupFailed of this session, or an
+    /// MPI.Exception of the program's own messages, wherever the rank was. Spares, or newly started processes, take
+    /// the places of the failed ranks; with recovery="shrink" there are fewer ranks. `comm` is then a new
+    /// communicator, and `rank` and `size` have their new values. Regions stay protected. Call restore() next, on all
+    /// ranks. InvalidArgument: recovery is off. After any other error the session is over: restart the job.
+    /// Collective among the surviving ranks. steps() does it by itself.
     fn recover(&self, py: Python<'_>) -> PyResult<Recovered> {
         self.state.turn(py)?;
         let (recovered, rank) =
@@ -359,24 +363,24 @@ impl Session {
         Ok(Recovered::from(recovered))
     }
 
-    /// Raises GroupFailed if ranks have failed as far as this one knows: for programs that do not look at what their own
-    /// messages come to. Local, never waits. steps() does it after each step. With recovery off nothing.
+    /// Raises GroupFailed if this rank knows of failed ranks: for programs that ignore the errors of their own
+    /// messages. Local, never waits. steps() does it after each step. With recovery off it does nothing.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         if self._recovers() { self.state.call(py, Engine::check) } else { self.state.local(py, |_| Ok(())) }
     }
 
-    /// The numbers from 0 to `count - 1` of the steps that are still to be done, for a loop whose body is a step:
+    /// The numbers from 0 to `count - 1` of the steps still to do, for a loop whose body is a step:
     ///
     ///     for step in session.steps(1000, layout):
     ///         with session.recovering():
     ///             ...
     ///
-    /// Before the first step it restores; after each it takes a checkpoint where due() says so. With recovery on, a failure
-    /// of a rank has all of them begin again at the newest revision, or, where there is none yet, at step 0. `layout`, a
-    /// function of the session, is called before each restore(): it makes this rank's arrays for the ranks that there are
-    /// now, on `comm`, with their values of the beginning, and protects them; what it protected the time before is let go.
-    /// Without a layout the arrays are those that are protected, and are saved before the first step. Other exceptions,
-    /// and those of MPI where no rank has failed, pass through. One loop at a time.
+    /// It restores before the first step, and takes a checkpoint after each step for which due() is true. With
+    /// recovery on, all ranks start again after a failure of a rank: at the newest revision, or, if there is none
+    /// yet, at step 0. `layout`, a function of the session, is called before each restore(). It makes this rank's
+    /// arrays for the present ranks, on `comm`, with their initial values, and protects them; the regions of the call
+    /// before are released. Without a layout the arrays are those that you have protected, and are saved before the
+    /// first step. Other exceptions pass through, and so do those of MPI if no rank has failed. One loop at a time.
     #[pyo3(signature = (count, layout=None))]
     fn steps<'py>(
         slf: &Bound<'py, Self>,
@@ -392,20 +396,20 @@ impl Session {
         recovery(slf.py())?.call_method1(intern!(slf.py(), "Steps"), (slf, count.0, layout))?.call_method0("run")
     }
 
-    /// A context manager for the body of a loop over steps(), all of it: a GroupFailed or MPI.Exception that comes out of it
-    /// is kept for steps(), which recovers and goes on. It is inside the loop and not around it, because Python cannot run
-    /// the body of a `with` a second time. With recovery off it does nothing.
+    /// A context manager around the whole body of a loop over steps(). It keeps a GroupFailed or MPI.Exception for
+    /// steps(), which recovers and goes on. It must be inside the loop, because Python cannot run the body of a
+    /// `with` a second time. With recovery off it does nothing.
     fn recovering<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         recovery(slf.py())?.call_method1(intern!(slf.py(), "Recovering"), (slf,))
     }
 
-    /// For steps: whether failures are recovered from.
+    /// For steps: whether the session recovers from failures.
     #[getter]
     fn _recovers(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.recovers())
     }
 
-    /// For steps: the names of what is protected, and of what empty() has allocated.
+    /// For steps: the names of all regions, and of the memory of empty().
     fn _names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.state.local(py, |open| {
             let allocated = open.engine()?.allocated()?;
@@ -413,7 +417,7 @@ impl Session {
         })
     }
 
-    /// For steps: those that are under way.
+    /// For steps: the running loop.
     #[getter]
     fn _steps(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.state.local(py, |open| Ok(open.steps.as_ref().map(|steps| steps.clone_ref(py))))
@@ -427,24 +431,24 @@ impl Session {
         Ok(())
     }
 
-    /// Notes `value`, a text or a number, under `name` with the revisions from now on, until the name is noted anew;
-    /// Restored.notes has it as text. Local; between begin() and checkpoint() it is refused.
+    /// Sets a note: revisions from now on carry `value`, a text or a number, under `name`, until you set it again.
+    /// Restored.notes has it as text. Local. Not allowed between begin() and checkpoint().
     fn note(&self, py: Python<'_>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (name, value) = notes::note(name, value).map_err(|error| raise(py, &error))?;
         self.state.call(py, |engine| engine.note(&name, &value))
     }
 
-    /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
-    /// out of the way: the program may go on and change them. Collective: the ranks talk to each other in one small
-    /// all-reduce; one that ends a begun checkpoint is local. If the revision before failed
-    /// and nobody was told, this raises its error and saves nothing: call it again.
+    /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are copied: the
+    /// program may go on and change them. Collective: one small all-reduce; the end of a checkpoint of begin() is
+    /// local. If the revision before failed and no rank has seen the error, this raises the error and saves nothing:
+    /// call it again.
     ///
-    /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
-    /// a name is noted anew. One that was begun takes them at begin().
+    /// `notes`, a mapping of names to texts and numbers, are kept as text with this revision and later ones, until
+    /// you set a name again. A checkpoint of begin() takes its notes there.
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         if notes.is_some() && self.state.call(py, Engine::has_begun)? {
-            // What was begun stays as it is.
+            // The begun checkpoint stays as it is.
             let why = "a checkpoint has begun, and has its notes already; give them to begin()";
             return Err(raise(py, &Error::argument("notes", why)));
         }
@@ -453,7 +457,7 @@ impl Session {
         self.state.turn(py)?;
         let mut of_ranks = false;
         let saved = self.state.call_held(py, |engine| {
-            // One that was begun ends on each rank by itself.
+            // Each rank ends a begun checkpoint by itself.
             of_ranks = !engine.has_begun()?;
             let noted = flushed.and_then(|()| notes::set(engine, &notes?));
             or_refuse(engine, noted);
@@ -462,11 +466,12 @@ impl Session {
         of_all(py, self.rank(), of_ranks, saved.map_err(|error| caused(py, error, raised)))
     }
 
-    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, a piece that lies over another
-    /// counted once more, with what lies in the gaps between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
-    /// checkpoint() is local then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
-    /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
-    /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
+    /// Begins a checkpoint that the program writes in pieces, of at most `bytes` bytes on this rank. Count a piece
+    /// that overlaps another once more, and count the gaps. write() and open() add to it; checkpoint() adds the
+    /// protected buffers and ends it. Collective; the checkpoint() is then local. The first one of a space sizes the
+    /// portions by `bytes`. Returns the number of the future revision. From here on the program can no longer read
+    /// the revision that it restored. `notes` as in checkpoint(). If a rank left the checkpoint before without
+    /// checkpoint() or abandon(), this call abandons it and raises an error on all ranks: call it again.
     #[pyo3(signature = (bytes, notes=None))]
     fn begin(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>, notes: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
         let (notes, bytes) = (notes::notes(notes), whole("bytes", bytes));
@@ -479,17 +484,17 @@ impl Session {
         })
     }
 
-    /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing
-    /// of it is kept, and the revisions that were complete stay as they were. Its number is used up.
+    /// Abandons the checkpoint that has begun, in place of checkpoint(). Collective: all ranks call it, or none.
+    /// Mainstay keeps nothing of it, and complete revisions are unchanged. The number is used up.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         self.state.turn(py)?;
         self.state.call(py, Engine::abandon)
     }
 
-    /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which
-    /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
-    /// is what was written last, what was skipped is zero, and counts towards the bytes announced to begin(). An error is raised by checkpoint() too, which then
-    /// saves nothing.
+    /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`. The first
+    /// write creates the stream in the revision that has begun. Local. Pieces may have any order and size. If pieces
+    /// overlap, the last one counts. Skipped bytes are zero, and count towards the bytes announced to begin(). After
+    /// an error, checkpoint() raises it too and saves nothing.
     fn write(&self, py: Python<'_>, name: Text<'_>, offset: Whole<u64>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let name = name.to_string_lossy();
         let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
@@ -497,8 +502,8 @@ impl Session {
         self.state.call(py, |engine| engine.write(&name, offset.0, bytes))
     }
 
-    /// Up to `bytes` bytes, or all, from `offset` on of the stream `name` of the revision that restore() brought
-    /// back: fewer only at its end. Local, verified; until the next checkpoint begins.
+    /// Returns up to `bytes` bytes, or all, from `offset` on of the stream `name` of the restored revision: fewer
+    /// only at its end. Local, verified; valid until the next checkpoint begins.
     #[pyo3(signature = (name, offset=Whole(0), bytes=None), text_signature = "($self, name, offset=0, bytes=None)")]
     fn read<'py>(
         &self,
@@ -515,7 +520,7 @@ impl Session {
         })
     }
 
-    /// As read(), into `buffer`; returns how many bytes there were.
+    /// Like read(), into `buffer`; returns the number of bytes read.
     fn readinto(
         &self,
         py: Python<'_>,
@@ -529,7 +534,7 @@ impl Session {
         self.state.call(py, |engine| engine.read(&name, offset.0, into))
     }
 
-    /// Names and lengths of this rank's streams in the revision that restore() brought back. Local.
+    /// Names and lengths of this rank's streams in the restored revision. Local.
     fn streams<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let streams = PyDict::new(py);
         for (name, bytes) in self.state.call(py, Engine::streams)? {
@@ -538,11 +543,12 @@ impl Session {
         Ok(streams)
     }
 
-    /// Has this rank read the shards of these numbers with read_shard(), wherever they lie, and returns all shards of the
-    /// revision that restore() brought back: shard r is what rank r had saved, whatever the number of ranks now, with its
-    /// `items` and `notes`. Without numbers that is all. What lies on other nodes alone is sent, into memory of this rank.
-    /// Collective, with what each rank wants; until the next checkpoint begins. InvalidArgument: nothing was restored, a
-    /// checkpoint has begun since, or there is no such shard; Damaged: no copy of a shard is whole.
+    /// Lets this rank read the shards of these numbers with read_shard(), on whichever node they are. Returns all
+    /// shards of the restored revision, with their `items` and `notes`: shard r is the one that rank r saved,
+    /// whatever the number of ranks now. Without numbers it does only that. Shards that only other nodes have are
+    /// sent into memory of this rank. Collective; each rank passes the shards that it wants. Valid until the next
+    /// checkpoint begins. InvalidArgument: nothing was restored, a checkpoint has begun since, or there is no such
+    /// shard; Damaged: every copy of a shard is damaged.
     #[pyo3(signature = (shards=None))]
     fn bring_shards(&self, py: Python<'_>, shards: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Py<Shard>>> {
         let wanted = shards.map_or(Ok(Vec::new()), numbers);
@@ -555,8 +561,8 @@ impl Session {
         (0..).zip(told).map(|(number, told)| Shard::of(py, number, &told.items, told.notes)).collect()
     }
 
-    /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard that bring_shards() has brought: fewer
-    /// only at its end. Local, verified; until the next checkpoint begins.
+    /// Returns up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard of bring_shards(): fewer
+    /// only at its end. Local, verified; valid until the next checkpoint begins.
     #[pyo3(
         signature = (shard, name, offset=Whole(0), bytes=None),
         text_signature = "($self, shard, name, offset=0, bytes=None)"
@@ -577,7 +583,7 @@ impl Session {
         })
     }
 
-    /// As read_shard(), into `buffer`; returns how many bytes there were.
+    /// Like read_shard(), into `buffer`; returns the number of bytes read.
     fn readinto_shard(
         &self,
         py: Python<'_>,
@@ -592,10 +598,10 @@ impl Session {
         self.state.call(py, |engine| engine.read_shard(shard.0, &name, offset.0, into))
     }
 
-    /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
-    /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
-    /// before; seek(0, 2) goes behind all that was. checkpoint() flushes writers; after that, or another
-    /// restore(), open anew.
+    /// Returns a stream as a binary file: with "wb" a writer to the revision that has begun, with "rb" a reader of
+    /// the restored revision. Local. A writer begins at offset 0 and truncates nothing; seek(0, 2) goes to the end of
+    /// the bytes written so far. checkpoint() flushes writers. After it, or after another restore(), open the stream
+    /// again.
     #[pyo3(name = "open", signature = (name, mode=None), text_signature = "($self, name, mode='rb')")]
     fn open_stream<'py>(
         slf: &Bound<'py, Self>,
@@ -615,13 +621,13 @@ impl Session {
         Ok(file)
     }
 
-    /// For files: which of the times between checkpoints and restores this is.
+    /// For files: counts the times between checkpoints and restores.
     #[getter]
     fn _moment(&self, py: Python<'_>) -> PyResult<u64> {
         self.state.local(py, |open| Ok(open.files.moment()))
     }
 
-    /// For files: where the stream ends that is read, or so far the one that is written.
+    /// For files: the end of the stream that is read, or the present end of the one that is written.
     fn _end(&self, py: Python<'_>, name: Text<'_>, mode: &str) -> PyResult<u64> {
         let name = name.to_string_lossy();
         self.state.local(py, |open| match mode {
@@ -630,10 +636,10 @@ impl Session {
         })
     }
 
-    /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if
-    /// there are any, as the next revision, and returns its number once it is complete: durable on all ranks.
-    /// Collective; each rank has as many bytes as it likes, this time. A restore() leaves it for get(), unless a buffer is
-    /// protected under its name.
+    /// Saves the bytes of `data`, any object with the buffer protocol, under `name` as the next revision, together
+    /// with the protected buffers if there are any. Returns its number once it is complete: durable on all ranks.
+    /// Collective; the number of bytes may differ between ranks and calls. A restore() leaves it to get(), unless a
+    /// buffer is protected under its name.
     fn put(&self, py: Python<'_>, name: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
         let name = text(name);
         let data = Flat::to_read(&buffer_of(&name), data);
@@ -645,10 +651,11 @@ impl Session {
         })
     }
 
-    /// Fills `buffer` from the beginning with what this rank saved under `name` in the revision of this number, or in
-    /// the newest that can be read whole on all ranks; `None` if nothing was saved yet. Collective; every block is
-    /// verified. Nothing else changes: what is saved next goes on as if nobody had read. After InvalidArgument,
-    /// RegionMissing, RevisionMissing and RankCount the buffer is as it was, after any other error it is undefined.
+    /// Fills `buffer` from the beginning with the bytes that this rank saved under `name`, in the revision of this
+    /// number, or in the newest that can be read whole on all ranks; `None` if nothing was saved yet. Collective.
+    /// Every block is verified. Nothing else changes: the next checkpoint goes on as if the program had not read.
+    /// After InvalidArgument, RegionMissing, RevisionMissing and RankCount the buffer is unchanged. After any other
+    /// error it is undefined.
     #[pyo3(signature = (name, buffer, revision=None))]
     fn get(
         &self,
@@ -668,8 +675,8 @@ impl Session {
         Ok(got.map(Got::from))
     }
 
-    /// How many bytes get() would fill in on this rank, if nothing is damaged; `None` if nothing was saved yet.
-    /// Collective.
+    /// The number of bytes that get() would fill in on this rank, if nothing is damaged; `None` if nothing was saved
+    /// yet. Collective.
     #[pyo3(signature = (name, revision=None))]
     fn get_bytes(
         &self,
@@ -705,29 +712,30 @@ impl Session {
         saved.map(|item| Item::of(py, &item)).transpose()
     }
 
-    /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all
-    /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
-    /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
-    /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
-    /// While the last revision is not durable on the nearest level of any rank, none is due by steps or time: it is due at
-    /// the next step after that, unless the setting when_busy says "now".
-    /// Costs a count; about every agree_seconds, and where steps make one due, it is collective, one small all-reduce.
+    /// Whether the program should checkpoint now, after `step` steps; the same on all ranks. Every rank calls it at
+    /// the same steps, with the same number. A checkpoint is due by the settings every_steps, every_seconds and
+    /// mtbf_seconds, by the signal of checkpoint_signal on any rank, and by a request from outside: `mainstay
+    /// checkpoint`, and `mainstay run` before the job's end. While the last revision is not durable on the nearest
+    /// level of any rank, no checkpoint is due by steps or time. It is due at the first step after that, unless the
+    /// setting when_busy is "now". Most calls cost one increment. About every agree_seconds, and at steps that make a
+    /// checkpoint due, the call is collective, with one small all-reduce.
     fn due(&self, py: Python<'_>, step: &Bound<'_, PyAny>) -> PyResult<bool> {
         let step = whole("step", step);
         self.state.call(py, |engine| {
             let refused = step.as_ref().err().cloned();
             let step = or_refuse(engine, step);
             let due = engine.due(step)?;
-            // Where the ranks did not meet now, the others are told by the next call.
+            // If the ranks did not meet now, the next call reports it to the others.
             refused.map_or(Ok(due), Err)
         })
     }
 
-    /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
-    /// all ranks, here or by checkpoint(); then nothing is under way, and this returns until the next checkpoint.
+    /// Waits until the last revision is complete: durable on all ranks. Collective. If it failed, all ranks raise the
+    /// error once, here or in checkpoint(). Then nothing is in progress, and this returns at once until the next
+    /// checkpoint.
     ///
-    /// With a level, "memory" or "disk" of the nodes, or "space", the space that was opened: until the last revision that
-    /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
+    /// `level` is "memory" or "disk" of the nodes, or "space", the space that you opened. It then waits until the
+    /// last revision that went to that level is complete there. It does not wait for the levels behind it.
     #[pyo3(signature = (level=None))]
     fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut was_called = false;
@@ -738,7 +746,7 @@ impl Session {
             });
             return of_all(py, self.rank(), was_called, waited);
         };
-        // What is no text names none.
+        // An argument that is not text names no level.
         let level = level.str().map(|level| level.to_string_lossy().into_owned());
         let level = LevelKind::named(level.as_deref().unwrap_or_default());
         let waited = self.state.call(py, |engine| {
@@ -749,39 +757,39 @@ impl Session {
         of_all(py, self.rank(), was_called, waited)
     }
 
-    /// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs
-    /// that compute for long between two calls. Local, never waits. What fails is raised by wait(), close() or the next
-    /// checkpoint().
+    /// Advances the transfers between this rank and others, such as copies to other nodes: for programs that compute
+    /// for long between two calls. Local, never waits. wait(), close() or the next checkpoint() raise the errors of
+    /// transfers.
     fn progress(&self, py: Python<'_>) -> PyResult<()> {
         self.state.call(py, Engine::progress)
     }
 
-    /// A moment between two steps of the program at which it may be seen what it has written since the moment before:
-    /// where one phase of a step ends and the next begins. With the setting trace it is recorded, for `mainstay oracle`;
-    /// else nothing happens. Local, never waits.
+    /// Marks a moment inside a step, where one phase ends and the next begins. With the settings trace or predictor
+    /// Mainstay then looks for the pages that the program has written since the last such moment. Otherwise the call
+    /// does nothing. Local, never waits for a write.
     fn tick(&self, py: Python<'_>) -> PyResult<()> {
         self.state.call(py, Engine::tick)
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
-    /// this one (aggregators), as the medium shows: that it failed is told by wait(). True also if nothing is under
-    /// way: nothing was saved yet, or all ranks were told that the last revision failed.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
+    /// one (aggregators), it answers from the medium; only wait() reports a failure. True also if nothing is in
+    /// progress: nothing was saved yet, or all ranks know that the last revision failed.
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.state.local(py, |open| open.engine()?.poll())
     }
 
-    /// What the newest checkpoint took whose part of this rank is durable. Local, never waits.
+    /// The cost of the newest checkpoint that is durable on this rank. Local, never waits.
     fn last_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.state.local(py, |open| Ok(open.engine()?.last_record()?.map(Record::from)))
     }
 
-    /// What saving early has come to on this rank, in blocks of 4 KiB. Local, never waits.
+    /// Results of saving early on this rank, in blocks of 4 KiB. Local, never waits.
     fn speculation(&self, py: Python<'_>) -> PyResult<Speculation> {
         self.state.local(py, |open| open.engine()?.speculation().map(Speculation::from))
     }
 
-    /// Waits for the last revision and ends the session, also when it raises. Collective, before
-    /// MPI.Finalize. Closed once more, nothing happens.
+    /// Waits for the last revision and ends the session, even if it raises. Collective, before MPI.Finalize. A second
+    /// call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.state.end(py).map_err(|error| raise(py, &error))
     }
@@ -791,8 +799,8 @@ impl Session {
         Ok(slf)
     }
 
-    /// Closes. After an exception, which may be this rank's alone, it does so without the other ranks:
-    /// this one's part of the last revision becomes durable, and the exception goes on.
+    /// Closes. After an exception, which may be this rank's alone, it closes without the other ranks: this rank's
+    /// part of the last revision becomes durable, and the exception goes on.
     fn __exit__(
         &self,
         py: Python<'_>,
@@ -845,12 +853,12 @@ fn recovery(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(intern!(py, "mainstay._recovery"))
 }
 
-/// What numpy has against a type of elements.
+/// numpy's objection to a type of elements.
 fn odd_type(py: Python<'_>, error: &PyErr) -> PyErr {
     raise(py, &Error::argument("dtype", format!("numpy has no such type: {}", error.value(py))))
 }
 
-/// Where a box lies, if it is one.
+/// The place of a box, if it is one.
 fn place_of(
     name: &str,
     global_shape: Option<Wholes<u64>>,
@@ -869,19 +877,19 @@ fn place_of(
     }
 }
 
-/// What a buffer of this name is called where it is refused.
+/// The name of a buffer in an error.
 fn buffer_of(name: &Result<String, Error>) -> String {
     format!("buffer {:?}", name.as_deref().unwrap_or_default())
 }
 
-/// That of a revision. One that is no number there can be is none of them.
+/// The number of a revision. A number that no revision can have means none of them.
 fn number(revision: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>, Error> {
     let Some(given) = revision else { return Ok(None) };
     let told = || Error::argument("revision", format!("{given} is none, it takes a number from 1 on"));
     given.extract().map(Some).map_err(|_| told())
 }
 
-/// Those of shards.
+/// The numbers of shards.
 fn numbers(shards: &Bound<'_, PyAny>) -> Result<Vec<u32>, Error> {
     let told = || Error::argument("shards", format!("{shards} is no sequence of their numbers, from 0 on"));
     let each = shards.try_iter().map_err(|_| told())?;

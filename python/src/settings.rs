@@ -1,5 +1,5 @@
-//! The settings that a program gives; those that it does not give, or gives as `None`, come from the
-//! environment, a file, or are the default.
+//! The settings that a program passes. Others, and those passed as `None`, come from the environment, a file, or the
+//! default.
 
 use mainstay_engine::{Choice, Config, Error, Value};
 use pyo3::{
@@ -8,7 +8,7 @@ use pyo3::{
 };
 use std::path::PathBuf;
 
-/// The settings in force where the program passed these keywords.
+/// The settings in force if the program passed these keywords.
 pub(crate) fn config(given: Option<&Bound<'_, PyDict>>) -> Result<Config, Error> {
     let (mut choice, mut hints) = (Choice::default(), None);
     for (name, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
@@ -26,10 +26,10 @@ pub(crate) fn config(given: Option<&Bound<'_, PyDict>>) -> Result<Config, Error>
 }
 
 fn set(choice: &mut Choice, name: &str, given: &Bound<'_, PyAny>) -> Result<(), Error> {
-    // A bool is an int to Python, and a number is none of these.
+    // In Python a bool is an int, but it is none of these numbers.
     if !given.is_instance_of::<PyBool>() {
         if let Ok(text) = given.cast::<PyString>() {
-            // What is no Unicode cannot be any value; shown, it is.
+            // No value can be invalid Unicode; the message can show it.
             return choice.set(name, Value::Text(&text.to_string_lossy()));
         }
         if let Ok(number) = given.extract() {
@@ -55,9 +55,9 @@ fn pairs(hints: &Bound<'_, PyAny>) -> Result<Vec<(String, String)>, Error> {
     read().map_err(|_| Error::argument("hints", format!("{} is no mapping of names to values", shown(hints))))
 }
 
-/// The name of what a collective call is about.
+/// The name in a collective call.
 pub(crate) fn text(given: &Bound<'_, PyAny>) -> Result<String, Error> {
-    // What is no Unicode is refused with the other odd characters.
+    // Invalid Unicode is refused together with other forbidden characters.
     let text = given.cast::<PyString>().map(|text| text.to_string_lossy().into_owned());
     text.map_err(|_| Error::argument("name", format!("{} is none, it takes a str", shown(given))))
 }
@@ -68,10 +68,10 @@ pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Erro
         .map_err(|_| Error::argument(name, format!("{} is no path, it takes a str or an os.PathLike", shown(given))))
 }
 
-/// As Python shows it; of any length.
+/// The value as Python shows it; of any length.
 pub(crate) fn shown(given: &Bound<'_, PyAny>) -> String {
     const LENGTH_MAX: usize = 80;
-    let text = given.repr().map_or_else(|_| "what was given".to_owned(), |text| text.to_string());
+    let text = given.repr().map_or_else(|_| "the given value".to_owned(), |text| text.to_string());
     match text.char_indices().nth(LENGTH_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,

@@ -1,8 +1,8 @@
-//! Processes that are started take the places that are empty: the first of the world starts them, and tells them where they
-//! meet the world. As `mainstay_mpi_spawn` in C.
+//! Newly started processes take the empty places. The first rank of the world starts them, and sends them the port at
+//! which they meet the world. Like `mainstay_mpi_spawn` in C.
 //!
-//! What must hold: whoever fails meanwhile, nobody waits for ever. Starting takes seconds and is one rank's alone; the world and
-//! those that were started meet once all have come so far, which is short, and both are watched.
+//! Invariant: whichever rank fails meanwhile, no rank waits forever. One rank alone starts processes, which takes
+//! seconds. The world and the new processes meet once all have come as far, which is short. Both are watched.
 
 use crate::{
     regroup::{all_agree, made, returns_errors},
@@ -29,18 +29,18 @@ use std::{
 };
 
 const LAUNCHING: &str = "starting processes in the places of others";
-/// It takes a second or two, and longer where the program lies on a slow file system.
+/// A start takes a second or two, and longer if the program is on a slow file system.
 const LAUNCHING_S_MAX: u32 = 120;
 const MEETING: &str = "joining ranks with those that were started in the places of others";
 const MEETING_S_MAX: u32 = 60;
-/// So long a process waits to be told where: that is sent when all have come.
+/// How long a process waits for the port, which is sent when all have come.
 const PORT_MAX: Duration = Duration::from_secs(LAUNCHING_S_MAX as u64);
-/// The message by which a process that was started says that it has come to its opening.
+/// The message by which a started process reports that it has reached its opening.
 const HAS_COME: i32 = 1;
 const NAP: Duration = Duration::from_micros(500);
 
 impl World {
-    /// `all` and `count` processes that are started, which come last. Collective among `all`.
+    /// `all` and `count` new processes, which come last. Collective among `all`.
     pub(crate) fn spawn<'py>(
         &self,
         mpi: &Bound<'py, PyAny>,
@@ -50,11 +50,11 @@ impl World {
         let py = mpi.py();
         self.has_launched.store(true, Ordering::Relaxed);
         let is_first = all.call_method0(intern!(py, "Get_rank"))?.extract::<usize>()? == 0;
-        // Where mpiexec has broken, MPI waits for ever in it, and would in whichever rank came next.
+        // With a broken mpiexec, MPI waits forever in it, and would on every rank that tried next.
         let watch = Watch::begin(LAUNCHING_S_MAX, LAUNCHING);
         let launched = is_first.then(|| launch(mpi, count, &self.mark)).transpose();
-        // A rank that fails while the two meet can leave the others waiting for ever in Open MPI 5.0.11: nobody begins before all
-        // have come.
+        // In Open MPI 5.0.11, a rank that fails while the two sides meet can leave the others waiting forever. So no
+        // rank begins before all have come.
         let are_launched = all_agree(mpi, all, launched.is_ok())?;
         drop(watch);
         if !are_launched {
@@ -68,7 +68,7 @@ impl World {
             if let Some((started, port)) = &launched {
                 (0..count).for_each(|rank| drop(tell_port(mpi, started, rank, port)));
             }
-            // The first one's counts.
+            // The first rank's port counts.
             let port = launched.as_ref().map_or("", |(_, port)| port);
             let between = all.call_method1(intern!(py, "Accept"), (port, mpi.getattr(intern!(py, "INFO_NULL"))?, 0))?;
             merged(mpi, &between, false)
@@ -83,14 +83,15 @@ impl World {
         Ok(world)
     }
 
-    /// The world of a job that has started this process to take a place in it, if one has. Collective among its ranks.
+    /// The world of a job that has started this process to take a place in it, if one has. Collective among its
+    /// ranks.
     pub(crate) fn join(mpi: &Bound<'_, PyAny>, places: Places) -> PyResult<Option<World>> {
         let py = mpi.py();
         let parent = mpi.getattr(intern!(py, "Comm"))?.call_method0(intern!(py, "Get_parent"))?;
         let Some(mark) = env::var(REPLACES).ok().filter(|_| parent.is_truthy().unwrap_or(false)) else {
             return Ok(None);
         };
-        // What this process starts, replaces nobody; nor does what it opens later.
+        // Processes that this process starts replace none, and neither do its later openings.
         py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
         let joined = || -> PyResult<World> {
             returns_errors(mpi, &parent)?;
@@ -106,7 +107,7 @@ impl World {
         };
         match joined() {
             Ok(world) => Ok(Some(world)),
-            // The others go on without it, which its own end in any other way could hinder.
+            // The other ranks go on without this one. Any other way of ending could hinder them.
             Err(error) => {
                 let (os, signal) = (py.import(intern!(py, "os"))?, py.import(intern!(py, "signal"))?);
                 os.call_method1(intern!(py, "kill"), (process::id(), signal.getattr(intern!(py, "SIGKILL"))?))?;
@@ -116,8 +117,8 @@ impl World {
     }
 }
 
-/// Starts processes of this program, with its arguments, where it is now: the other side of them, and where they are to meet
-/// the world.
+/// Starts processes of this program, with its arguments, in its working directory. Returns the other side of them,
+/// and the port at which they meet the world.
 fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(Bound<'py, PyAny>, String)> {
     let py = mpi.py();
     let words = kernel_bytes("/proc/self/cmdline")?;
@@ -153,8 +154,8 @@ fn launch<'py>(mpi: &Bound<'py, PyAny>, count: usize, mark: &str) -> PyResult<(B
     launched
 }
 
-/// Waits until all that were started have come to their opening; an error if one of them ends before. The world waits for this
-/// rank outside of what MPI makes together: in Open MPI 5.0.11 nobody comes out of that.
+/// Waits until all started processes have reached their opening; an error if one of them ends before. The world waits
+/// for this rank outside of MPI's joint operations: in Open MPI 5.0.11 no rank returns from those.
 fn await_started(mpi: &Bound<'_, PyAny>, started: &Bound<'_, PyAny>, count: usize, start: &Start) -> PyResult<()> {
     let py = mpi.py();
     for rank in 0..count {
@@ -163,7 +164,7 @@ fn await_started(mpi: &Bound<'_, PyAny>, started: &Bound<'_, PyAny>, count: usiz
         let request = started.call_method1(intern!(py, "Irecv"), (into, rank, HAS_COME))?;
         while !request.call_method0(intern!(py, "Test"))?.is_truthy()? {
             if start.has_lost() {
-                // What was lent stays MPI's.
+                // The lent memory stays MPI's.
                 std::mem::forget((word, request));
                 return Err(PyRuntimeError::new_err(
                     "a process that was started has ended before it opened its session",
@@ -175,7 +176,7 @@ fn await_started(mpi: &Bound<'_, PyAny>, started: &Bound<'_, PyAny>, count: usiz
     Ok(())
 }
 
-/// Tells a process that was started where to meet the world. One that has failed need not know.
+/// Sends the port to a started process. A failed one does not need it.
 fn tell_port(mpi: &Bound<'_, PyAny>, started: &Bound<'_, PyAny>, rank: usize, port: &str) -> PyResult<()> {
     let py = mpi.py();
     let mut text = port.as_bytes().to_vec();
@@ -194,7 +195,7 @@ fn heard_port(mpi: &Bound<'_, PyAny>, parent: &Bound<'_, PyAny>) -> PyResult<Str
     let since = Instant::now();
     while !request.call_method0(intern!(py, "Test"))?.is_truthy()? {
         if since.elapsed() > PORT_MAX {
-            return Err(PyTimeoutError::new_err("who has started this process does not say where to meet"));
+            return Err(PyTimeoutError::new_err("the rank that started this process has not sent its port"));
         }
         py.detach(|| thread::sleep(NAP));
     }
@@ -202,7 +203,7 @@ fn heard_port(mpi: &Bound<'_, PyAny>, parent: &Bound<'_, PyAny>) -> PyResult<Str
     Ok(String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned())
 }
 
-/// This process with the world that waits at `port`.
+/// Connects this process with the world that waits at `port`.
 fn meet_by<'py>(mpi: &Bound<'py, PyAny>, port: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     let _watch = Watch::begin(MEETING_S_MAX, MEETING);
@@ -214,7 +215,7 @@ fn meet_by<'py>(mpi: &Bound<'py, PyAny>, port: &str) -> PyResult<Bound<'py, PyAn
     })
 }
 
-/// One communicator of the two sides of `between`, which is freed.
+/// One communicator from the two sides of `between`, which is freed.
 fn merged<'py>(mpi: &Bound<'py, PyAny>, between: &Bound<'py, PyAny>, is_new: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     returns_errors(mpi, between)?;
@@ -225,7 +226,7 @@ fn merged<'py>(mpi: &Bound<'py, PyAny>, between: &Bound<'py, PyAny>, is_new: boo
     Ok(all)
 }
 
-/// What `call` gives, while MPI's errors in a communicator of the program's are returned.
+/// The result of `call`, during which MPI returns errors in a communicator of the program.
 fn hushed<T>(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let py = mpi.py();
     let theirs = comm.call_method0(intern!(py, "Get_errhandler"))?;

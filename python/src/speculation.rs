@@ -1,22 +1,22 @@
-//! What saving early came to.
+//! Results of saving early.
 
 use pyo3::prelude::*;
 
-/// What saving early came to on this rank since its session was opened, in blocks of 4 KiB.
+/// Results of saving early on this rank since the opening of its session, in blocks of 4 KiB.
 #[derive(Debug)]
 #[pyclass(frozen, get_all, module = "mainstay")]
 pub struct Speculation {
     /// Blocks that the program had written when a checkpoint began.
     dirty: u64,
-    /// Those of them that the checkpoint did not have to write any more.
+    /// Those of them that the checkpoint no longer had to write.
     early: u64,
     /// Blocks that were saved early.
     saved: u64,
-    /// Those that were saved in vain, as they were written again.
+    /// Blocks that were saved early in vain, because the program wrote them again.
     wasted: u64,
-    /// Those that are going to be saved early.
+    /// Blocks that wait to be saved early.
     waiting: u64,
-    /// Why nothing is saved early now; empty if it is.
+    /// The reason for which Mainstay no longer saves early; empty if it does.
     off: String,
 }
 

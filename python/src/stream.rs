@@ -7,12 +7,12 @@ use pyo3::{
     types::{PyString, PyWeakrefReference},
 };
 
-/// Those of one session.
+/// The open files of one session.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// Counts what ends the use of all files that are open.
+    /// Counts the events that make all open files useless.
     moment: u64,
-    /// Those that are being written, which buffer.
+    /// Files that are being written, which have buffers.
     writers: Vec<Py<PyWeakrefReference>>,
 }
 
@@ -35,7 +35,7 @@ impl Files {
     }
 }
 
-/// What the package has for it, in Python: files are Python's own, and buffer as those do.
+/// Opens a file by the package's Python code: files are Python's own, and have its buffers.
 pub(crate) fn open<'py>(
     session: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
@@ -45,7 +45,7 @@ pub(crate) fn open<'py>(
     module.getattr(intern!(session.py(), "open_stream"))?.call1((session, name, mode))
 }
 
-/// Writes out what the files buffer. All of them; the first error, and what was raised.
+/// Flushes the buffers of all files. Returns the first error, and the exception raised.
 pub(crate) fn flush(py: Python<'_>, writers: &[Py<PyWeakrefReference>]) -> (Result<(), Error>, Option<PyErr>) {
     let flush_one = |writer: &Bound<'_, PyAny>| {
         let is_closed = writer.getattr(intern!(py, "closed"))?.is_truthy()?;

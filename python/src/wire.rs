@@ -1,7 +1,7 @@
-//! How objects on different ranks reach each other: by messages of mpi4py on the program's communicator, which is another one
+//! Transport between objects on different ranks: messages of mpi4py on the program's communicator, which is a new one
 //! after each recovery.
 //!
-//! What must hold: memory that MPI may still fill is not freed.
+//! Invariant: memory that MPI may still fill is not freed.
 
 use crate::{
     group::{pause_of, wait_asleep, wait_asleep_for},
@@ -18,9 +18,10 @@ use std::{
     time::Duration,
 };
 
-/// As MAINSTAY_OBJECTS_TAG in C: every MPI has so large a tag.
+/// Like MAINSTAY_OBJECTS_TAG in C: every MPI allows a tag as large as this.
 const TAG: i32 = 32767;
-/// As MAINSTAY_OBJECTS_PIECE_MAX in C: MPI counts in int, so that what is longer goes in pieces, which arrive in their order.
+/// Like MAINSTAY_OBJECTS_PIECE_MAX in C. MPI counts in int: a longer message is sent in pieces, which arrive in
+/// order.
 const PIECE_MAX: usize = 1 << 30;
 
 pub(crate) struct MpiWire {
@@ -30,7 +31,7 @@ pub(crate) struct MpiWire {
     known: RefCell<Option<Known>>,
 }
 
-/// What is known of the communicator.
+/// Facts about the communicator.
 struct Known {
     comm: Py<PyAny>,
     rank: usize,
@@ -43,7 +44,7 @@ impl MpiWire {
         MpiWire { mpi, world, known: RefCell::default() }
     }
 
-    /// Calls MPI on the communicator of now, with the longest sleep between two looks for slower ranks.
+    /// Calls MPI on the present communicator, with the longest sleep between two looks for slower ranks.
     fn call<T>(
         &self,
         doing: &str,
@@ -69,7 +70,7 @@ impl MpiWire {
         .unwrap_or_else(|| Err(failed("the interpreter is ending; close objects before".to_owned())))
     }
 
-    /// Gets to know the communicator, if it is another one than before.
+    /// Inspects the communicator, if it is a new one.
     fn look(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
         let comm = self.world.comm(py).ok_or_else(|| PyValueError::new_err("a spare has no objects"))?;
@@ -83,7 +84,7 @@ impl MpiWire {
         Ok(())
     }
 
-    /// Where the ranks cannot be had, the next call that needs them fails.
+    /// If the ranks are unknown, the next call that needs them fails.
     fn place(&self) -> (usize, usize) {
         let looked = Python::try_attach(|py| self.look(self.mpi.bind(py)).is_ok());
         let known = self.known.borrow();
@@ -133,7 +134,7 @@ impl Wire for MpiWire {
                     coming.push(comm.call_method1(intern!(py, "Irecv"), ([&room, &byte], *from, TAG))?.unbind());
                 }
             }
-            // By Send, into receives that were started: Isend of Open MPI 5.0 can crash in a wait when a rank fails.
+            // Uses Send, into started receives: Isend of Open MPI 5.0 can crash in a wait when a rank fails.
             for (to, bytes) in leaving {
                 for piece in bytes.chunks(PIECE_MAX) {
                     let data = at(piece.as_ptr().expose_provenance(), piece.len())?;
@@ -154,7 +155,7 @@ impl Wire for MpiWire {
             Ok(())
         });
         if done.is_err() {
-            // What is under way may be filled still: that memory is not freed.
+            // Messages in progress may still fill their memory: do not free it.
             forget((coming, take(arriving)));
         }
         done

@@ -1,7 +1,7 @@
-//! Who takes part in a job: the ranks that work, and spares, which wait asleep until one of those has failed.
+//! The processes of a job: working ranks, and spares, which sleep until a rank has failed.
 //!
-//! A world outlives the groups that the engine sees. When ranks fail, `regroup` makes it anew; what is here knows it,
-//! and what a spare does meanwhile.
+//! A world outlives the groups that the engine sees. When ranks fail, `regroup` makes it anew. This file keeps its
+//! data, and runs a spare's sleep.
 
 use crate::{
     agreement::is_of_mpi,
@@ -28,25 +28,25 @@ use std::{
     time::Duration,
 };
 
-/// Set for a process that is started to take the place of one that has failed, to the same for all of a job.
+/// Set for a process that is started to replace a failed one; the value is the same for all of a job.
 pub(crate) const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
-/// So long a spare sleeps between two looks.
+/// Time of a spare's sleep between two looks.
 const NAP: Duration = Duration::from_millis(5);
-/// With this tag a rank tells spares that it has ended its session.
+/// Tag of the message by which a rank tells spares that it has ended its session.
 const LEFT: i32 = 2;
-/// With this one it calls them to a recovery.
+/// Tag of the message that calls spares to a recovery.
 const CALLED: i32 = 3;
 
-/// So often processes are started in vain in one recovery.
+/// Limit of failed attempts to start processes in one recovery.
 pub(crate) const STARTS_MAX: usize = 3;
 
-/// What becomes of the places of ranks that have failed.
+/// Use of the places of failed ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
-    /// Spares take them, or processes that are started for it.
+    /// Spares take them, or newly started processes.
     Filled,
-    /// There are fewer.
+    /// They are dropped: there are fewer ranks.
     Dropped,
 }
 
@@ -54,31 +54,31 @@ pub(crate) struct World {
     pub(crate) places: Places,
     now: Mutex<Now>,
     pid: u32,
-    /// All communicators that were made for it, of which the program may still have one.
+    /// All communicators made for this world; the program may still have one.
     kept: Kept,
-    /// Whether all ranks end the session, and so free its communicator together.
+    /// Whether all ranks end the session, and free its communicator together.
     pub(crate) ends: AtomicBool,
     /// Whether ranks have failed in it.
     pub(crate) has_lost: AtomicBool,
-    /// A variable that the processes have which are started for it, with its value: of no other job.
+    /// A variable of the processes that are started for this world, with its value; no other job has it.
     pub(crate) mark: String,
     /// Whether processes were started for it.
     pub(crate) has_launched: AtomicBool,
-    /// How often processes were started in vain, one time after the other.
+    /// Number of consecutive failed attempts to start processes.
     pub(crate) starts_in_vain: AtomicUsize,
 }
 
-/// The communicator of a job, and who is in it by rank.
+/// The communicator of a job, and its processes by rank.
 type Everyone = (Py<PyAny>, Arc<Vec<Member>>);
 
-/// Who was in a job that has ended in this process, and after which MPI's own end may not return.
+/// The processes of a job that has ended in this process, and after which MPI's own end may not return.
 static LAST: Mutex<Option<Everyone>> = Mutex::new(None);
 
 type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
 
 /// The world between two failures.
 pub(crate) struct Now {
-    /// Who works and who waits, in any order.
+    /// Working ranks and spares, in any order.
     pub(crate) all: Py<PyAny>,
     pub(crate) workers: usize,
     /// In the order of `all`.
@@ -87,14 +87,14 @@ pub(crate) struct Now {
     pub(crate) group: Option<Py<PyAny>>,
     /// The same for the program.
     pub(crate) program: Option<Py<PyAny>>,
-    /// Communicators that the program has made for itself.
+    /// Communicators of the program.
     pub(crate) adopted: Vec<Py<PyAny>>,
-    /// The workers that were lost when this began, by their ranks until then.
+    /// The workers lost when this world began, by their ranks until then.
     pub(crate) lost: Arc<Vec<usize>>,
 }
 
 impl World {
-    /// All of `comm` work, which is the engine's alone; `program`: what the program has. Collective.
+    /// All of `comm` work, which belongs to the engine alone; `program` is the program's communicator. Collective.
     pub(crate) fn of_workers(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, program: Py<PyAny>) -> PyResult<World> {
         let size: i64 = comm.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
         let members = introduce(mpi, comm, &(0..size).collect::<Vec<_>>())?;
@@ -110,7 +110,7 @@ impl World {
         Ok(world)
     }
 
-    /// The first `workers` of those that there were work, and the others wait. `born`: who of them is in `all`, which is
+    /// The first `workers` of the original ranks work, and the others wait. `born`: the processes in `all`, which is
     /// this world's own, and `met` until now. Collective.
     pub(crate) fn with_spares(
         mpi: &Bound<'_, PyAny>,
@@ -136,7 +136,7 @@ impl World {
         Ok(world)
     }
 
-    /// One in which nobody has a place yet.
+    /// A world in which no process has a place yet.
     pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>, mark: String) -> World {
         let now = Now {
             all: all.clone().unbind(),
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// For a moment: MPI is not called under this lock, which others wait for with the interpreter.
+    /// Held only briefly: do not call MPI under this lock, because other threads wait for it with the interpreter.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,25 +169,25 @@ impl World {
         self.lock().program.as_ref().map(|comm| comm.clone_ref(py))
     }
 
-    /// Has a communicator of the program revoked with the others, when a rank has failed.
+    /// Revokes a communicator of the program together with the others, when a rank has failed.
     pub(crate) fn adopt(&self, comm: Py<PyAny>) {
         self.lock().adopted.push(comm);
     }
 
-    /// Keeps a communicator that was made for this world until MPI ends.
+    /// Keeps a communicator of this world until MPI ends.
     pub(crate) fn keep(&self, comm: &Bound<'_, PyAny>) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(comm.clone().unbind());
     }
 
-    /// Frees what is kept before MPI ends: with a communicator of processes that were started later, Open MPI 5.0.11
-    /// crashes there.
+    /// Frees the kept communicators before MPI ends. With a communicator of processes that were started later, Open
+    /// MPI 5.0.11 crashes there.
     pub(crate) fn free_at_exit(&self, py: Python<'_>) -> PyResult<()> {
         let kept = self.kept.clone();
         let free = PyCFunction::new_closure(py, None, None, move |arguments, _| {
             let py = arguments.py();
             let all = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
             for comm in all {
-                // Freed by the program, and MPI may have ended.
+                // The program may have freed it, and MPI may have ended.
                 drop(comm.bind(py).call_method0(intern!(py, "Free")));
             }
         })?;
@@ -203,7 +203,7 @@ impl World {
         self.lock().group.is_some()
     }
 
-    /// Ends the processes that were started for it and did not come in time.
+    /// Ends processes that were started for this world and did not come in time.
     pub(crate) fn end_late(&self, py: Python<'_>) {
         let members = self.lock().members.clone();
         if self.has_launched.load(Ordering::Relaxed) {
@@ -227,7 +227,7 @@ impl World {
         self.end(mpi);
     }
 
-    /// Calls the spares to a recovery: their communicator is not revoked, because all are to speak in it.
+    /// Calls the spares to a recovery. Their communicator is not revoked, because all ranks must talk in it.
     pub(crate) fn call(&self, mpi: &Bound<'_, PyAny>) {
         let py = mpi.py();
         let (all, members) = {
@@ -243,7 +243,7 @@ impl World {
             let now = self.lock();
             (now.all.clone_ref(mpi.py()), now.members.clone())
         };
-        // Without recovery it is the session's own, which is freed by then.
+        // Without recovery it is the session's own communicator, which is freed by then.
         if !all.bind(mpi.py()).is_truthy().unwrap_or(false) {
             return;
         }
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
+    /// A spare's sleep, until it works, or until all workers have left: then this raises `NotNeeded`.
     pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         self.sleep(mpi).or_else(|error| {
             self.end(mpi);
@@ -281,7 +281,7 @@ impl World {
                     left.clear();
                     continue;
                 }
-                // Another spare, or a worker: then those that are left call, or have left themselves.
+                // Another spare has failed, or a worker: then the surviving ranks call, or have left themselves.
                 Err(error) if survives && is_of_mpi(mpi, &error)? => drop(all.call_method0(intern!(py, "Ack_failed"))?),
                 Err(error) => return Err(error),
             }
@@ -307,11 +307,11 @@ fn tell_spares(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, members: &[Member
     };
     let mine = all.call_method0(intern!(mpi.py(), "Get_rank")).and_then(|rank| rank.extract::<usize>());
     let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none() && mine.as_ref().ok() != Some(rank));
-    // One that has failed does not need it.
+    // A failed rank does not need it.
     spares.for_each(|spare| drop(tell(spare)));
 }
 
-/// Takes in who has left, and whether one calls to a recovery.
+/// Receives messages of ranks that have left, and of a rank that calls to a recovery.
 fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<bool> {
     let py = mpi.py();
     let status = mpi.call_method0(intern!(py, "Status"))?;
@@ -325,7 +325,7 @@ fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usiz
     all.call_method1(intern!(py, "Iprobe"), (&any, CALLED))?.is_truthy()
 }
 
-/// The ranks of `comm` of which this process knows that they have failed.
+/// The ranks of `comm` that this process knows to have failed.
 pub(crate) fn failed(comm: &Bound<'_, PyAny>) -> PyResult<BTreeSet<usize>> {
     let py = comm.py();
     let dead = comm.call_method0(intern!(py, "Get_failed"))?;
@@ -346,24 +346,25 @@ pub(crate) fn ranks_of(comm: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyR
 }
 
 impl Now {
-    /// All communicators that those that work may be waiting in.
+    /// All communicators in which workers may be waiting.
     pub(crate) fn every(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
         let of_workers = self.group.iter().chain(&self.program).chain(&self.adopted);
         of_workers.map(|comm| comm.clone_ref(py)).collect()
     }
 }
 
-/// Whether mpiexec was asked for a heartbeat (`--mca mpi_ft_detector true`). On a busy machine the end of MPI of Open MPI 5.0.11
-/// then waits for ever, though no rank has failed.
+/// Whether mpiexec was started with a heartbeat (`--mca mpi_ft_detector true`). On a busy machine the end of MPI of
+/// Open MPI 5.0.11 then waits forever, even if no rank has failed.
 fn has_heartbeat() -> bool {
     let asked = std::env::var("OMPI_MCA_mpi_ft_detector").unwrap_or_default();
     asked.chars().next().is_some_and(|first| !"0fFnNdD".contains(first))
 }
 
-/// Ends MPI, in place of `MPI.Finalize()` and after the sessions are closed, on all processes, also spares that nobody
-/// needed; `status` is what the program is to end with, and is returned: `sys.exit(mainstay.finalize())`. After ranks have
-/// failed, and with a heartbeat, MPI's own end can hang or crash: this then ends the process once all have come so far. What is in the buffers of
-/// standard output is written before, and nothing that atexit has registered is called.
+/// Ends MPI, in place of `MPI.Finalize()`, after the sessions are closed, on all processes, including unneeded
+/// spares. `status` is the program's exit status, and is returned: `sys.exit(mainstay.finalize())`. After a failure
+/// of ranks, and with a heartbeat, MPI's own end can hang or crash. In these cases this call ends the process, once
+/// all ranks have come as far. It first writes the buffers of standard output, but calls no function registered with
+/// atexit.
 #[pyfunction]
 #[pyo3(signature = (status=Status(0)), text_signature = "(status=0)")]
 pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
@@ -380,23 +381,23 @@ pub(crate) fn finalize(py: Python<'_>, status: Status) -> PyResult<i32> {
     py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), arguments)?.extract()
 }
 
-/// Has a spare that nobody needed end as by `finalize` where ranks were lost, also if the program does not catch `NotNeeded`. A status
-/// of its own that it gives to `sys.exit` then cannot be known here: it is to call `finalize`.
+/// Ends an unneeded spare like `finalize` if ranks were lost, even if the program does not catch `NotNeeded`. The
+/// spare cannot know a status that the program passes to `sys.exit`: such a program must call `finalize`.
 fn end_at_exit(py: Python<'_>) -> PyResult<()> {
     if LAST.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
         return Ok(());
     }
     let end = PyCFunction::new_closure(py, None, None, |arguments, _| {
         let py = arguments.py();
-        // That the program ends by an exception of its own.
+        // Whether the program ends by an exception of its own.
         let has_failed = py.import(intern!(py, "sys"))?.hasattr(intern!(py, "last_value"))?;
         finalize(py, Status(i32::from(has_failed)))
     })?;
     py.import(intern!(py, "atexit"))?.call_method1(intern!(py, "register"), (end,)).map(drop)
 }
 
-/// Ends the processes of the last job on this machine that have failed in MPI's eyes, and hang, as a spare can that nobody needed:
-/// mpiexec would wait for them for ever.
+/// Ends processes of the last job on this machine that MPI counts as failed and that hang, such as an unneeded spare:
+/// mpiexec would wait for them forever.
 fn end_failed(all: &Bound<'_, PyAny>, members: &[&Member]) -> PyResult<()> {
     for rank in failed(all)? {
         if let Some(member) = members.get(rank) {
