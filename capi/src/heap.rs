@@ -68,7 +68,7 @@ pub unsafe extern "C" fn mainstay_heap_free(memory: *mut c_void) {
 }
 
 fn end(call: &str, memory: *mut c_void) -> ! {
-    eprintln!("mainstay: {call}: {memory:?} is no allocation of the heap; free each one once, and only those of the heap");
+    eprintln!("mainstay: {call}: {memory:?} is no allocation of the heap; free each only once");
     process::abort()
 }
 
