@@ -27,7 +27,8 @@ pub enum AllocFlag {
 /// Allocates `bytes` bytes of zeros, puts their address into `*memory`, and protects them under `name`, as
 /// mainstay_protect does. It uses pages of 2 MiB if the system has them. Local. The memory stays until mainstay_free
 /// or mainstay_close. `flags` is a sum of mainstay_alloc_flag. While a snapshot copies memory that only the program
-/// writes, MPI and system calls that write into it fail (EFAULT): pass the flag if you use such calls.
+/// writes, MPI and system calls that write into it fail (EFAULT): pass MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM
+/// if your program makes such calls.
 /// MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its address is taken. MAINSTAY_DUPLICATE_NAME: a region
 /// has the name, and stays protected. For an array of elements, call mainstay_unprotect and protect the memory as an
 /// array.

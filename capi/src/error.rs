@@ -32,9 +32,9 @@ pub enum Status {
     PoolFull,
     /// Reading or writing failed.
     Io,
-    /// A saved region is not protected, or a protected region was not saved.
+    /// A region has another type or size than when it was saved.
     RegionChanged,
-    /// A region was saved and is not protected, or the other way round.
+    /// A saved region is not protected, or a protected region was not saved.
     RegionMissing,
     /// Another number of ranks saved the revision, and a region is neither a box of a global array nor the same on
     /// all ranks (mainstay_same_on_all_ranks).

@@ -70,7 +70,7 @@ pub struct KindTable {
     pub destroy: Option<unsafe extern "C" fn(context: *mut c_void, object: *mut c_void)>,
     /// The number of bytes that `pack` writes.
     pub bytes: Option<unsafe extern "C" fn(context: *mut c_void, object: *mut c_void, bytes: *mut usize) -> c_int>,
-    /// Writes the object into `bytes` bytes, and returns the number of bytes used (or needed).
+    /// Writes the object into `bytes` bytes at `into`. `*written` receives the number of bytes used (or needed).
     pub pack: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -80,7 +80,7 @@ pub struct KindTable {
             written: *mut usize,
         ) -> c_int,
     >,
-    /// Restores the object from its packed bytes, and returns how many of the `bytes` bytes it used.
+    /// Restores the object from `bytes` packed bytes. `*taken` receives the number of bytes used.
     pub unpack: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -110,9 +110,9 @@ pub struct ObjectsOptions {
     pub size: usize,
     /// The strategy: "none", "greedy", "refine", "orphans" or "graph"; NULL: "refine".
     pub strategy: *const c_char,
-    /// Balance after this number of steps; 0: not by steps.
+    /// Steps between two balancings; 0: not by steps.
     pub balance_every: u64,
-    /// Balance this number of steps after ranks have failed; 0: not for failures.
+    /// Steps from a failure of ranks to a balancing; 0: not for failures.
     pub balance_after_failure: u64,
 }
 

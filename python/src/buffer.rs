@@ -48,7 +48,7 @@ const SIMPLE: c_int = 0;
 const WRITABLE: c_int = 1;
 /// How many views of views are followed to find the owner of memory.
 const OWNERS_MAX: usize = 16;
-const OF_ADDRESSES: &str = "its elements are Python objects or pointers, with bytes that mean nothing in another process";
+const OF_ADDRESSES: &str = "its elements are Python objects or pointers; their bytes mean nothing in another process";
 
 /// Memory of a Python object, exported until this is dropped.
 pub(crate) struct Buffer {
@@ -266,10 +266,7 @@ impl Flat {
         };
         let flat = Export::of(object, flags).map(Flat).map_err(refuse)?;
         if has_addresses(object) {
-            return Err(Error::argument(
-                what,
-                format!("{OF_ADDRESSES}; give numbers, or the bytes of pickle.dumps"),
-            ));
+            return Err(Error::argument(what, format!("{OF_ADDRESSES}; give numbers, or the bytes of pickle.dumps")));
         }
         if is_masked(object) {
             let why = "the array is masked, and its mask is memory of its own; give its data, and the mask besides";
