@@ -1,13 +1,13 @@
-# Mainstay for CMake, installed in PREFIX/lib/cmake/mainstay; PREFIX is found from there, wherever it is.
+# Mainstay for CMake, installed in PREFIX/lib/cmake/mainstay; it finds PREFIX from its own path.
 #
 #   find_package(mainstay REQUIRED COMPONENTS mpi)
 #   target_link_libraries(app PRIVATE mainstay::mpi)
 #
 #   mainstay::mainstay  the library, for C and C++
-#   mainstay::static    the same, to be linked in; where it is installed
-#   mainstay::mpi       mainstay::mainstay with MPI; where CMake finds one for C or C++
-#   mainstay::fortran   mainstay::mpi with the Fortran modules, compiled into each target that is linked to it;
-#                       where the project has C and Fortran
+#   mainstay::static    the same as a static library, if it is installed
+#   mainstay::mpi       mainstay::mainstay with MPI, if CMake finds one for C or C++
+#   mainstay::fortran   mainstay::mpi with the Fortran modules, compiled into each target that links it,
+#                       if the project has C and Fortran
 cmake_minimum_required(VERSION 3.15)
 
 get_filename_component(_mainstay_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." REALPATH)
@@ -33,7 +33,7 @@ if(EXISTS "${_mainstay_lib}/libmainstay.a")
   endif()
 endif()
 
-# The language of the project whose MPI is meant: that of its sources is not known here.
+# The project's language that selects the MPI: the language of its sources is unknown here.
 get_property(_mainstay_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 foreach(_mainstay_language C CXX)
   if(_mainstay_language IN_LIST _mainstay_languages AND NOT TARGET MPI::MPI_${_mainstay_language})
@@ -67,7 +67,7 @@ if(TARGET MPI::MPI_C AND "Fortran" IN_LIST _mainstay_languages AND EXISTS "${_ma
   endif()
 endif()
 
-# What was asked for by COMPONENTS and is not there.
+# Missing components of COMPONENTS.
 foreach(_mainstay_component IN LISTS mainstay_FIND_COMPONENTS)
   if(mainstay_FIND_REQUIRED_${_mainstay_component} AND NOT mainstay_${_mainstay_component}_FOUND)
     set(mainstay_FOUND FALSE)
