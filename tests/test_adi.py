@@ -1,4 +1,4 @@
-"""The example adi finds the state that is known to be the right one, and comes back bit for bit."""
+"""The example adi reaches the known steady state, and comes back bit for bit."""
 
 import re
 

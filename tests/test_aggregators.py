@@ -1,4 +1,4 @@
-"""Few ranks write for all: real jobs, of which the rank that writes is killed, or one that it writes for."""
+"""Few ranks write for all: in real jobs an aggregator or one of its members is killed."""
 
 import pytest
 from test_kills import ROUNDS, Space, folder, hit, victim  # noqa: F401 (fixtures)

@@ -1,4 +1,4 @@
-"""The benchmarks run and write the rows that they promise. How fast anything is, is not tested."""
+"""The benchmarks run and write their documented rows. How fast anything is, is not tested."""
 
 import json
 import os

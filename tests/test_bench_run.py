@@ -1,4 +1,4 @@
-"""The benchmark `run` writes the rows that it promises. How fast anything is, is not tested."""
+"""The benchmark `run` writes its documented rows. How fast anything is, is not tested."""
 
 import json
 import subprocess

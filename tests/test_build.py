@@ -1,4 +1,4 @@
-"""Whatever part of the project is built, tested or packed alone, cargo compiles the engine once for all of them.
+"""Cargo compiles the engine once for all parts of the project, whichever part is built, tested, or packed alone.
 
 It was compiled four times in a run of all tests: crates beside it had asked what it stands on for other features.
 """

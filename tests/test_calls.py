@@ -1,6 +1,6 @@
-"""Ranks that make different collective calls, and a session that outlives MPI, with each MPI: all ranks are told by Mainstay's
-errors, where they ended in the MPI's own, about truncated messages, or waited for ever. In C; of C++ and Fortran, that these
-errors and NOT_RESTORED reach the program by name. Rust and Python: the fault table."""
+"""Ranks that make different collective calls, and a session that outlives MPI, with each MPI: all ranks get
+Mainstay's errors instead of errors of the MPI about truncated messages or an endless wait. In C; of C++ and Fortran,
+that these errors and NOT_RESTORED reach the program by name. Rust and Python: the fault table."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""On CephFS, with several mounts and a job over all of them: what a checkpoint costs the metadata servers."""
+"""On CephFS, with several mounts and a job over all of them: the cost of a checkpoint for the metadata servers."""
 
 import contextlib
 import ctypes

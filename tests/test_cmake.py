@@ -1,4 +1,4 @@
-"""find_package(mainstay): projects in C, C++ and Fortran build and run, wherever Mainstay was moved to."""
+"""find_package(mainstay): projects in C, C++, and Fortran build and run, even after Mainstay was moved."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Compressed revisions of real jobs: killed while they are written, looked at by the command, and started again."""
+"""Compressed revisions of real jobs: killed during the write, read by the command, and restarted."""
 
 import random
 import re

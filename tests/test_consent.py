@@ -1,4 +1,4 @@
-"""`mainstay prune` and `rollback` ask before revisions go for good: on a terminal, and nowhere else."""
+"""`mainstay prune` and `rollback` ask before they remove revisions for good: on a terminal, and only there."""
 
 import os
 import pty

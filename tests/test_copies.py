@@ -1,5 +1,5 @@
-"""Copies in the memory of other nodes, in real jobs: a job that loses a node comes back from the others, with the bits of one
-that nothing disturbed."""
+"""Copies in the memory of other nodes, in real jobs: a job that loses a node comes back from the others, with the
+bits of an undisturbed run."""
 
 import functools
 import os

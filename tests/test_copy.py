@@ -1,5 +1,5 @@
-"""`mainstay copy`: a job that goes on saving, or was killed, is taken to another directory, and goes on from there; the copy is
-killed again and again."""
+"""`mainstay copy` takes a running or killed job's revisions to another directory, and the job goes on from there; the
+copy is killed again and again."""
 
 import random
 import subprocess

@@ -1,4 +1,5 @@
-"""The C++ header: every type and call, what it throws, what it refuses to compile, and a job that comes back."""
+"""The C++ header: every type and call, its exceptions, the code that it refuses to compile, and a job that comes
+back."""
 
 import shutil
 import subprocess

@@ -1,5 +1,5 @@
-"""A node is lost with its disk, on which something newer was than what the memory of the others has; or a disk is missing after the
-power was lost."""
+"""A node is lost with a disk that held something newer than the memory of the others; or a disk is missing after a
+power loss."""
 
 import array
 import fcntl

@@ -1,4 +1,5 @@
-"""A running job is asked for a checkpoint: by `mainstay checkpoint`, by a signal, by `mainstay run` before its end."""
+"""Requests for a checkpoint reach a running job: from `mainstay checkpoint`, from a signal, and from `mainstay run`
+before its end."""
 
 import os
 import re

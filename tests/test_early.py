@@ -1,4 +1,4 @@
-"""Pages that are saved before the checkpoint asks for them, in real jobs: killed while they are, and started again."""
+"""Pages that are saved before the checkpoint, in real jobs: killed during the early save, and restarted."""
 
 import os
 import random

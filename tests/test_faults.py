@@ -1,4 +1,4 @@
-"""The fault table, tests/faults.toml, staged in C and in Python: a scenario for every row that can be, by name.
+"""The fault table, tests/faults.toml, in C and in Python: a scenario with the row's name for every possible row.
 
 Each runs c/faults.c or python/faults.py, which makes the calls that it is given, and checks what is told at which call,
 that the program's memory is as it was, that earlier revisions come back bit for bit, and that the job

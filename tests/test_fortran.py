@@ -1,4 +1,4 @@
-"""The Fortran module: every type and call, what it refuses, and examples/heat, killed and started again."""
+"""The Fortran module: every type and call, its refusals, and examples/heat, killed and restarted."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Programs whose state lies in their own variables, .data and .bss, killed and started again, with each MPI: position
+"""Programs with their state in global variables, .data and .bss, killed and restarted with each MPI: position
 independent or not, stripped, with Mainstay linked in. What is of one run alone stays; another program is refused."""
 
 import json

@@ -1,4 +1,4 @@
-"""A session belongs to a communicator, whichever: half of the ranks, one alone, or two at once."""
+"""A session belongs to any communicator: half of the ranks, one alone, or two at once."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The guide: it builds, what it links to is there, and what it shows is what happens.
+"""The guide builds, its links lead to existing places, and its commands print the output that it shows.
 
 A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
 it what they print. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of programming

@@ -1,4 +1,4 @@
-"""The heap: programs full of pointers, in C, C++ and Fortran, come back with all that they point to."""
+"""The heap: programs full of pointers, in C, C++, and Fortran, come back with everything that they point to."""
 
 import json
 import re

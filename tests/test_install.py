@@ -1,4 +1,4 @@
-"""`make install` and one line of mpicc are all that a program of somebody else needs."""
+"""A user's program needs only `make install` and one line of mpicc."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The example, in both languages, comes back bit for bit, and the demo's checks are no decoration: each can fail."""
+"""The example, in both languages, comes back bit for bit, and each check of the demo can fail."""
 
 import re
 import struct

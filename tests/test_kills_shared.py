@@ -1,4 +1,4 @@
-"""SIGKILL of ranks that share a small pool, whatever they do with its chunks, with each stage.
+"""SIGKILL of ranks that share a small pool, during each use of its chunks, with each stage.
 
 Four ranks write pieces and regions through a pool of as few chunks as can be, so that they wait for each
 other's chunks. With Open MPI's fault tolerance the survivors live on: each sees its own part of the last

@@ -1,6 +1,6 @@
-"""Programs that swap the pointers of their time levels, and grow their lists, in every language: a job that comes back
-after any step ends with the bits of one that nothing disturbed. Protected by address, swapped levels come back exchanged,
-and nobody is told: what mainstay_follow is for."""
+"""Programs that swap the pointers of their time levels and grow their lists, in every language: a job that comes back
+after any step ends with the bits of an undisturbed run. Protected by address, swapped levels come back exchanged, and
+nobody is told: what mainstay_follow is for."""
 
 import gc
 import weakref

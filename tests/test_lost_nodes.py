@@ -1,6 +1,6 @@
-"""The example loses nodes at random, in both languages: jobs on one space, each with a node killed at some moment and most with its
-memory gone, come back from what is left; the last ends with the bits of a run that nothing disturbed. Beside it test_copies.py
-does so with a program of the tests: together they are the thirty kills that each run of the tests has."""
+"""The example loses nodes at random, in both languages: jobs on one space, each with a killed node and most without
+its memory, come back from the rest; the last ends with the bits of an undisturbed run. Beside it test_copies.py does
+so with a program of the tests: together they are the thirty kills that each run of the tests has."""
 
 import random
 import time

@@ -1,5 +1,5 @@
-"""C++ and Fortran: memory that Mainstay allocates, what it is told of memory that is written past the page tables, and what is
-protected no longer, in jobs that are killed and started again."""
+"""C++ and Fortran: allocated memory, memory written past the page tables, and unprotected memory, in jobs that are
+killed and restarted."""
 
 import pytest
 from jobs import comes_back

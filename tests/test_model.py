@@ -1,4 +1,4 @@
-"""Random programs over the whole interface, held against a model of what must come back: tests/model.
+"""Random programs over the whole interface, compared with a model of the required results: tests/model.
 
 The seeds are the same in each run, so that what fails fails again; the campaign takes others each time, and MPI. The programs in
 tests/model/once are those that failed once, made as small as they go.

@@ -1,5 +1,5 @@
-"""Objects that move: leanmd, in jobs that lose ranks, start again on others, and balance their load: whatever happens, every
-bit is that of a run that nothing disturbed."""
+"""Objects that move: leanmd, in jobs that lose ranks, restart on others, and balance their load, always has the bits
+of an undisturbed run."""
 
 import functools
 import json

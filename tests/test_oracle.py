@@ -1,5 +1,5 @@
-"""Traces of real jobs: recorded by `mainstay trace`, asked by `mainstay oracle`, replayed in a second run; and one that is larger
-than the memory that it is read in."""
+"""Traces of real jobs: recorded by `mainstay trace`, read by `mainstay oracle`, replayed in a second run; and a trace
+that is larger than the memory for reading it."""
 
 import os
 import re

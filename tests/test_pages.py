@@ -1,5 +1,5 @@
-"""A program that keeps a sum of its own memory, killed again and again: what comes back is exactly the memory at a checkpoint,
-however it was found out what changed since the one before, and when it was copied."""
+"""A program that keeps a sum of its own memory is killed again and again: it comes back with exactly the memory of a
+checkpoint, with each way to find changes and to copy."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""The paper's interface, mainstay_pfs.h, with real MPI; tests/c/pfs.c does what it is told."""
+"""The paper's interface, mainstay_pfs.h, with real MPI; tests/c/pfs.c runs the requested calls."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The Python package in one process: what it keeps, what it holds, and what it says."""
+"""The Python package in one process: its kept data, its held memory, and its messages."""
 
 import array
 import ctypes

@@ -1,4 +1,5 @@
-"""What befalls a Python program that has a session: signals, threads, forks, an end without a close, little memory.
+"""Events in the life of a Python program with a session: signals, threads, forks, an end without a close, little
+memory.
 
 Where a call must be under way when something happens, the shim holds its writes for as long as a file is there.
 """

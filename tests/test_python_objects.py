@@ -1,4 +1,5 @@
-"""Objects that move, in Python: on mpi4py under each MPI, in jobs that lose ranks, and what is saved of an object."""
+"""Objects that move, in Python: on mpi4py under each MPI, in jobs that lose ranks, and the saved parts of an
+object."""
 
 import array
 import functools

@@ -1,5 +1,5 @@
-"""Python programs that go on when ranks fail: replaced by spares or by processes that are started, or done without; what comes
-out is bit for bit that of a run that nothing disturbed."""
+"""Python programs that go on when ranks fail, with spares, with started processes, or with fewer ranks, have the
+results of an undisturbed run bit for bit."""
 
 import contextlib
 import dataclasses

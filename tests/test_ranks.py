@@ -1,5 +1,5 @@
-"""What the library needs of an MPI, by the C table and by mpi4py: messages under way, who has failed, and going on
-without those; an MPI that cannot says so."""
+"""The library's needs of an MPI, by the C table and by mpi4py: messages in progress, the failed ranks, and a group
+without them; an MPI that lacks these says so."""
 
 import pytest
 from jobs import run

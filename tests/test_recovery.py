@@ -1,5 +1,5 @@
-"""Jobs that go on when ranks fail, by mainstay_run and by the calls that it is made of: whatever dies, however and wherever,
-the result is the one of a job that nothing disturbed."""
+"""Jobs that go on when ranks fail, by mainstay_run and by its single calls, have the result of an undisturbed job
+after any death."""
 
 import contextlib
 import random

@@ -1,5 +1,5 @@
-"""What an MPI job does when ranks fail, below the engine: those that are left come out of whatever they wait in, spares or
-processes that are started take the places of the dead, and messages of before never arrive after."""
+"""An MPI job when ranks fail, below the engine: the remaining ranks leave every wait, spares or started processes
+replace the dead, and old messages never arrive afterwards."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""`mainstay rehearse`: real programs that come back as they were, and some that do not, are told apart.
+"""`mainstay rehearse` tells real programs that come back unchanged from programs that do not.
 
 Nothing of the user's is changed, and nothing is left: conftest looks for processes and shared memory.
 """

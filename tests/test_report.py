@@ -1,4 +1,4 @@
-"""`mainstay report`: the page opens in a browser with no network, shows what happened, and nothing goes wrong in it."""
+"""`mainstay report`: the page opens in a browser without a network, shows the events, and has no errors."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One file for each node: ranks find out by themselves who shares one, and each finds its portion wherever it lies."""
+"""One file for each node: ranks find out by themselves which ranks share one, and each finds its portion."""
 
 import json
 import subprocess

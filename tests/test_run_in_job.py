@@ -1,5 +1,5 @@
-"""`mainstay run --in-job`: a job goes on by itself when ranks fail, and where it cannot it is started again; the exit status is
-that of the job, whatever its launcher says of ranks that failed."""
+"""`mainstay run --in-job`: a job goes on by itself when ranks fail, and is restarted if it cannot; the exit status is
+the job's, whatever its launcher says of failed ranks."""
 
 import json
 import re

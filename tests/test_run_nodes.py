@@ -1,5 +1,5 @@
-"""`mainstay run` given the nodes of a job: what fails is started again on those that are left, and ends with the result of
-a run that nothing disturbed."""
+"""`mainstay run` with a list of nodes restarts a failed job on the remaining nodes, and the job ends with the result
+of an undisturbed run."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What a killed job had staged comes back with the next start, unless the job has gone on elsewhere meanwhile."""
+"""The staged data of a killed job comes back with the next start, unless the job has gone on elsewhere meanwhile."""
 
 import pytest
 from command import mainstay as told_by

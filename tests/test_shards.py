@@ -1,5 +1,5 @@
-"""What each rank kept for itself alone is divided by jobs of other numbers of ranks, and what was put beside regions is left
-for `get`: in each language."""
+"""Jobs with other numbers of ranks divide each rank's own data, and data put beside regions is left for `get`: in
+each language."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Signals in every phase: system calls end early all the time, and nothing is lost or falsified."""
+"""Signals in every phase: system calls end early all the time, and no data is lost or wrong."""
 
 import pytest
 from job import Job

@@ -1,4 +1,4 @@
-"""Snapshots in jobs on MPI: the program goes on at once, and what comes back is what was there at its checkpoint."""
+"""Snapshots in jobs on MPI: the program goes on at once, and comes back with the data of its checkpoint."""
 
 import json
 import re

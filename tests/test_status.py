@@ -1,4 +1,5 @@
-"""How real jobs stand, by `mainstay status`: while they run, killed, begun again, and ended; and where saving keeps failing."""
+"""The state of real jobs by `mainstay status`: running, killed, restarted, and ended; and with saves that keep
+failing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Checkpoints that are written in pieces: examples/patches, in each language, and what they leave in the space."""
+"""Checkpoints written in pieces: examples/patches, in each language, and their traces in the space."""
 
 import re
 import subprocess

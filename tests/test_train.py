@@ -1,4 +1,4 @@
-"""A training with PyTorch that is killed again and again ends with the same weights as one that nothing disturbed."""
+"""A training with PyTorch that is killed again and again ends with the weights of an undisturbed one."""
 
 import json
 import os

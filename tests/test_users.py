@@ -1,4 +1,4 @@
-"""One user's spaces are out of reach of another, and nobody's planted links lead a job astray."""
+"""One user's spaces are out of reach of another, and planted links lead no job astray."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""`mainstay view`: the tools that everyone has read a checkpoint where it lies."""
+"""`mainstay view`: common tools read a checkpoint in place."""
 
 import os
 import shutil

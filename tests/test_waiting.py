@@ -1,4 +1,4 @@
-"""Who waits for slower ranks leaves the processors to those that still write."""
+"""Ranks that wait for slower ones leave the processors to ranks that still write."""
 
 import os
 import time

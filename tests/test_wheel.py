@@ -1,4 +1,5 @@
-"""The wheel brings all that a program in Python or C needs, into any environment, and so does the source package.
+"""The wheel brings everything that a program in Python or C needs, into any environment, and so does the source
+package.
 
 `make python` makes the wheel for this machine, `make wheel` the one for others, which is looked at here where it was made.
 """

@@ -1,4 +1,4 @@
-"""Boxes that are the inside of larger arrays in memory, in C and in Python: what lies around them stays as it was."""
+"""Boxes inside larger arrays in memory, in C and in Python: the memory around them stays unchanged."""
 
 import mainstay
 import numpy as np

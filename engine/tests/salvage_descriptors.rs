@@ -1,5 +1,5 @@
-//! A start that may open no more files takes nothing that was staged for lost. The limit is the whole process's: this
-//! test is alone in its file.
+//! A start that may open no more files counts no staged data as lost. The limit is the whole process's: this test is
+//! alone in its file.
 
 #[macro_use]
 mod support;

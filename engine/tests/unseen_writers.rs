@@ -1,5 +1,5 @@
-//! The kernel writes to buffers that are registered with io_uring past the pages of the process, as a device writes to memory
-//! that is pinned for it. One such buffer switches the whole process: this test is alone in its file.
+//! The kernel writes to buffers registered with io_uring past the pages of the process, as a device writes to pinned
+//! memory. One such buffer switches the whole process: this test is alone in its file.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 #[macro_use]

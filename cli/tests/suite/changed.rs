@@ -1,4 +1,4 @@
-//! Revisions that have only what changed: what `show` says of them, and that the rest of the command reads them like others.
+//! Incremental revisions: the output of `show`, and the rest of the command, which reads them like others.
 
 use crate::support::{CELLS, RANKS, Ran, Space, field};
 use mainstay_engine::{Capture, Config, Track};

@@ -1,5 +1,5 @@
-//! The commands on a space whose ranks are on two nodes, each with copies of the other's shards in its memory: what is damaged
-//! or gone in one place is read from another, and what is looked after is so on all of them.
+//! The commands on a space with ranks on two nodes, each with copies of the other's shards in its memory: data that is
+//! damaged or gone in one place is read from another, and changes apply to all places.
 
 use super::levels::damage;
 use crate::support::{MAINSTAY, RANKS, Ran, Space, field, mainstay};

@@ -1,4 +1,4 @@
-//! `diff`: which items differ between two revisions, and how much.
+//! `diff`: the items that differ between two revisions, and by how much.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::{

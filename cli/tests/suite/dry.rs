@@ -1,4 +1,4 @@
-//! `--dry-run`: says what the command then does, and changes nothing.
+//! `--dry-run` prints the later actions of the command, and changes nothing.
 
 use crate::support::{MAINSTAY, Ran, Space};
 use std::{fs, path::Path, process::Command, time::SystemTime};

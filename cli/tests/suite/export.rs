@@ -1,4 +1,4 @@
-//! `export`: what was saved, bit for bit, or nothing.
+//! `export`: the saved data, bit for bit, or nothing.
 
 use crate::bytes::Layout;
 use crate::support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};

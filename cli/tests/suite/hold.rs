@@ -1,4 +1,4 @@
-//! `hold` and `release`, and what `ls` and `show` say of them.
+//! `hold` and `release`, and their traces in `ls` and `show`.
 
 use crate::support::{MAINSTAY, Ran, Space, field, mainstay};
 use std::{

@@ -1,4 +1,4 @@
-//! `oracle` on recorded traces, on made ones whose outcome is known, and on what is no trace.
+//! `oracle` on recorded traces, on invented ones with a known result, and on files that are no trace.
 
 use crate::support::{MAINSTAY, Ran};
 use std::{fs, path::Path, process::Command};

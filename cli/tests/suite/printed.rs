@@ -1,4 +1,4 @@
-//! What a space holds, and how its files are called, reaches no terminal but as characters that can be seen.
+//! The content of a space and the names of its files reach a terminal only as visible characters.
 
 use crate::support::{MAINSTAY, Ran, Space, mainstay};
 use std::{

@@ -1,4 +1,4 @@
-//! `prune`: what the rules keep stays, and nothing else.
+//! `prune`: revisions that the rules keep stay, and no others.
 
 use crate::support::{MAINSTAY, RANKS, Space, field, mainstay};
 use mainstay_engine::{LevelPlace, MemoryAfter};

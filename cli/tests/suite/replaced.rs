@@ -1,4 +1,4 @@
-//! What files of commands never take the place of.
+//! Files that the output of a command never replaces.
 
 use crate::support::{MAINSTAY, Ran, Space};
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};

@@ -1,4 +1,4 @@
-//! `mainstay report` and the journal that it is made of: of jobs that ended, were killed, failed and came again.
+//! `mainstay report` and its journal: of jobs that ended, were killed, failed, and came again.
 
 use crate::support::{RANKS, Ran, Space, field};
 use mainstay_engine::{

@@ -1,4 +1,4 @@
-//! `reserve`, `grow` and `show --table`: what a job finds, and what the commands say of it.
+//! `reserve`, `grow`, and `show --table`: the space that a job finds, and the output of the commands.
 
 use crate::support::{CELLS, MAINSTAY, RANKS, Ran, Space, field, mainstay, region};
 use mainstay_engine::{Session, group::Solo};

@@ -1,4 +1,4 @@
-//! Times are told in the local time zone, or with `--utc` in UTC; documents have the same ones in any zone.
+//! Times are printed in the local time zone, or with `--utc` in UTC; documents have the same ones in any zone.
 
 use crate::support::{MAINSTAY, Ran, Space};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `trace` hands its wishes on to the program that it becomes.
+//! `trace` passes its options on to the program that it becomes.
 
 use crate::support::{MAINSTAY, Ran};
 use std::{path::Path, process::Command};

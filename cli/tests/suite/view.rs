@@ -1,4 +1,4 @@
-//! `view`: a file that shows what was saved, holds it, and never touches it. What other tools make of the file,
+//! `view`: a file that shows the saved data, holds it, and never touches it. What other tools make of the file,
 //! tests/test_view.py has.
 
 use crate::bytes::Layout;

@@ -1,5 +1,6 @@
-//! A revision of which no level has all shards comes back all the same where the levels have them together: each shard from
-//! the nearest that has it whole, on as many ranks or others; and what came back so stays until a newer one is complete.
+//! A revision comes back even if no level has all its shards, as long as the levels have them together: each shard from
+//! the nearest level that has it whole, on the same or another number of ranks; and it stays until a newer one is
+//! complete.
 
 use crate::support::{
     bounded,

@@ -1,4 +1,4 @@
-//! Few ranks write for all: what comes back is the same, whoever wrote it, and nobody else does.
+//! Few ranks write for all: the result is the same for every writer, and no other rank writes.
 
 use crate::support::{
     State, aggregating,

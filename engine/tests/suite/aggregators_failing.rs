@@ -1,4 +1,4 @@
-//! Whatever operation of a rank that writes for others fails: what was promised is there.
+//! An aggregator fails at each of its operations, and every promised revision is there.
 
 use crate::support::{
     aggregating,

@@ -1,4 +1,4 @@
-//! What a revision carries besides memory: the program's notes, and how long its output files were.
+//! A revision carries more than memory: the program's notes, and the lengths of its output files.
 
 use crate::support::{Job, State, filled};
 use mainstay_engine::{Config, Error, ErrorKind, Session, SpaceSurvey, group::Solo};

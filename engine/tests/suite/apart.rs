@@ -1,5 +1,5 @@
-//! Regions lie apart: one that has bytes of another is refused, by both names, as a restore would fill them with both. What
-//! only touches, has no bytes, or lies in gaps is not.
+//! A region that overlaps another is refused, by both names, because a restore would fill it twice. What only touches,
+//! has no bytes, or lies in gaps is not.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, group::Solo, space::format::ElementType};

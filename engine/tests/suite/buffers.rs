@@ -1,4 +1,4 @@
-//! Whole buffers: put as the next revision, got back from any that is there.
+//! Whole buffers: put as the next revision, read back from any kept one.
 
 use crate::support::{Job, filled, in_sessions};
 use mainstay_engine::{Config, Error, ErrorKind, Region, RevisionKey, Session, SpaceSurvey, Stage};

@@ -1,5 +1,6 @@
-//! Ranks that make different collective calls: all are told who called what, whatever the calls are, whether ranks write
-//! for others, and whether a revision is under way. Nothing is lost, and the session goes on where no rank has closed it.
+//! Ranks that make different collective calls all get the name of each call and its rank, for any calls, with or
+//! without aggregators, and while a revision is under way. Nothing is lost, and the session goes on where no rank has
+//! closed it.
 
 use crate::support::{aggregating, bounded, in_sessions, run};
 use mainstay_engine::{Config, Error, ErrorKind, LevelKind, Result, Session};

@@ -1,4 +1,4 @@
-//! Layouts of a space that jobs of ever other numbers of ranks go on in: how many there are after each.
+//! Jobs go on in a space with ever other numbers of ranks: the number of layouts after each.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{

@@ -1,5 +1,5 @@
-//! The end of a job that goes on when ranks fail: whichever rank fails at whichever moment of it, the others tell that the job
-//! has ended once all have agreed on that.
+//! The end of a job that goes on when ranks fail: whichever rank fails at whatever moment, the others record the end
+//! once all have agreed on it.
 
 use crate::support::{
     bounded,

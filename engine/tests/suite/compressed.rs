@@ -1,4 +1,4 @@
-//! With `compress` what goes to a disk is written compressed, and comes back by whatever reads a space.
+//! With `compress` data goes to a disk compressed, and every reader of a space reads it.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::{

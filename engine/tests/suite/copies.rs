@@ -1,5 +1,5 @@
-//! Copies on other nodes: each shard also lies with a holder on another node, so that a job whose node is lost comes back
-//! from memory.
+//! Copies on other nodes: each shard is also with a holder on another node, so a job that loses a node comes back from
+//! memory.
 
 use crate::support::{
     between::{Between, Watched},

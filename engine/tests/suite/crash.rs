@@ -1,6 +1,6 @@
-//! Stops a recorded job after every single write, sync, creation, renaming and removal, applies every
-//! kind of loss to what was not synced, and opens what is left: the latest acknowledged revision is
-//! there, or a complete newer one, and the space takes the next one.
+//! Stops a recorded job after every single write, sync, creation, renaming, and removal, applies every kind of loss to
+//! unsynced data, and opens the rest: the latest acknowledged revision is there, or a complete newer one, and the space
+//! takes the next one.
 
 use crate::support::{
     faulty::{Failure, Faulty, Medium},

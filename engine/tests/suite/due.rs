@@ -1,4 +1,4 @@
-//! When a checkpoint is due: all ranks hear the same at the same step, also of what only one of them knows.
+//! All ranks get the same answer from `due` at the same step, even if only one of them knows the reason.
 
 use crate::support::{Job, State, between::Watched, filled, gate::Gate, run};
 use mainstay_engine::{

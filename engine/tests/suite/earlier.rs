@@ -1,5 +1,5 @@
-//! A program that forgot to restore took hours, and its first checkpoint pushed out what an earlier job had saved. Now the
-//! first call that saves, or asks whether to, is refused on all ranks, before anything was computed.
+//! A program forgot to restore, ran for hours, and its first checkpoint removed the revisions of an earlier job. Now
+//! the first call that saves, or asks whether to, is refused on all ranks, before anything was computed.
 
 use crate::support::{aggregating, bounded, in_sessions};
 use mainstay_engine::{Config, Error, ErrorKind, Region, Result, Session, Start};

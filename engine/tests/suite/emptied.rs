@@ -1,5 +1,5 @@
-//! Only layouts that hold nothing are removed: what a killed job staged on another node, and what cannot be read, may
-//! be something.
+//! Only layouts without content are removed: staged data of a killed job on another node, and unreadable data, may be
+//! content.
 
 use crate::support::{State, filled, stuck::stuck};
 use mainstay_engine::{

@@ -1,5 +1,5 @@
-//! Programs with several time levels swap their pointers, and grow their arrays: what is followed comes back where the
-//! pointers point, whichever memory that is. Protected by address alone, two swapped levels came back exchanged.
+//! Programs with several time levels swap their pointers and grow their arrays: followed regions come back at the
+//! targets of the pointers, in any memory. Protected by address alone, two swapped levels came back exchanged.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{aggregating, in_sessions};

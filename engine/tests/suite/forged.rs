@@ -1,4 +1,4 @@
-//! Spaces that are odd, with every checksum right.
+//! Spaces with impossible content and correct checksums.
 
 use crate::support::bytes::Layout;
 use mainstay_engine::{

@@ -1,4 +1,4 @@
-//! Spaces written by older versions are read by this one.
+//! This version reads spaces written by older versions.
 //!
 //! `tests/fixtures/version-N.tar.gz` is the space of a job of two ranks, keep 2, as version N of the
 //! format had it: revision 3 is the newest, after three checkpoints of `filled` states. A version that

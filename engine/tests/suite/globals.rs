@@ -1,5 +1,5 @@
-//! The program's own variables as regions, of those that Rust has not named: the engine is linked into this program, and
-//! what is Rust's counts as the engine's own. What programs in C and Fortran see of it is in tests/test_globals.py.
+//! The program's own variables as regions, except Rust's: the engine is linked into this program, and Rust's variables
+//! count as the engine's own. What programs in C and Fortran see of it is in tests/test_globals.py.
 #![expect(unsafe_code, reason = "variables that C could have")]
 
 use crate::incremental::written;

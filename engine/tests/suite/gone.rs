@@ -1,5 +1,5 @@
-//! Files of a space that are something else than the job has made: what is no regular file counts as gone, what is too
-//! long is cut, and what can be found in another way is.
+//! Files of a space that differ from the job's: anything but a regular file counts as gone, a file that is too long is
+//! cut, and data that has another source is found.
 #![expect(unsafe_code, reason = "regions are memory of the program, and file systems are mounted")]
 
 use crate::support::run;

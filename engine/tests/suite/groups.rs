@@ -1,5 +1,5 @@
-//! What groups offer beside collectives: messages that are under way while the program goes on, who has failed, and a
-//! group without those; and what is told where a group has none of it.
+//! Offers of groups beside collectives: messages in progress, the failed ranks, and a group without them; and the
+//! errors of a group that lacks these.
 
 use crate::support::processes::Meeting;
 use mainstay_engine::{

@@ -1,5 +1,5 @@
-//! Spaces grow with what is saved: at the checkpoint that needs it a larger layout is made beside the one that was outgrown,
-//! which goes once nothing in it is kept. A space with one level did not, and saved nothing more.
+//! Spaces grow with their data: the checkpoint that needs room makes a larger layout beside the old one, which is
+//! removed once it keeps nothing. A space with one level did not, and saved nothing more.
 
 use crate::support::{
     between::Watched,

@@ -1,4 +1,4 @@
-//! The heap: memory by calls like malloc that a session saves whole, and that comes back at its addresses.
+//! The heap: memory by calls like malloc, which a session saves whole and brings back at its addresses.
 #![expect(unsafe_code, reason = "memory of the program")]
 
 use crate::support::in_sessions;

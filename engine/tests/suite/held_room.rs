@@ -1,6 +1,6 @@
-//! A hold that was granted fails no checkpoint of a job of constant size, in a portion of a fixed size: whatever changes between
-//! checkpoints, whatever revisions share, and however they are compressed. With compression and `capture = "incremental"` some
-//! failed, 4,096 bytes short.
+//! A granted hold fails no checkpoint of a job of constant size in a portion of fixed size: for any changes between
+//! checkpoints, any sharing, and any compression. With compression and `capture = "incremental"` some failed, 4,096
+//! bytes short.
 //!
 //! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
 #![expect(unsafe_code, reason = "regions are memory of the program")]

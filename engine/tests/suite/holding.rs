@@ -1,5 +1,5 @@
-//! Who holds copies is chosen anew, and ranks fail meanwhile: the others recover, choose at once again, and nothing that was
-//! complete is lost.
+//! The holders of copies change, and ranks fail meanwhile: the others recover, choose again at once, and no complete
+//! revision is lost.
 
 use crate::support::{
     between::{Between, Watched},

@@ -1,4 +1,4 @@
-//! Revisions that somebody holds stay, through checkpoints, restarts and layouts, until they are released.
+//! Held revisions stay, through checkpoints, restarts, and layouts, until they are released.
 
 use crate::support::{
     State,

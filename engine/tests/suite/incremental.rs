@@ -1,4 +1,4 @@
-//! With `capture = "incremental"` a revision writes what changed, shares the rest with older ones, and is as complete to
+//! With `capture = "incremental"` a revision writes the changes, shares the rest with older ones, and is as complete to
 //! read as any.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 

@@ -1,5 +1,5 @@
-//! What happens in a space that has no other level is in its journal, also of jobs that are killed; what the journal and the
-//! space do not tell is not claimed.
+//! The events of a space without other levels are in its journal, even those of killed jobs; it claims nothing that the
+//! journal and the space do not show.
 
 use mainstay_engine::{
     Config, Region, Session, SpaceSurvey,

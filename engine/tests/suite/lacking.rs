@@ -1,4 +1,4 @@
-//! What passed a level over because that was busy is known by number.
+//! A level that was busy knows the revisions that it missed by number.
 
 use crate::support::{
     bounded,

@@ -1,5 +1,5 @@
-//! Levels in directories, as settings name them: what lies there of other spaces, of jobs with other numbers of ranks or
-//! copies, of other users; and what a job leaves out.
+//! Levels in directories, as settings name them: data there of other spaces, of jobs with other numbers of ranks or
+//! copies, or of other users; and levels that a job leaves out.
 
 use crate::support::{
     bounded,

@@ -1,4 +1,4 @@
-//! What the system, or someone at work on it, takes away.
+//! The system, or its user, takes a resource away.
 
 use crate::support::{State, run};
 use mainstay_engine::{Config, ErrorKind, Session, group::Solo};

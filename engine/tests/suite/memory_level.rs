@@ -1,4 +1,4 @@
-//! A level in memory as the nearest: what the program saves is copied straight into its portions, and nowhere else.
+//! Memory as the nearest level: the program's data is copied straight into its portions, and nowhere else.
 
 use crate::support::{
     bounded,

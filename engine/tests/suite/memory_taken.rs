@@ -1,4 +1,4 @@
-//! How much of /dev/shm a memory level takes: the shards that the guide names, and little beside; never a pool.
+//! The use of /dev/shm by a memory level: the shards that the guide names, and little more; never a pool.
 
 use crate::support::{
     bounded,

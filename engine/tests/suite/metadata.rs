@@ -1,5 +1,5 @@
-//! No metadata operation per checkpoint (paper 001): after the first one a checkpoint reads, writes and syncs files
-//! that are open, and asks nothing else of the file system below the space, whatever the number of ranks.
+//! No metadata operation per checkpoint (paper 001): after the first, a checkpoint reads, writes, and syncs open files,
+//! and makes no other request to the file system below the space, for any number of ranks.
 
 use crate::support::{
     State,

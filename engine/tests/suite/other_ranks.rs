@@ -1,4 +1,4 @@
-//! Coming back on another number of ranks than saved, and with other boxes of global arrays.
+//! Coming back on another number of ranks, and with other boxes of global arrays.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{

@@ -1,6 +1,6 @@
-//! Stops a job that goes on with another number of ranks than saved after every single write, sync, creation,
-//! renaming and removal, applies every kind of loss, and opens what is left with either number: the latest
-//! acknowledged revision is there, or a complete newer one, and the space takes the next one.
+//! Stops a job that goes on with another number of ranks after every single write, sync, creation, renaming, and
+//! removal, applies every kind of loss, and opens the rest with either number: the latest acknowledged revision is
+//! there, or a complete newer one, and the space takes the next one.
 
 use crate::support::{
     faulty::{Durable, Medium},

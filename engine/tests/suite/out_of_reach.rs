@@ -1,5 +1,5 @@
-//! What is out of reach. A start without the disks of the nodes is refused as long as they were told to have something newer than
-//! all that is left, unless it is told otherwise. What a rollback did not see does not come back.
+//! Data out of reach of a job. A start without the disks of the nodes is refused as long as they were told to have
+//! something newer than all that is left, unless it is told otherwise. What a rollback did not see does not come back.
 
 use crate::support::{
     bounded,

@@ -1,5 +1,5 @@
-//! Ranks that are others than those that saved, each on a node of its own, read what they need: where they have a copy
-//! themselves, there; and else no more of a shard than that, from whoever has it whole.
+//! Other ranks than those that saved, each on a node of its own, read only the data that they need: from their own copy
+//! if they have one, and otherwise only that part of a shard, from any rank that has it whole.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::other_ranks::cut;

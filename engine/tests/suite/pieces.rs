@@ -1,4 +1,4 @@
-//! Checkpoints that are written in pieces, on every stage.
+//! Checkpoints written in pieces, on every stage.
 
 use crate::support::{
     between::Watched,

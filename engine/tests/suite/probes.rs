@@ -1,4 +1,4 @@
-//! Ranks find out who sees whose files, and something is odd.
+//! Ranks find out which of them see the same files, under odd conditions.
 
 use crate::support::between::{Between, Watched};
 use mainstay_engine::{

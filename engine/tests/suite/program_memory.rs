@@ -1,5 +1,5 @@
-//! Memory of the program that cannot come back: what a restore may not write, and pointers into a program that lies elsewhere now.
-//! Errors name the region, where the program died.
+//! Memory of the program that cannot come back: memory that a restore may not write, and pointers into a program that
+//! is at another address now. Errors name the region, where the program died.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::in_sessions;

@@ -1,4 +1,4 @@
-//! The job goes on: ranks that fail are replaced, or done without, and all go back to the newest complete revision.
+//! The job goes on: failed ranks are replaced, or the job shrinks, and all go back to the newest complete revision.
 
 use crate::support::{
     bounded,

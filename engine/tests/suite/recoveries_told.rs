@@ -1,4 +1,4 @@
-//! Each recovery is told once in `status` and in the journal, whichever rank fails at whichever moment.
+//! Each recovery is recorded once in `status` and in the journal, whichever rank fails at whatever moment.
 
 use crate::support::bounded;
 use mainstay_engine::{

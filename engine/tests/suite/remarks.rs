@@ -1,4 +1,4 @@
-//! What no call can refuse is told in a line on standard error: once, by rank 0.
+//! A problem that no call can refuse is a line on standard error: once, by rank 0.
 
 use crate::support::{between::Watched, gate::Gate, run};
 use mainstay_engine::{

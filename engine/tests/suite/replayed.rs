@@ -1,4 +1,4 @@
-//! What `auto` comes to in replays, beside the oracle: in recorded programs, and in made ones that are to mislead it.
+//! The gain of `auto` in replays, beside the oracle: in recorded programs, and in invented ones that mislead it.
 
 use crate::support::often;
 use fastrand::Rng;

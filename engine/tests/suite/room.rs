@@ -1,4 +1,4 @@
-//! Where the pool has room for what all ranks save and a chunk more for each, no rank waits for a write.
+//! If the pool has room for the data of all ranks and one more chunk for each, no rank waits for a write.
 
 use crate::support::{between::Watched, gate::Gate, in_sessions_on};
 use mainstay_engine::{

@@ -1,4 +1,4 @@
-//! Jobs that are killed between t2 and t3: what was staged is completed by whoever comes next.
+//! Jobs killed between t2 and t3: the next process completes their staged data.
 
 use crate::support::{
     State, bounded, filled,

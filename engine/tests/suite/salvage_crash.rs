@@ -1,5 +1,5 @@
-//! The salvage itself is killed, loses its power and meets errors, after every single operation: the step
-//! before or the newest one is there, whole; and the newest as long as the pool is.
+//! The salvage itself is killed, loses its power, and meets errors, after every single operation: the previous step or
+//! the newest one is there, whole; and the newest as long as the pool exists.
 //!
 //! A job on a device in memory is held still between t2 and t3, and what lies in its pool is copied: what a
 //! kill at that moment leaves.

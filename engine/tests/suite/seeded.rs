@@ -1,5 +1,5 @@
-//! Jobs of several ranks crash, restart, go back, fail and write late at random, thousands of times.
-//! Every restore gives one revision's bytes on all ranks, never older than the last acknowledged one.
+//! Jobs of several ranks crash, restart, go back, fail, and write late at random, thousands of times. Every restore
+//! gives one revision's bytes on all ranks, never older than the last acknowledged one.
 //!
 //! A failing seed is printed; MAINSTAY_SEED=<number> runs that one alone.
 

@@ -1,4 +1,4 @@
-//! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
+//! Settings: the file, the environment, their order, and the messages about wrong ones.
 
 use mainstay_engine::{
     Capture, Choice, Compress, Config, DiskLost, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter,

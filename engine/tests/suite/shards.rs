@@ -1,4 +1,4 @@
-//! Reading, after a restore, what other ranks have saved.
+//! Reading other ranks' data after a restore.
 
 use crate::{
     aggregators_refused::Mute,

@@ -1,5 +1,5 @@
-//! The small space that docs/format.md shows field by field is one that this engine reads, and writes: its fields lie where
-//! the tables of that page say. `WRITE_SHOWN=1` writes it anew.
+//! This engine reads and writes the small space that docs/format.md shows field by field: its fields are where the
+//! tables of that page say. `WRITE_SHOWN=1` writes it anew.
 
 use mainstay_engine::{Config, Region, Session, Stage, group::Solo, space::format::ElementType};
 use std::{collections::BTreeMap, env, fmt::Write, fs, ops::Range, os::unix::fs::PermissionsExt, path::Path};

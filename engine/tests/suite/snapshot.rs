@@ -1,5 +1,5 @@
-//! With `capture = "snapshot"` the program goes on before its memory is copied, and what is saved is what was there at its
-//! checkpoint, whatever it does meanwhile.
+//! With `capture = "snapshot"` the program goes on before its memory is copied, and the revision has the memory of the
+//! checkpoint, whatever the program does meanwhile.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{bounded, run};

@@ -1,4 +1,4 @@
-//! With a `predictor` pages are saved before the checkpoint asks for them. What a revision holds is the same.
+//! With a `predictor` pages are saved before the checkpoint. What a revision holds is the same.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::incremental::Nodes;

@@ -1,5 +1,5 @@
-//! Looking at a space while a job overwrites it: at every single read of the looking, the job saves
-//! so often that all that was there before is gone. Nothing of that is damage.
+//! Looking at a space while a job overwrites it: at every single read, the job saves so often that all older data is
+//! gone. Nothing of that is damage.
 
 use crate::support::{
     State,

@@ -1,6 +1,5 @@
-//! Spaces that are looked after while the power fails: after every single write, sync and removal of a
-//! prune, a reservation, a growth, and of jobs beside a hold, each loss of what was not synced leaves all that is to stay complete
-//! and whole.
+//! The power fails during the care of a space: after every single write, sync, and removal of a prune, a reservation, a
+//! growth, and of jobs beside a hold, each loss of unsynced data leaves all required revisions complete and whole.
 
 use crate::support::{
     faulty::{Change, Durable, Failure, Faulty, Medium, Operation},

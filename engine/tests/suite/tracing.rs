@@ -1,4 +1,4 @@
-//! With `trace` each rank records which pages of what is protected it writes between two moments.
+//! With `trace` each rank records the pages of its protected memory that it writes between two moments.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use mainstay_engine::{

@@ -1,5 +1,5 @@
-//! Revisions taken to another space: each byte of them comes back there, wherever the copy was cut off, whatever is damaged,
-//! and whatever lies in the other place.
+//! Revisions copied to another space: each byte comes back there, wherever the copy was cut off, whatever is damaged,
+//! and whatever the other place held.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{

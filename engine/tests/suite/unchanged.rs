@@ -1,5 +1,5 @@
-//! With `capture = "incremental"` what a program hands over in pieces is compared with the revision before, too, block by
-//! block: what did not change is not written again, on no level and on no copy, and comes back all the same.
+//! With `capture = "incremental"` data handed over in pieces is compared with the previous revision block by block,
+//! too: unchanged blocks are not written again, on no level and on no copy, and come back.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::{

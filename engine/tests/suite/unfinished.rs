@@ -1,4 +1,4 @@
-//! A checkpoint that the program left before its end, as an exception does: on one rank, on several, or on all.
+//! A program leaves a checkpoint before its end, as an exception does: on one rank, on several, or on all.
 
 use crate::support::{aggregating, bounded, in_sessions, often, run};
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, Stage};

@@ -1,4 +1,4 @@
-//! Files of a layout that no rank sees: what they hold is neither taken for lost nor removed.
+//! Files of a layout that no rank sees: their content neither counts as lost nor is removed.
 
 use crate::support::{Job, State, filled, run};
 use mainstay_engine::{

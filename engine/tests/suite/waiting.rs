@@ -1,5 +1,5 @@
-//! How ranks wait for each other in an all-reduce: eagerly only where nobody writes, and all of them alike, as MPI would
-//! not bring together two ranks that wait in different ways.
+//! The wait of ranks for each other in an all-reduce: eager only if no rank writes, and the same on all, because MPI
+//! does not match two kinds of waits.
 
 use crate::support::{State, bounded, filled};
 use fastrand::Rng;

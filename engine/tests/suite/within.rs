@@ -1,4 +1,4 @@
-//! Boxes that are the inside of larger arrays in memory: with ghost cells around them, or between them.
+//! Boxes inside larger arrays in memory: with ghost cells around them, or between them.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{

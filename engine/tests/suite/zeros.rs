@@ -1,5 +1,5 @@
-//! With `capture = "incremental"` blocks of zeros are told in the manifest, lie nowhere, and come back wherever a revision
-//! is read.
+//! With `capture = "incremental"` blocks of zeros are in the manifest alone, take no room, and come back in every
+//! reader.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Commands that complete first what was staged, and pools that another process looks at.
+//! Commands that complete staged data first, and pools that another process reads.
 
 use super::{
     beside,

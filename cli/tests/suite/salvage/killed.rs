@@ -1,4 +1,4 @@
-//! A job that is killed between t2 and t3, and what it leaves in memory and in its space.
+//! A job that is killed between t2 and t3, and its remains in memory and in its space.
 
 use crate::{
     stuck::stuck,

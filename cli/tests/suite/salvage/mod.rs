@@ -1,4 +1,4 @@
-//! `salvage`, on what jobs left in memory that were killed between t2 and t3.
+//! `salvage`, on the memory of jobs that were killed between t2 and t3.
 
 mod first;
 mod killed;

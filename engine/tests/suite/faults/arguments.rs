@@ -1,4 +1,4 @@
-//! What a program asks for cannot be.
+//! Impossible arguments from a program.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::job::{Scene, small};

@@ -1,4 +1,4 @@
-//! Bytes of the space are not what was written. Restoring passes them over, or is an error.
+//! Bytes of the space differ from the written ones. Restoring passes them over, or is an error.
 
 use super::job::{Rank, Scene, run, small};
 use crate::support::bytes::Layout;

@@ -1,4 +1,4 @@
-//! Jobs on the space of one row: what they save, and what must come back.
+//! Jobs on the space of one row: the saved data, and the data that must come back.
 
 use super::table::{Row, rows};
 pub use crate::support::run;

@@ -1,4 +1,4 @@
-//! Memory that Mainstay allocates, and memory that is written unseen.
+//! Memory that Mainstay allocates, and memory with unseen writes.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::job::{Rank, Scene, small};

@@ -1,4 +1,4 @@
-//! What is opened is no space, not ours to open, or not whole.
+//! The opened path is no space, is not ours to open, or is damaged.
 
 use super::{
     device::{Fault, faulty},

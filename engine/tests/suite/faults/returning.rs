@@ -1,4 +1,4 @@
-//! The job that comes back is another than the one that saved.
+//! The job that comes back differs from the job that saved.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use super::job::{Rank, Scene, run, small};

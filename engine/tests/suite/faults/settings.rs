@@ -1,4 +1,4 @@
-//! What the file, the environment or the other ranks say about settings cannot be.
+//! Impossible settings in the file, the environment, or on other ranks.
 
 use super::job::{Scene, run, small};
 use mainstay_engine::{Choice, Config, LevelPlace, Session, Surroundings, Value};

@@ -1,4 +1,4 @@
-//! What ranks do that do not go together, or not with what earlier jobs did.
+//! Ranks act in ways that do not fit together, or do not fit earlier jobs.
 
 use super::job::{Rank, Scene, run, small};
 use crate::support::bounded;
