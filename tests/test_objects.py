@@ -289,7 +289,7 @@ def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy
         # No object comes to a node that was left, whatever else fails.
         assert job.moved(third) == 0
         job.moved(last)
-        job.refused(first, f"all other nodes than {first} were left before")
+        job.refused(first, f"all nodes other than {first} were emptied before")
         asked = mainstay("evacuate", "--json", job.space, last)
         assert json.loads(asked.stdout)["moved"] == 0 and json.loads(asked.stdout)["node"] == last, asked
 

@@ -238,7 +238,7 @@ def test_what_levels_cannot_be(scratch, pools):
     for said in ["", "id = \"../../x\"\nlineage = 1\n", "id = \"" + 32 * "0" + "\"\nlineage = -1\n", 5000 * "x"]:
         for name in ("levels", "levels.copy"):
             (scratch / "space" / name).write_text(said)
-        assert "does not say which levels belong to the space" in refused(memory=str(given)), said
+        assert "does not name the levels of the space" in refused(memory=str(given)), said
 
 
 def test_what_was_out_of_sight_is_older(scratch, pools):

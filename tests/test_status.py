@@ -106,7 +106,7 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
     shutil.rmtree(next(pools.glob("mainstay-level-*")))
     document = status(space)
     assert newest(document) == {"memory": None, "space": 2}
-    assert document["lost"] == ["revision 3 in memory: what lay on this node is gone"]
+    assert document["lost"] == ["revision 3 in memory: the data on this node is gone"]
     assert losses(document)["processes"] == (2, "space")
     with job(faults, scratch, "open", "restore", "pause", *saves(4), "pause", "close") as again:
         again.until_all("pause")

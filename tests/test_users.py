@@ -263,7 +263,7 @@ def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
         try:
             assert keeper.stdout.readline() == "locked\n"
             refused = as_user(NOBODY, faults, "--solo", space, "open")
-            told = f"holds a lock for reading on {space}/lock; end it, and take that right away (chmod 600 {space}/lock)"
+            told = f"holds a read lock on {space}/lock; end it, and remove that permission (chmod 600 {space}/lock)"
             assert "= 0 open IN_USE" in refused.stdout and told in refused.stdout, refused
             listed = as_user(NOBODY, MAINSTAY, "ls", space, "--json")
             assert '"in_use": false' in listed.stdout, listed

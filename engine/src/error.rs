@@ -36,17 +36,17 @@ pub enum Error {
     NewerVersion { path: String, found: u32, known: u32, hint: String },
 
     #[error(
-        "damaged: {}; nothing was restored, and a region that a restore had begun to fill is undefined; `mainstay verify` lists \
-         the revisions that are whole, and `mainstay rollback` goes back to one of them; if there is none, a job begins anew once \
-         the files of the damaged layout are moved away", .what.join("; ")
+        "damaged: {}; nothing was restored, and a region that a restore had begun to fill is undefined; `mainstay \
+         verify` lists the undamaged revisions, and `mainstay rollback` goes back to one of them; if there is none, a \
+         job starts afresh after the files of the damaged layout are moved away", .what.join("; ")
     )]
     Damaged { what: Vec<String> },
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s){}; keep + 1 = {revisions} revisions like it need a portion of {room} bytes; with no \
-         job at work `mainstay grow {} --per-rank {largest}` gives each rank room for one more than that (with --keep as the \
-         job has it); or lower keep",
+         beside the {kept} kept revision(s){}; keep + 1 = {revisions} revisions like it need a portion of {room} \
+         bytes; while no job runs, `mainstay grow {} --per-rank {largest}` gives each rank room for one more than that \
+         (with --keep as the job has it); or lower keep",
         and_held(*.held), directory_of(.path)
     )]
     PortionTooSmall {
@@ -70,15 +70,15 @@ pub enum Error {
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
 
     #[error(
-        "the pool, or what is recorded beside it, needs {needed} bytes more in {path}, where {available} bytes are free; \
-         set a smaller pool_bytes or give {path} more memory; where a killed job's pool fills it, `mainstay salvage --all` \
-         saves what is in it and frees the memory"
+        "the pool, or a record beside it, needs {needed} more bytes in {path}, which has {available} bytes free; set a \
+         smaller pool_bytes or give {path} more memory; if a killed job's pool fills it, `mainstay salvage --all` \
+         saves its contents and frees the memory"
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 
     #[error(
-        "the pool {path} cannot be used: {why}; end the job and start it again; `mainstay salvage --all --clean` removes what \
-         is left of it"
+        "the pool {path} cannot be used: {why}; end the job and start it again; `mainstay salvage --all --clean` \
+         removes the rest of it"
     )]
     PoolRefused { path: String, why: String },
 
@@ -86,8 +86,8 @@ pub enum Error {
     Io { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
-        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved (`saved` tells its size, \
-         and a restore resizes what it may), or open another space"
+        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved (`saved` gives its \
+         size, and a restore resizes a region if it may), or open another space"
     )]
     RegionChanged { name: String, saved: String, now: String },
 
@@ -103,12 +103,10 @@ pub enum Error {
     #[error("{path}: {why}")]
     RevisionMissing { path: String, why: String },
 
-    #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists the revisions that are whole", .what.join("; "))]
+    #[error("damaged: {}; no data of it was returned; `mainstay verify` lists the undamaged revisions", .what.join("; "))]
     Unreadable { what: Vec<String> },
 
-    #[error(
-        "{path} is in use by another job or session{holder}; wait for its end, or take a space of its own for this"
-    )]
+    #[error("{path} is in use by another job or session{holder}; wait for its end, or use another space")]
     InUse { path: String, holder: String },
 
     #[error(
@@ -117,35 +115,37 @@ pub enum Error {
     Fenced { path: String, own: u64, found: u64 },
 
     #[error(
-        "a sync of {path} failed earlier ({cause}), so what it holds is in doubt; close this session, check the device, and open the space again"
+        "a sync of {path} failed earlier ({cause}), so its contents are in doubt; close this session, check the \
+         device, and open the space again"
     )]
     SyncFailed { path: String, cause: String },
 
     #[error(
-        "communication between the ranks failed: {what}; where the setting `recovery` is on, call recover on all ranks that are \
-         left, unless this was the close; else end the job and start it again"
+        "communication between the ranks failed: {what}; if the setting `recovery` is on, call recover on all \
+         remaining ranks, unless this was the close; otherwise end the job and start it again"
     )]
     GroupFailed { what: String },
 
     #[error(
-        "the ranks have made different collective calls: {calls}; nothing came of any of them{}; let all ranks make the same \
-         calls in the same order", over(*is_over)
+        "the ranks have made different collective calls: {calls}; none of them had an effect{}; make the same calls in \
+         the same order on all ranks", over(*is_over)
     )]
     CallMismatch { calls: String, is_over: bool },
 
     #[error(
-        "this job would push out revision {revision} in {path}, which an earlier one saved, and has restored nothing: call restore first, or get what is there; to begin anew, set start = \"fresh\" \
-         (MAINSTAY_START=fresh, or `mainstay run --fresh` for the first start); nothing was saved or changed"
+        "this job would push out revision {revision} in {path}, which an earlier job saved, and has restored nothing: \
+         call restore first, or get the saved data; to start afresh, set start = \"fresh\" (MAINSTAY_START=fresh, or \
+         `mainstay run --fresh` for the first start); nothing was saved or changed"
     )]
     NotRestored { path: String, revision: u64 },
 
     #[error(
-        "revision {revision} holds the globals of another program ({saved}; this one: {now}); start the program that saved \
-         them, which must not be compiled anew, or open another space; nothing was restored"
+        "revision {revision} holds the globals of another program ({saved}; this one: {now}); start the build of the \
+         program that saved them, or open another space; nothing was restored"
     )]
     OtherProgram { revision: u64, saved: String, now: String },
 
-    #[error("this rank waited as a spare and was not needed: the job has ended; end this process in order")]
+    #[error("this rank waited as a spare and was not needed: the job has ended; end this process normally")]
     NotNeeded,
 
     #[error(
@@ -161,9 +161,9 @@ pub enum Error {
     OutOfSight { path: String, revision: u64, shard: u32 },
 
     #[error(
-        "revision {revision} in {path} is out of sight: no rank sees the files {files} that hold {} of it; bring them, \
-         or the disk that they are on, back, or start the ranks where they are seen; to go on without that revision, {}; nothing \
-         was changed",
+        "revision {revision} in {path} is out of sight: no rank sees the files {files} that hold {} of it; bring back \
+         these files or their disk, or start the ranks on nodes that see them; to go on without that revision, {}; \
+         nothing was changed",
         numbered("shard", .shards), go_on(*.is_disk_level)
     )]
     LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String, is_disk_level: bool },
@@ -175,13 +175,13 @@ pub enum Error {
     )]
     DiskOutOfSight { path: String, revision: u64, state: &'static str, left: String },
 
-    #[error("no {files} in {path} has the portion of rank {rank}; bring that file, or the disk that it is on, back")]
+    #[error("no {files} in {path} has the portion of rank {rank}; bring back that file or its disk")]
     PortionOutOfSight { path: String, rank: u32, files: String },
 
     #[error(
-        "the job that had {path} last did not end in order: what {} staged may wait in memory that is not seen here, and \
-         would be lost; start it again, which completes it, or call `mainstay salvage {path}` on each of its nodes; then, or \
-         where there is nothing to save, --give-up-staged goes on without it; nothing was changed",
+        "the last job in {path} did not end normally: data staged by {} may wait in memory that is not visible here, \
+         and would be lost; start the job again, which completes it, or call `mainstay salvage {path}` on each of its \
+         nodes; after that, or if there is nothing to save, --give-up-staged goes on without it; nothing was changed",
         numbered("rank", .ranks)
     )]
     StagedOutOfSight { path: String, ranks: Vec<Range<u32>> },
@@ -198,12 +198,12 @@ pub enum Error {
     )]
     OutputMissing { path: String, saved: u64, is_named: bool },
 
-    #[error("revision {revision} was not saved, earlier ones are as they were: {failure}")]
+    #[error("revision {revision} was not saved, earlier ones are unchanged: {failure}")]
     NotSaved { revision: u64, failure: Failure },
 
     #[error(
-        "revision {revision}, shard {shard}: what was staged could not be completed in {path}: {failure}; the space was not \
-         opened, and what was staged stays in memory: when that is mended start again, or remove {pool} to give it up"
+        "revision {revision}, shard {shard}: the staged data could not be completed in {path}: {failure}; the space \
+         was not opened, and the data stays in memory: fix the cause and start again, or remove {pool} to give it up"
     )]
     NotCompleted { path: String, revision: u64, shard: u32, pool: String, failure: Failure },
 
@@ -333,7 +333,7 @@ fn go_on(is_disk_level: bool) -> &'static str {
 }
 
 fn over(is_over: bool) -> &'static str {
-    if is_over { " but that the session is over on all ranks, and can only be closed" } else { "" }
+    if is_over { ", but the session is over on all ranks, and can only be closed" } else { "" }
 }
 
 fn lack(needed: Option<u64>, available: Option<u64>) -> String {
@@ -400,8 +400,8 @@ fn advice(doing: &str, source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => {
-            "choose a place that can be written; where it could be before, its device may have failed (the system's log may \
-             say more)"
+            "choose a writable place; if it was writable before, its device may have failed (the system's log may say \
+             more)"
         }
         io::ErrorKind::OutOfMemory => "give the program more memory",
         io::ErrorKind::IsADirectory => "a directory has this name; move it away",

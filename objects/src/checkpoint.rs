@@ -88,7 +88,7 @@ impl Objects {
                 count(all as u64, "rank")
             )),
             _ if ranks.len() == self.ranks() => {
-                Err(format!("all other nodes than {node} were left before: there is none for the objects to go to"))
+                Err(format!("all nodes other than {node} were emptied before: there is none for the objects to go to"))
             }
             _ => match self.evacuate(&ranks) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
@@ -137,11 +137,11 @@ impl Objects {
         let (mut rows, mut offset) = (Vec::with_capacity(self.here.len()), 0);
         for (key, held) in &self.here {
             let bytes = held.object.bytes();
-            let bytes = bytes
-                .map_err(|error| fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}")))?
-                as u64;
+            let bytes = bytes.map_err(|error| {
+                fault(&self.name(*key), self.rank(), format!("its size could not be determined: {error}"))
+            })? as u64;
             rows.push(Row { key: *key, offset, bytes, load: held.measured.load });
-            let too_much = || fault(&self.name(*key), self.rank(), format!("its size is told as {bytes} bytes"));
+            let too_much = || fault(&self.name(*key), self.rank(), format!("its reported size is {bytes} bytes"));
             offset = offset.checked_add(bytes).ok_or_else(too_much)?;
         }
         Ok(Index { kinds: self.kind_names(), steps: self.steps, rows })

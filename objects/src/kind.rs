@@ -46,7 +46,7 @@ pub(crate) fn fault(object: &str, rank: usize, why: impl Into<String>) -> Error 
 
 /// Appends the packed `object` to `into`; returns the number of bytes.
 pub(crate) fn pack(object: &dyn Object, into: &mut Vec<u8>) -> std::result::Result<usize, String> {
-    let bytes = object.bytes().map_err(|error| format!("its size could not be told: {error}"))?;
+    let bytes = object.bytes().map_err(|error| format!("its size could not be determined: {error}"))?;
     let begin = into.len();
     into.try_reserve(bytes).map_err(|_| format!("there is no memory for the {bytes} bytes of its size"))?;
     into.resize(begin + bytes, 0);

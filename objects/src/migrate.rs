@@ -44,7 +44,7 @@ struct Head {
 /// Checks that all ranks have asked for the same strategy.
 fn check_alike(asked: &[Option<&str>]) -> Result<()> {
     let Some(other) = asked.iter().position(|one| *one != asked[0]) else { return Ok(()) };
-    let named = |rank: usize| asked[rank].unwrap_or("one that there is not");
+    let named = |rank: usize| asked[rank].unwrap_or("an unknown one");
     let why = format!("rank 0 asks for {}, rank {other} for {}; name the same on all ranks", named(0), named(other));
     Err(Error::argument("strategy", why))
 }

@@ -138,7 +138,7 @@ impl Objects {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 // All are back. If one rank alone could not save, the next collective call reports it.
                 Err(error) => {
-                    session.remark(&format!("objects have not all of their copies until a checkpoint: {error}"))
+                    session.remark(&format!("objects lack some of their copies until the next checkpoint: {error}"))
                 }
                 Ok(_) => {}
             }
@@ -175,7 +175,7 @@ impl Objects {
                 }
             }
             let nobody = wanted.into_iter().filter(|shard| chosen[*shard] == Restores::Nobody);
-            lost.extend(nobody.map(|shard| format!("no rank that is left can read the objects of shard {shard}")));
+            lost.extend(nobody.map(|shard| format!("no remaining rank can read the objects of shard {shard}")));
             if !lost.is_empty() {
                 return Ok(Err(Lost(lost)));
             }
@@ -211,7 +211,7 @@ impl Objects {
                         Restores::One(to) => to,
                         Restores::All => among_all,
                         Restores::Nobody => {
-                            let why = format!("no rank that is left can read the objects of shard {shard}");
+                            let why = format!("no remaining rank can read the objects of shard {shard}");
                             return Ok(Err(Lost(vec![why])));
                         }
                     };
@@ -285,13 +285,13 @@ impl Objects {
     ) -> Result<Option<String>> {
         match session.shard_item_bytes(shard, DATA) {
             Ok(there) if row.offset.checked_add(row.bytes).is_some_and(|end| end <= there) => {}
-            Ok(there) => return Ok(Some(format!("{} bytes at {} of {there} are told", row.bytes, row.offset))),
+            Ok(there) => return Ok(Some(format!("the index gives {} bytes at {} of {there}", row.bytes, row.offset))),
             Err(error) => return Ok(Some(error.to_string())),
         }
         let mut packed = vec![0; row.bytes as usize];
         match session.read_shard(shard, DATA, row.offset, &mut packed) {
             Ok(bytes) if bytes == packed.len() => {}
-            Ok(bytes) => return Ok(Some(format!("{bytes} bytes of {} are there", packed.len()))),
+            Ok(bytes) => return Ok(Some(format!("there are only {bytes} of {} bytes", packed.len()))),
             Err(error) => return Ok(Some(error.to_string())),
         }
         let mut object = self.make(key)?;

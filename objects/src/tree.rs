@@ -89,7 +89,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 pub(crate) fn garbled() -> Error {
     Error::GroupFailed {
-        what: "a rank has sent what is no message of objects; let all have the same Mainstay".to_owned(),
+        what: "a rank has sent an invalid message; use the same Mainstay version on all ranks".to_owned(),
     }
 }
 

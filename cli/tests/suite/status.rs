@@ -123,7 +123,7 @@ fn what_lay_on_this_node_and_is_gone_is_lost() {
     fs::remove_dir_all(&gone).unwrap();
     let ran = space.mainstay(&["status", "--json"]);
     assert_eq!((ran.code, newest(&ran.json())), (0, vec![Value::Null, json!(2)]));
-    assert_eq!(ran.json()["lost"], json!(["revision 3 in memory: what lay on this node is gone"]));
+    assert_eq!(ran.json()["lost"], json!(["revision 3 in memory: the data on this node is gone"]));
     assert_eq!(ran.json()["losses"][0]["revision"], 2);
 }
 
@@ -152,7 +152,7 @@ fn of_copies_this_node_judges_its_own_and_says_which_it_cannot_see() {
     let copy = level.into_iter().find(|path| path.display().to_string().contains("-copy1")).unwrap();
     fs::remove_dir_all(copy).unwrap();
     let document = space.mainstay(&["status", "--json"]).json();
-    assert_eq!(document["lost"], json!(["revision 3 in memory, copy 1: what lay on this node is gone"]));
+    assert_eq!(document["lost"], json!(["revision 3 in memory, copy 1: the data on this node is gone"]));
     assert_eq!(of_n2(&document), 2, "{document}");
 }
 
@@ -260,7 +260,7 @@ fn a_file_that_tells_nonsense_is_told_and_not_believed() {
     let mut forged = good.clone();
     forged["job"]["host"] = json!("\u{1b}[31m\nALARM");
     for (text, word) in
-        [("{".to_owned(), "how the job stands"), (newer.to_string(), "version 2"), (forged.to_string(), "a text")]
+        [("{".to_owned(), "it is no valid status"), (newer.to_string(), "version 2"), (forged.to_string(), "a text")]
     {
         fs::write(&file, text).unwrap();
         let ran = space.mainstay(&["status"]);

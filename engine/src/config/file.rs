@@ -62,8 +62,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
         let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
         // The name of an intended table may equal the name of a setting.
         let is_table = match Key::named(name.get_ref()) {
-            Some(_) => "a table, in which no setting stands",
-            None => "no such setting, but a table, in which none stands",
+            Some(_) => "a table; settings belong to no table",
+            None => "no such setting, but a table; settings belong to no table",
         };
         let meant = match value.get_ref() {
             DeValue::Table(table) => meant_in(&[name.get_ref()], table),

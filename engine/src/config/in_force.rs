@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use std::thread;
 
 impl Config {
-    /// Number of writing threads, and of hashing threads, on a rank that shares its processors with `ranks` ranks. Two
-    /// keep a device busy; if the ranks use all processors, a second thread only displaces them.
+    /// Number of writing threads, and of hashing threads, of a rank, if `ranks` ranks share its processors. Two keep a
+    /// device busy; if the ranks use all processors, a second thread only displaces them.
     pub(crate) fn io_threads_for(&self, ranks: usize) -> usize {
         match self.io_threads {
             0 => 1 + usize::from(thread::available_parallelism().is_ok_and(|cores| ranks < cores.get())),

@@ -17,7 +17,7 @@ impl Signal {
             | SIGWINCH | SIGIO | SIGPWR | SIGXCPU => Ok(Signal(known)),
             SIGKILL | SIGSTOP => Err(format!("{name:?} cannot be caught")),
             SIGSEGV | SIGBUS | SIGFPE | SIGILL | SIGTRAP | SIGABRT | SIGSYS | SIGSTKFLT => {
-                Err(format!("{name:?} tells of a fault of the program"))
+                Err(format!("{name:?} indicates a fault of the program"))
             }
             _ => Err(format!("{name:?} is sent by the system for other reasons")),
         }

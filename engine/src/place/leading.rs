@@ -77,7 +77,7 @@ impl Shard {
         }
         let lost = |what: &str| Error::Internal { what: format!("an outline {what}") };
         let base = self.before().ok_or_else(|| lost("has no older revision"))?;
-        let (contents, shared) = outline.filled(&base).ok_or_else(|| lost("leads to blocks that its base has not"))?;
+        let (contents, shared) = outline.filled(&base).ok_or_else(|| lost("refers to blocks that its base lacks"))?;
         let Site { found, allocation, retained, .. } = &target.site;
         let leading = found.leading_late(allocation, &contents, &shared, retained);
         target.lead(leading.ok_or_else(|| lost("has no room, or its base is not kept"))?);
@@ -141,5 +141,5 @@ pub(crate) fn read_runs(
 }
 
 fn gone() -> Error {
-    Error::Internal { what: "what a shard leads to is kept by no revision".to_owned() }
+    Error::Internal { what: "no revision keeps the blocks that a shard refers to".to_owned() }
 }

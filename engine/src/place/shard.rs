@@ -342,10 +342,7 @@ impl Shard {
         }
         Err(Error::argument(
             "begin",
-            format!(
-                "it announced {} bytes in pieces, and there are more; announce as many as are going to be written",
-                size.announced
-            ),
+            format!("it announced {} bytes in pieces, and wrote more; announce the full number", size.announced),
         ))
     }
 

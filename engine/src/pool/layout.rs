@@ -208,7 +208,7 @@ impl Constants {
             && found.chunk_bytes_max >= found.chunk_bytes
             && found.chunk_bytes_max.is_multiple_of(BLOCK_BYTES);
         if !sound {
-            return Err("its header has numbers that cannot be".to_owned());
+            return Err("its header has impossible numbers".to_owned());
         }
         let bytes = file.metadata().map_err(|e| e.to_string())?.len();
         if bytes != found.file_bytes() {

@@ -130,7 +130,7 @@ impl Owner {
             return Err(format!("it was made by another version of Mainstay (version {})", owner.version));
         }
         let ours = (owner.pool, owner.rank) == (pool, rank) && owner.checksum == owner.sum();
-        ours.then_some(owner).ok_or_else(|| "it does not say whose it is".to_owned())
+        ours.then_some(owner).ok_or_else(|| "it does not name its owner".to_owned())
     }
 
     fn sum(&self) -> Hash {

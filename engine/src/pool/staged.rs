@@ -128,8 +128,8 @@ impl fmt::Display for LostRecord {
         let LostRecord { number, rank, path, why } = self;
         write!(f, "revision {number}, ")?;
         match rank {
-            Some(rank) => write!(f, "shard {rank}: what was staged is lost: its record {}: {why}", path.display()),
-            None => write!(f, "a shard: what was staged is lost: {}: {why}", path.display()),
+            Some(rank) => write!(f, "shard {rank}: its staged data is lost: its record {}: {why}", path.display()),
+            None => write!(f, "a shard: its staged data is lost: {}: {why}", path.display()),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Claim {
 }
 
 const WENT_ON: &str = "the job went on without it, or another did";
-const SHARED_IS_GONE: &str = "what it shares with older revisions is gone";
+const SHARED_IS_GONE: &str = "the blocks that it shares with older revisions are gone";
 const CONTRADICTS: &str = "its record contradicts itself";
 
 /// Determines the relation of `owed` to the space on `device`. Changes nothing.

@@ -144,7 +144,7 @@ fn lacks(
     for segment in owed.left() {
         let in_target = owed.shard.segments[segment as usize].is_in_target();
         if !in_target && owed.shard.chunk_of(chunks, segment)?.is_none() {
-            return Ok(Some(SalvageOutcome::Lost("some of its bytes are in the pool no longer".to_owned())));
+            return Ok(Some(SalvageOutcome::Lost("some of its bytes are not in the pool any more".to_owned())));
         }
     }
     match sync_outputs(&owed.shard.plan, contents, &device.directory()) {

@@ -155,7 +155,7 @@ fn left_to_mend(
 /// The remedy for a pool or a record at `path` that is refused for `why` and becomes usable after correction; `None` if
 /// it is damaged.
 pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
-    let mend = "so that another user may have changed it; mend that (a mode by chmod 600) if nobody has";
+    let mend = "so another user may have changed it; if none has, correct that (a mode by chmod 600)";
     pool::is_refused(path).then(|| format!("{why}, {mend}"))
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
 fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> RecordFate {
     let sealed = pool::sealed_of(directory, id).unwrap_or_default();
     if any_is_ours(device, &sealed) {
-        lost.push(format!("what was staged is lost: {why}"));
+        lost.push(format!("its staged data is lost: {why}"));
         RecordFate::Over
     } else if sealed.iter().flat_map(Sealed::owed).any(is_wanted) {
         RecordFate::Stays
@@ -196,7 +196,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, left: &mut Left) -> Re
                 }
                 Ok(SalvageOutcome::Elsewhere) if is_wanted(owed) => stays = true,
                 Ok(SalvageOutcome::Elsewhere) => {
-                    is_lost("it was staged and is lost: its layout is in this space no longer")
+                    is_lost("it was staged and is lost: this space does not have its layout any more")
                 }
                 Ok(SalvageOutcome::Completed | SalvageOutcome::WasComplete) => {}
                 Err(error) => {

@@ -100,11 +100,11 @@ pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
         let (id, head) = (header.layout_id, (header.layout_number, header.ranks));
         let (first, other) = heads.entry(id).or_insert((head, path));
         if *first != head {
-            what.push(format!("{path}: it has the id of the layout of {other}, and another number or count of ranks"));
+            what.push(format!("{path}: it has the layout id of {other}, but another number or count of ranks"));
         }
         for place in &header.portions {
             if let Some(other) = places.insert((id, place.rank), path) {
-                what.push(format!("{path}: the portion of rank {} lies in {other} as well", place.rank));
+                what.push(format!("{path}: the portion of rank {} is in {other} too", place.rank));
                 break;
             }
         }

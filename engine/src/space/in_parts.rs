@@ -39,7 +39,7 @@ pub(crate) fn portion_in_parts(
     }
     let PortionShape { shard, bytes, layout_id, slot_stride } = like;
     let place = PortionPlace { rank: shard, at: 0, bytes };
-    let path = format!("shard {shard}, of which another rank sent what is needed").into();
+    let path = format!("shard {shard}, of which another rank sent the needed parts").into();
     Some(Portion::of_file(Arc::new(Parts { bytes, parts }), path, place, layout_id, slot_stride))
 }
 

@@ -87,9 +87,9 @@ impl LevelsNote {
 
 fn names_no_levels(path: &Path) -> Error {
     let why = format!(
-        "it does not say which levels belong to the space, and there is no other copy. Bring {LEVELS_FILE} back from a \
-         backup. Without it, the revisions that lie only in memory or on the nodes' disks are lost: to go on from the space \
-         alone, remove {LEVELS_FILE} and {LEVELS_COPY}, and the directories of its levels (mainstay-level-…)"
+        "it does not name the levels of the space, and there is no other copy. Restore {LEVELS_FILE} from a backup. \
+         Without it, revisions that are only in memory or on the nodes' disks are lost: to go on from the space alone, \
+         remove {LEVELS_FILE} and {LEVELS_COPY}, and the directories of its levels (mainstay-level-…)"
     );
     Error::Damaged { what: vec![format!("{}: {why}", printable_path(path))] }
 }

@@ -131,8 +131,8 @@ impl Locks {
     fn read(&self, reader: LockReader) -> Error {
         let process = reader.process.map_or("a process".to_owned(), |process| format!("process {process}"));
         let holder = format!(
-            ": {process} that may only read it holds a lock for reading on {0}/{LOCK_FILE}; end it, and take that right \
-             away (chmod 600 {0}/{LOCK_FILE}), for readers need no lock",
+            ": {process} with only read permission holds a read lock on {0}/{LOCK_FILE}; end it, and remove that \
+             permission (chmod 600 {0}/{LOCK_FILE}), because readers need no lock",
             self.space
         );
         Error::InUse { path: self.space.clone(), holder }

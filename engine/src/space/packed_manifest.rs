@@ -53,7 +53,7 @@ pub(crate) fn unpack_manifest(stored: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
     let damaged = |why: String| Err(Refusal::Damaged(format!("the compressed manifest {why}")));
     let bytes = head.bytes.get();
     if bytes > MANIFEST_BYTES_MAX {
-        return damaged(format!("says that it has {bytes} bytes, more than any has"));
+        return damaged(format!("claims to have {bytes} bytes, more than any has"));
     }
     match bulk::decompress(packed, bytes as usize) {
         Ok(manifest) if manifest.len() as u64 == bytes => Ok(Cow::Owned(manifest)),

@@ -188,7 +188,7 @@ impl Portion {
     /// Checks that a stretch from a slot begins on a block and does not overlap the slots.
     fn check_data(&self, at: u64, of: &str) -> Result<()> {
         if at < data_from(self.slot_stride) || !at.is_multiple_of(BLOCK_BYTES) {
-            return Err(self.refuse(Refusal::Damaged(format!("it leads to offset {at}, where no data can be")), of));
+            return Err(self.refuse(Refusal::Damaged(format!("it refers to offset {at}, which cannot hold data")), of));
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
     match refusal {
         Refusal::Foreign(why) => Error::NotASpace {
             path: place.to_owned(),
-            why: format!("{why}; move this file away where its directory is a space"),
+            why: format!("{why}; move this file away if its directory is a space"),
         },
         Refusal::Newer { found, known, hint } => Error::NewerVersion { path: place.to_owned(), found, known, hint },
         Refusal::Damaged(why) => Error::damaged(format!("{place}: {why}")),

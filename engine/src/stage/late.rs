@@ -177,7 +177,7 @@ impl Staging {
         comparing: &Comparing,
         contents: Contents,
     ) -> Result<Contents> {
-        let lost = || Error::Internal { what: "a shard leads to blocks that its older revision has not".to_owned() };
+        let lost = || Error::Internal { what: "a shard refers to blocks that its older revision lacks".to_owned() };
         let (contents, shared) = comparing.late.settle(contents).ok_or_else(lost)?;
         let led = contents.shared.end - contents.shared.start;
         // The program wrote more than it had announced: other levels have no room for it.

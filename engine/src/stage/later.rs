@@ -159,8 +159,8 @@ impl Snapshots {
         if let Some(writer) = &writer {
             UNPROTECTED.make(self.rank, || {
                 Some(format!(
-                    "no memory is protected from writes for a snapshot, as this process has {writer} open, which can write \
-                     to it all the same; if it does not write to what is protected, set track = pages"
+                    "no memory is write-protected for a snapshot, because this process has {writer} open, which can \
+                     bypass the protection; if it does not write to protected memory, set track = pages"
                 ))
             });
         }
@@ -193,7 +193,7 @@ impl Snapshots {
                     let name = name_of(later.regions[indices[0]]);
                     UNSUITED.make(self.rank, || {
                         Some(format!(
-                            "region {name:?} is no part of snapshots, and copied before the program goes on: {why}"
+                            "region {name:?} is not part of snapshots, and is copied before the program goes on: {why}"
                         ))
                     });
                     later.copy_regions_of(&indices);

@@ -164,7 +164,7 @@ impl Status {
                 Err(Error::NewerVersion { path, found: version, known: VERSION, hint })
             }
             _ => Self::parse(&bytes).map(Some).map_err(|why| {
-                let what = format!("{path}: it does not say how the job stands ({why}); the job writes it anew");
+                let what = format!("{path}: it is no valid status ({why}); the job will write it again");
                 Error::Unreadable { what: vec![what] }
             }),
         }
@@ -180,7 +180,7 @@ impl Status {
         let status: Status = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         match status.flaw() {
             None => Ok(status),
-            Some(what) => Err(format!("{what} cannot be so")),
+            Some(what) => Err(format!("impossible value: {what}")),
         }
     }
 

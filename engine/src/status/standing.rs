@@ -157,7 +157,7 @@ fn told_levels(
         let (gone, there): (Vec<Saved>, Vec<Saved>) =
             level.complete.iter().partition(|saved| is_lost(own, expected, saved));
         lost.extend(gone.iter().map(|saved| {
-            format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
+            format!("revision {} in {}: the data on this node is gone", saved.revision, place.level.name())
         }));
         // Shards of a revision on other nodes count as present if the job reported them. For a revision without a
         // report, only visible shards count.
@@ -178,7 +178,7 @@ fn told_levels(
                 copy.complete.iter().partition(|saved| is_lost(seen, expected, saved));
             lost.extend(gone.iter().map(|saved| {
                 let (level, revision) = (place.level.name(), saved.revision);
-                format!("revision {revision} in {level}, copy {number}: what lay on this node is gone")
+                format!("revision {revision} in {level}, copy {number}: the data on this node is gone")
             }));
             in_part.push(rest(seen, expected, &gone));
             copies.push(united(&there, whole(seen)));

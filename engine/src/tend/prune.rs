@@ -32,7 +32,8 @@ pub struct Pruned {
 
 /// Removes all revisions of the space in `directory` that `rules` do not keep. The newest complete revision and the
 /// held ones always stay. Fails as in use while a job has the space open, and as out of sight if a job that did not end
-/// normally may have staged data `unseen`. Calls `progress` with the number of further portions done.
+/// normally may have staged data out of sight, unless `unseen` gives it up. Calls `progress` with the number of further
+/// portions done.
 pub fn prune(directory: &Path, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
     // Survey first: a directory that is no space gets no lock file.
     SpaceSurvey::open(directory)?;

@@ -132,7 +132,7 @@ impl Reservation {
             (Per::Auto, Some(_)) if !file_system.shares_badly() => ranks.len(),
             (Per::Node | Per::Auto, Some(each)) if each > 0 => each,
             (Per::Node | Per::Auto, _) => {
-                let why = "say how many ranks a node has: before there is a job nobody can tell";
+                let why = "give the number of ranks on a node: before there is a job it is unknown";
                 return Err(Error::argument("ranks_per_node", why));
             }
         };

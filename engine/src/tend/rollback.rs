@@ -32,7 +32,8 @@ pub enum RolledBack {
 /// Removes all revisions newer than `to` from the places `directories` of one space, complete or not. The space notes
 /// that those in other places, out of sight, are left out. Fails as missing if `to` is not complete in these places, as
 /// in use while a job has one of them open, and as out of sight if a job that did not end normally may have staged data
-/// `unseen`; checks `unseen` in each place. Calls `progress` with the number of further portions done.
+/// out of sight, unless `unseen` gives it up; checks `unseen` in each place. Calls `progress` with the number of
+/// further portions done.
 pub fn rollback(directories: &[(&Path, Unseen<'_>)], to: RevisionKey, progress: &dyn Fn(u64)) -> Result<RolledBack> {
     let note = || directories.iter().try_for_each(|(directory, _)| note_back(directory, to));
     on_disks(directories, |places| go_back(places, to, &note, progress))

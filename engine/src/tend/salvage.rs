@@ -91,7 +91,7 @@ impl SalvageFate {
             SalvageFate::SpaceGone if clean => None,
             SalvageFate::SpaceGone => Some(format!(
                 "the space {space} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up \
-                 what was staged for it"
+                 the data staged for it"
             )),
             SalvageFate::InUse => Some(format!("a job has the space {space} open; salvage after its end")),
             SalvageFate::Failed(why) => {

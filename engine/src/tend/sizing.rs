@@ -33,7 +33,10 @@ impl ShardSize {
     pub fn like(directory: &Path) -> Result<Vec<ShardSize>> {
         let survey = SpaceSurvey::open(directory)?;
         let gone = || {
-            Error::argument(printable(&survey.path), "its newest complete revision went while it was read; try again")
+            Error::argument(
+                printable(&survey.path),
+                "its newest complete revision was removed while it was read; try again",
+            )
         };
         let Some(newest) = survey.newest() else {
             return Err(Error::argument(

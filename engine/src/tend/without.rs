@@ -22,8 +22,8 @@ pub enum Removed {
 
 /// Removes the revisions with these `numbers`, complete or not, from the places `directories` of one space; ignores
 /// numbers that are in none of them. Fails as in use while a job has one of them open, and as out of sight if a job
-/// that did not end normally may have staged data `unseen`; checks `unseen` in each place. Calls `progress` with the
-/// number of further portions done.
+/// that did not end normally may have staged data out of sight, unless `unseen` gives it up; checks `unseen` in each
+/// place. Calls `progress` with the number of further portions done.
 pub fn remove_revisions(
     directories: &[(&Path, Unseen<'_>)],
     numbers: &[u64],

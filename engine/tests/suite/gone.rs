@@ -204,7 +204,7 @@ fn levels_are_found_by_the_copy_of_their_file() {
     let place = Place::saved();
     ["levels", "levels.copy"].iter().for_each(|name| harms[1](&place.path("space").join(name)));
     let told = place.job(1).unwrap_err().to_string();
-    assert!(told.contains("lie only in memory or on the nodes' disks are lost"), "{told}");
+    assert!(told.contains("are only in memory or on the nodes' disks are lost"), "{told}");
 }
 
 const TASK: &str = "MAINSTAY_TEST_GONE";

@@ -356,7 +356,7 @@ fn a_level_that_is_fed_from_one_that_failed_tells_once_that_the_revision_was_not
                 let farther = session.wait_for(LevelKind::Disk);
                 of_farther.fetch_add(usize::from(farther.is_err()), Ordering::Relaxed);
                 for told in [saved, nearest, farther].into_iter().filter_map(Result::err) {
-                    let said = "revision 2 was not saved, earlier ones are as they were: ";
+                    let said = "revision 2 was not saved, earlier ones are unchanged: ";
                     assert!(told.to_string().matches(said).count() < 2, "write {write}: {told}");
                 }
                 let _ = session.close();

@@ -633,7 +633,7 @@ fn what_has_another_mode_waits_until_that_is_mended() {
             assert!(told.iter().all(|told| says.iter().all(|says| told.to_string().contains(says))), "{way}: {told:?}");
             let salvaged = tend::salvage(&way.pools_of(1, place.pools.path()), Some(&place.space()), false).unwrap();
             let [left] = &salvaged.left[..] else { panic!("{salvaged:?}") };
-            assert!(left.damaged && left.why.contains("mend that (a mode by chmod 600)"), "{way}: {left:?}");
+            assert!(left.damaged && left.why.contains("correct that (a mode by chmod 600)"), "{way}: {left:?}");
             assert!(!left.why.contains('\x1b'), "{left:?}");
         }
         set(0o600);

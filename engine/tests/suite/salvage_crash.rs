@@ -318,7 +318,7 @@ fn without_room(way: Way) {
 fn says_no_room(rank: usize, error: &Error, medium: &Medium, pools: &Path, left: &[String]) {
     let pool = left.iter().find(|name| !name.contains('.')).unwrap();
     let says = [
-        format!("revision {LAST}, shard 0: what was staged could not be completed in {}", medium_path(medium)),
+        format!("revision {LAST}, shard 0: the staged data could not be completed in {}", medium_path(medium)),
         "bytes were to go there".to_owned(),
         "start again".to_owned(),
         format!("remove {}", pools.join(pool).display()),

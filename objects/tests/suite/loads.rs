@@ -53,7 +53,7 @@ fn a_strategy_that_is_not_that_of_all_ranks_is_refused_on_all() {
         assert_eq!(total(objects), expected(2));
         told.map(|error| error.to_string())
     });
-    assert!(told[0][0].contains("rank 0 asks for greedy, rank 2 for one that there is not"), "{told:?}");
+    assert!(told[0][0].contains("rank 0 asks for greedy, rank 2 for an unknown one"), "{told:?}");
     assert!(told[2][0].contains("\"largest\": there is none of this name"), "{told:?}");
     assert!(told.iter().all(|[_, other]| other.contains("rank 2 for refine; name the same on all ranks")), "{told:?}");
 }

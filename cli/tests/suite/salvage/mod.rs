@@ -53,7 +53,7 @@ fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
 /// Why a pool of `space` is left that is not there.
 fn gone(space: &Space) -> String {
     format!(
-        "the space {} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up what was staged \
+        "the space {} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up the data staged \
          for it",
         space.path().display()
     )
@@ -142,7 +142,7 @@ fn a_record_that_is_damaged_or_gone_is_told() {
         harm(&files(&pools).into_iter().find(of_rank_1).unwrap());
         let is_left = |ran: &Ran| {
             let line = ran.out.lines().find(|line| line.starts_with("left: ")).unwrap_or_default();
-            let says = ["revision 2, ", "what was staged is lost", why, "; --clean removes the pool"];
+            let says = ["revision 2, ", "staged data is lost", why, "; --clean removes the pool"];
             assert!(says.iter().all(|what| line.contains(what)), "{ran:?}");
         };
         for _ in 0..2 {
@@ -429,8 +429,8 @@ fn what_another_user_can_get_at_is_left() {
     let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let why = |path: &Path| {
         format!(
-            "its mode is 644, not 600, so that another user may have changed it; mend that (a mode by chmod 600) if \
-             nobody has, or remove it by hand: {}",
+            "its mode is 644, not 600, so another user may have changed it; if none has, correct that (a mode by chmod \
+             600), or remove it by hand: {}",
             path.display()
         )
     };

@@ -147,7 +147,7 @@ pub(super) fn parse_list(sections: &mut Sections<'_>, portion_bytes: u64) -> Res
         }
         let end = frame.first_block.checked_add(blocks).filter(|end| *end <= portion_bytes / BLOCK_BYTES);
         let Some(end) = end.filter(|_| frame.first_block >= free_from) else {
-            return damaged("a frame of the manifest lies outside the portion, or over another");
+            return damaged("a frame of the manifest is outside the portion, or overlaps another");
         };
         free_from = end;
         frames.push(frame);

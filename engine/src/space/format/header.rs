@@ -172,7 +172,7 @@ impl Header {
         let head = Self::bytes_for(self.portions.len());
         let data_from = self.holds_at.checked_add(self.holds_bytes).filter(|_| self.holds_at >= head);
         let Some(data_from) = data_from else {
-            return damaged("the holds lie over the header");
+            return damaged("the holds overlap the header");
         };
         let mut before: Option<&PortionPlace> = None;
         for place in &self.portions {
@@ -184,7 +184,7 @@ impl Header {
                 || place.bytes <= 2 * self.slot_stride
                 || place.rank >= self.ranks
             {
-                return damaged(format!("the portion of rank {} lies outside its part of the file", place.rank));
+                return damaged(format!("the portion of rank {} is outside its part of the file", place.rank));
             }
             if before.is_some_and(|b| b.rank >= place.rank || b.at + b.bytes > place.at) {
                 return damaged(format!("the portion of rank {} overlaps another", place.rank));

@@ -447,7 +447,7 @@ fn check_runs(records: &[RunRecord], portion_bytes: u64) -> Result<Vec<Run>, Ref
         // The product cannot overflow, because the run is inside the portion.
         let hashes_end = end.and_then(|_| run.hashes_at.checked_add(run.blocks * HASH_BYTES as u64));
         if run.first_block < free_from || run.blocks == 0 || hashes_end.is_none_or(|end| end > portion_bytes) {
-            return damaged("a run of the manifest lies outside the portion");
+            return damaged("a run of the manifest is outside the portion");
         }
         free_from = run.first_block + run.blocks;
         runs.push(run);
@@ -526,7 +526,7 @@ impl Item {
         let shape = &all[..count];
         if let Some(place) = &place {
             if let Some(why) = place.refusal(element, shape) {
-                return damaged(format!("item {name:?} is placed where it cannot be: {why}"));
+                return damaged(format!("item {name:?} has an impossible place: {why}"));
             }
             // The product cannot overflow: the box is no larger than its global array, which was checked.
             let cells: u64 = shape.iter().product();

@@ -39,7 +39,7 @@ impl PoolBound {
             PoolBound::Needed => "all that its ranks save",
             PoolBound::Memory => "a quarter of the free memory",
             PoolBound::ControlGroup => "a quarter of the control group's free memory",
-            PoolBound::Directory => "half of pool_directory, or what is free there",
+            PoolBound::Directory => "half of pool_directory, or its free space",
         }
     }
 }

@@ -33,10 +33,10 @@ pub enum EarlyOff {
 impl EarlyOff {
     const ALL: [(EarlyOff, &'static str); 6] = [
         (EarlyOff::No, ""),
-        (EarlyOff::InVain, "more was saved in vain than it saved"),
+        (EarlyOff::InVain, "more was saved in vain than was gained"),
         (EarlyOff::PredictorFailed, "its predictor had failed"),
         (EarlyOff::WriteFailed, "an early write had failed"),
-        (EarlyOff::Recording, "the recorded run could not be read on"),
+        (EarlyOff::Recording, "the rest of the recorded run could not be read"),
         (EarlyOff::NoRoom, "its portion had no more room for it"),
     ];
 

@@ -122,7 +122,7 @@ impl Slot {
         }
         let end = slot.catalogue_at.checked_add(slot.catalogue_bytes);
         if slot.catalogue_bytes > CATALOGUE_BYTES_MAX || end.is_none_or(|end| end > portion_bytes) {
-            return damaged("the slot's catalogue lies outside the portion");
+            return damaged("the slot's catalogue is outside the portion");
         }
         Ok(slot)
     }
