@@ -4,6 +4,7 @@
 //! Invariants: only a process that holds the portion's lock completes anything in the portion. It does so only if the
 //! portion's newest slot is the one in the record, or one that this revision wrote. A shard without a valid seal, or
 //! with a missing byte, is never published. A pool that no job can claim any more is removed.
+//! Lost data is removed only by the process that reports the loss.
 
 mod claim;
 mod complete;
