@@ -27,7 +27,7 @@ pub struct Region {
     is_found_by_us: bool,
 }
 
-/// The saved facts about a region besides its bytes.
+/// The saved facts about a region, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     pub(crate) name: String,

@@ -4,7 +4,7 @@ use super::{Marked, Region, region::Description};
 use crate::space::format::{Annex, BLOCK_BYTES, HASH_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
 use serde::{Deserialize, Serialize};
 
-/// Space in the list of items for the extents of streams: one for each so many announced bytes, and these besides.
+/// Space in the list of items for the extents of streams: one for each so many announced bytes, plus a fixed number.
 const BYTES_AN_EXTENT: u64 = 256;
 const EXTENTS_FEW: u64 = 4096;
 

@@ -17,10 +17,10 @@ const STEP_LEAST: u64 = 8 << 20;
 const LEAST_BYTES: u64 = 128 << 20;
 /// A thread is worth starting for this much.
 const LEAST_SHARE: u64 = 32 << 20;
-/// The time limit of a request for huge pages: the kernel waits for all processors,
+/// The fixed part of the time limit of a request for huge pages: the kernel waits for all processors.
 const ASKING_MAX: Duration = Duration::from_millis(4);
-/// and clears memory. If memory is fragmented, or the processors are busy, huge pages take ten times as long as small
-/// ones, which take this long for each MiB.
+/// The part of the limit for each MiB: the kernel clears memory. If memory is fragmented, or the processors are busy,
+/// huge pages take ten times as long as small ones, which take this long.
 const MIB_MAX: Duration = Duration::from_micros(500);
 const SMALL_PAGE: u64 = 4096;
 

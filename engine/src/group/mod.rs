@@ -87,7 +87,7 @@ pub trait Group: Send {
     /// The failed ranks known to this one, in ascending order; others may know of more. `InvalidArgument`: this group
     /// cannot find out.
     fn failed(&self) -> Result<Vec<usize>> {
-        Err(cannot("tell who has failed"))
+        Err(cannot("report failed ranks"))
     }
     /// Makes the group that goes on: the ranks that have not failed, in their old order, with replacements in the
     /// places of failed ranks, if the adapter has any. If the state is `divided` by ranks (the highest value of all
@@ -95,7 +95,7 @@ pub trait Group: Send {
     /// and later calls in the old group fail; a rank that gets such a failure calls `shrink` too. Collective among the
     /// remaining ranks. `InvalidArgument`: this group cannot do it.
     fn shrink(&self, _divided: Divided) -> Result<Box<dyn Group>> {
-        Err(cannot("go on without those that have failed"))
+        Err(cannot("go on without failed ranks"))
     }
 }
 

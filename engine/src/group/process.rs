@@ -42,7 +42,7 @@ impl Process {
     /// that stays.
     pub fn outlive_connections() {
         static ONCE: Once = Once::new();
-        // Handled, not ignored, so that child processes begin with the default.
+        // Handled instead of ignored: child processes then begin with the default.
         ONCE.call_once(|| {
             if Signals::of_this_process().leave_to_the_system(Signal::SIGPIPE) {
                 // Fails for numbers that are not signals.

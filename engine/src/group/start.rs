@@ -76,7 +76,7 @@ impl Start {
         Start { note: watched.then_some(note), is_in_mpi, has_lost, _end: Some(end) }
     }
 
-    /// The words that start `command` so that its end is noticed.
+    /// The words that start `command` and make its end noticeable.
     pub fn words(&self, command: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         let noted = self.note.iter().flat_map(|note| {
             ["/bin/sh", "-c", BEGIN].map(OsString::from).into_iter().chain([note.0.clone().into_os_string()])

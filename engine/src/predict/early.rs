@@ -1,5 +1,5 @@
 //! Computes the result of early saving in one interval. Pages wait in a queue for a writer, which takes as many as
-//! there is time for. A page that is written again was saved in vain.
+//! there is time for. A page that is written again counts as a wasted write.
 
 use super::predictor::{Page, PerPage};
 use std::collections::VecDeque;

@@ -296,7 +296,7 @@ impl PageTracker {
 
     fn check_process(&self) -> Result<(), String> {
         let is_ours = self.forks == forks();
-        is_ours.then_some(()).ok_or_else(|| "this process was forked from the one whose memory is watched".to_owned())
+        is_ours.then_some(()).ok_or_else(|| "this process is a fork of the one that watches its memory".to_owned())
     }
 }
 

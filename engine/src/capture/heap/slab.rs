@@ -9,7 +9,7 @@ const WORDS: usize = MAP_BYTES / 8;
 /// The saved part of a slab ends on a multiple of this, so its size seldom changes.
 const SAVED_BYTES: usize = 64 << 10;
 
-/// The facts about the slots besides the bitmap.
+/// The facts about the slots, without the bitmap.
 #[derive(Debug)]
 pub(super) struct Slab {
     at: *mut u8,

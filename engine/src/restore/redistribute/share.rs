@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Advice for a region that another number of ranks cannot take over.
 const DIVIDE: &str = "protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only \
                       after the restore, and read it from the shards (mainstay_read_shard, in Python read_shard)";
-const SAY_SAME: &str = "say that all ranks have the same (mainstay_same_on_all_ranks, in Python same_on_all_ranks), protect it as a \
+const SAY_SAME: &str = "declare it the same on all ranks (mainstay_same_on_all_ranks, in Python same_on_all_ranks), protect it as a \
                         box (mainstay_protect_box, in Python protect with global_shape and offset), or protect it only after the \
                         restore, and read it from the shards (mainstay_read_shard, in Python read_shard)";
 
