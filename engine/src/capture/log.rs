@@ -114,7 +114,7 @@ impl Log {
                 }
                 self.items.push(Placed::stream(name));
                 self.streams.insert(name.to_owned(), self.items.len() - 1);
-                // The record and the name of a stream also take space in the list.
+                // The record and the name of a stream also take room in the list.
                 self.parts += (Manifest::ITEM_BYTES + name.len() as u64).div_ceil(Manifest::EXTENT_BYTES);
                 self.items.len() - 1
             }
@@ -135,7 +135,7 @@ impl Log {
         &self.items[handed.item].description.name
     }
 
-    /// Whether a further stretch of this stream may be shared with an older revision: the list has space and stays
+    /// Whether a further stretch of this stream may be shared with an older revision: the list has room and stays
     /// short.
     pub(crate) fn can_lead(&self, handed: &HandedOver) -> bool {
         let item = &self.items[handed.item];
@@ -148,7 +148,7 @@ impl Log {
     pub(crate) fn lay_elsewhere(&mut self, handed: &HandedOver, from: u64, bytes: u64, at: u64) {
         let parts = self.parts;
         self.lay(handed, from, bytes, at);
-        // A run of an older revision also takes space in the list.
+        // A run of an older revision also takes room in the list.
         self.parts += (self.parts - parts) * Manifest::RUN_EXTENTS;
     }
 

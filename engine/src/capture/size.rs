@@ -1,10 +1,10 @@
-//! The space that a shard may need, estimated at t1, before its pieces arrive.
+//! The room that a shard may need, estimated at t1, before its pieces arrive.
 
 use super::{Marked, Region, region::Description};
 use crate::space::format::{Annex, BLOCK_BYTES, HASH_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
 use serde::{Deserialize, Serialize};
 
-/// Space in the list of items for the extents of streams: one for each so many announced bytes, plus a fixed number.
+/// Room in the list of items for the extents of streams: one for each so many announced bytes, plus a fixed number.
 const BYTES_AN_EXTENT: u64 = 256;
 const EXTENTS_FEW: u64 = 4096;
 
@@ -116,7 +116,7 @@ impl Size {
         Size { parts, ..self.clone() }
     }
 
-    /// The size with space for at least `bytes` bytes of regions.
+    /// The size with room for at least `bytes` bytes of regions.
     pub(crate) fn at_least(&self, bytes: u64) -> Size {
         Size { blocks: self.blocks.max(blocks_for(bytes)), ..self.clone() }
     }

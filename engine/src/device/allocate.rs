@@ -1,4 +1,4 @@
-//! Allocates space in a file, with real blocks, without interruption by signals.
+//! Allocates room in a file, with real blocks, without interruption by signals.
 
 use crate::ground::control_group;
 use nix::{
@@ -33,7 +33,7 @@ pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()
     Ok(allocated?)
 }
 
-/// The space in the file system of `file`, in bytes, if it says: a tmpfs without a limit (size=0) does not. In memory,
+/// The free bytes of the file system of `file`, if it says: a tmpfs without a limit (size=0) does not. In memory,
 /// at most the rest of the control group's limit, because a process that exceeds it is killed.
 pub(crate) fn available(file: &fs::File) -> Option<u64> {
     let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0);
@@ -42,7 +42,7 @@ pub(crate) fn available(file: &fs::File) -> Option<u64> {
     room.into_iter().chain(left).min()
 }
 
-/// Refuses `bytes` more of `file`, which is in memory, if there is no space for them.
+/// Refuses `bytes` more of `file`, which is in memory, if there is no room for them.
 pub(super) fn check_room(file: &fs::File, bytes: u64) -> io::Result<()> {
     match available(file) {
         Some(room) if room < bytes => Err(io::Error::from_raw_os_error(libc::ENOSPC)),

@@ -1,5 +1,5 @@
 //! The file system below a directory, as far as the layout of portions depends on it: whether files are striped over
-//! servers, and whether its promise of space can be trusted.
+//! servers, and whether its promise of room can be trusted.
 
 use rustix::fs::{FsWord, getxattr, statfs};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 /// The file systems that Mainstay distinguishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Files get their stripes by attributes, set while they are empty. Space cannot be reserved.
+    /// Files get their stripes by attributes, set while they are empty. Room cannot be reserved.
     Ceph,
     /// Files get their stripes from the tool `lfs`, if it is installed.
     Lustre { lfs: Option<PathBuf> },
@@ -41,7 +41,7 @@ impl FileSystem {
         matches!(self, FileSystem::Ceph | FileSystem::Lustre { lfs: Some(_) })
     }
 
-    /// Whether space can be reserved, and the counted blocks are really allocated.
+    /// Whether room can be reserved, and the counted blocks are really allocated.
     pub fn sets_aside(&self) -> bool {
         *self != FileSystem::Ceph
     }

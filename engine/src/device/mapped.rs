@@ -34,7 +34,7 @@ pub(super) struct Whole {
 
 impl Whole {
     /// A part of `file`; only the first `whole` bytes of the file are mapped. `Unsupported`: the file is not in memory.
-    /// Another error: there is no space for all of its bytes, and touching a missing page would end the program.
+    /// Another error: there is no room for all of its bytes, and touching a missing page would end the program.
     pub(super) fn part(&self, file: &File, offset: u64, bytes: u64, whole: u64) -> io::Result<Mapped> {
         let of = self.get(file, whole)?;
         let [at, bytes] = [offset, bytes].map(usize::try_from);

@@ -51,7 +51,7 @@ pub trait Device: Send + Sync + fmt::Debug {
     }
     /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes a file with the given space, as far as a file can have it without being written; fails if the name is
+    /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is
     /// taken.
     fn create(&self, name: &str, wanted: &NewFile) -> io::Result<Arc<dyn File>>;
     /// Opens a file, or checks that it can be opened: the number of open files does not grow with the files of a space.
@@ -77,7 +77,7 @@ pub trait Device: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The free space of the file system, in bytes, if known.
+    /// The free bytes of the file system, if known.
     fn available_bytes(&self) -> Option<u64> {
         None
     }
@@ -115,7 +115,7 @@ pub trait File: Send + Sync + fmt::Debug {
         self.bytes()
     }
 
-    /// The free space of the file system, in bytes, if known.
+    /// The free bytes of the file system, if known.
     fn available_bytes(&self) -> Option<u64> {
         None
     }

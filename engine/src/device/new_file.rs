@@ -16,14 +16,14 @@ pub struct NewFile {
     pub stretches: Vec<Range<u64>>,
     pub allocate: Allocate,
     pub stripes: Stripes,
-    /// A file in memory is allocated only when it is first mapped, if there is enough space now.
+    /// A file in memory is allocated only when it is first mapped, if there is enough room now.
     pub when_mapped: bool,
 }
 
-/// The strength of a file system's promise of space.
+/// The strength of a file system's promise of room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocate {
-    /// No promise: the file has its length, and a later write may find no space.
+    /// No promise: the file has its length, and a later write may find no room.
     Sparse,
     /// Blocks are reserved, if the file system can.
     #[default]
@@ -52,7 +52,7 @@ impl NewFile {
         self.stretches.iter().map(|stretch| stretch.end - stretch.start).sum()
     }
 
-    /// Gives the empty `file` its length, and reserves the wanted space if its file system `sets_aside` any. Later
+    /// Gives the empty `file` its length, and reserves the wanted room if its file system `sets_aside` any. Later
     /// writes never make the file longer.
     pub(super) fn set_aside(&self, file: &File, sets_aside: bool) -> io::Result<()> {
         within_limit(self.bytes)?;

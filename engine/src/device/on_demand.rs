@@ -152,7 +152,7 @@ impl File for OnDemand {
 }
 
 impl Drop for OnDemand {
-    /// A removed file takes space until it is closed.
+    /// A removed file takes room until it is closed.
     fn drop(&mut self) {
         self.recent.forget(&locked(&self.opening).file);
     }

@@ -58,7 +58,7 @@ enum Feed {
 }
 
 impl Source {
-    /// The space that the copy needs, at most. For a shard in progress this was known before.
+    /// The room that the copy needs, at most. For a shard in progress this was known before.
     pub(crate) fn size(&self) -> Result<Size> {
         match self {
             Source::UnderWay(shard) => Ok(shard.size().clone()),
@@ -239,7 +239,7 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     copy_published(&portion, &manifest, copy, true, &|_| ())
 }
 
-/// The space that a copy of the shard with this `manifest` needs, at most.
+/// The room that a copy of the shard with this `manifest` needs, at most.
 pub(crate) fn size_of(manifest: Manifest) -> Size {
     let Manifest { runs, items, annex, .. } = manifest;
     let blocks: u64 = runs.iter().map(|run| run.blocks).sum();

@@ -5,7 +5,7 @@
 //! - Opening never waits, even if a pipe has the name.
 //! - Only regular files count. A directory, a pipe, a socket, a device or a symbolic link counts as missing; links are
 //!   followed only with `through_links`.
-//! - At most as many bytes are read as the reader has space for, because others may write the file.
+//! - At most as many bytes are read as the reader has room for, because others may write the file.
 
 use super::descriptor::{above_standard, occupy_standard, raised};
 use nix::sys::memfd::{MFdFlags, memfd_create};

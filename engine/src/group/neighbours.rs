@@ -4,7 +4,7 @@
 //! A *mark* is a file that a rank makes for a moment, for the others to see. Two looks suffice for any number of ranks
 //! and nodes. First, all ranks look for the mark of rank 0. Unless every rank sees it, each makes a mark and lists the
 //! marks that it sees. Ranks do not exchange these lists; a list has only the ranks that share the directory. If a
-//! directory has no space for so many marks, the ranks make them one by one.
+//! directory has no room for so many marks, the ranks make them one by one.
 
 use super::{Group, agree};
 use crate::error::{Error, ErrorKind, Result};
@@ -166,7 +166,7 @@ mod tests {
         marks: &'a Marks,
         directory: usize,
         made: Cell<usize>,
-        /// The number of marks for which the directory has space.
+        /// The number of marks for which the directory has room.
         room: usize,
         removes: bool,
         /// Whether this rank's mark disappears as soon as it is made.
@@ -253,7 +253,7 @@ mod tests {
     /// Unusual directories.
     #[derive(Clone, Copy)]
     struct Odd {
-        /// A directory with space for only so many marks.
+        /// A directory with room for only so many marks.
         tight: Option<(usize, usize)>,
         /// A rank that does not remove its mark.
         keeps: Option<usize>,
@@ -306,7 +306,7 @@ mod tests {
         SPREAD.into_iter().for_each(|directories| find_each_other(directories, NONE));
     }
 
-    /// Story: all ranks of a node made their marks at once, and the start failed on a full disk with space for one
+    /// Story: all ranks of a node made their marks at once, and the start failed on a full disk with room for one
     /// mark.
     #[test]
     fn room_for_one_mark_is_enough() {

@@ -18,7 +18,7 @@ const RENEWED_AFTER: Duration = Duration::from_secs(300);
 pub(super) struct Guard {
     device: Arc<dyn Device>,
     note: String,
-    /// `None`: no job has the space open, or there is no permission or space for a hold.
+    /// `None`: no job has the space open, or there is no permission or room for a hold.
     hold: Option<Hold>,
     /// The time when it was last taken, or a renewal failed.
     tried_unix_ns: u64,

@@ -1,7 +1,7 @@
 //! Reads a revision outside a job: in any process, on any machine, without MPI, even beside the job.
 //!
 //! Invariant: every returned byte was verified and belongs to the opened revision. If a job has the space open, the
-//! reader holds the revision, provided it has the permission and there is space for the hold. Otherwise an error
+//! reader holds the revision, provided it has the permission and there is room for the hold. Otherwise an error
 //! reports the revision's removal.
 
 mod elsewhere;

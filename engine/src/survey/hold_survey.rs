@@ -22,7 +22,7 @@ pub enum HoldState {
     Pending,
     /// The revision no longer exists.
     Gone,
-    /// The job has no space for the held revision beside its next one.
+    /// The job has no room for the held revision beside its next one.
     NoRoom,
     Expired,
 }

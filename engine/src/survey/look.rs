@@ -170,7 +170,7 @@ fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
 
 impl SpaceSurvey {
     /// Sets the state of each hold. Of the answers of jobs, those of the newest `lineage` count while its job is
-    /// running. The answer that there is no space also counts for the next job, if it saves to the layout of the
+    /// running. The answer that there is no room also counts for the next job, if it saves to the layout of the
     /// revision.
     fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
         let (now, at_work) = (unix_ns(), self.is_at_work());

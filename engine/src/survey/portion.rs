@@ -19,7 +19,7 @@ pub struct PortionSurvey {
     pub clean: bool,
     pub offset_start: u64,
     pub offset_end: u64,
-    /// The place of the data of a next shard as large as the last one; `None` if there is no space for it.
+    /// The place of the data of a next shard as large as the last one; `None` if there is no room for it.
     pub offset_next: Option<u64>,
     /// The newest shard of the newest root, if any.
     pub newest: Option<NewestShard>,

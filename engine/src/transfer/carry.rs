@@ -140,7 +140,7 @@ fn carry_out(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Copied>> {
     let mut target = Destination::open(device, &plan)?;
-    // All are held from the start, as far as there is space for holds: a running job removes the others meanwhile.
+    // All are held from the start, as far as there is room for holds: a running job removes the others meanwhile.
     let mut readers: VecDeque<(Planned, Option<Result<Reader>>)> = VecDeque::new();
     for revision in plan.revisions.into_iter().rev() {
         let reader = (!target.has(&revision)).then(|| open(revision.key.number));

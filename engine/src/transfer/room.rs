@@ -1,4 +1,4 @@
-//! The space that the other space needs in each portion.
+//! The room needed in the other space, for each portion.
 
 use crate::{
     commit::{Need, RUNS},

@@ -66,7 +66,7 @@ impl<'a> Destination<'a> {
     }
 
     /// The layout for the shards of `key`, which have these sizes: one that has some of them already, or the newest
-    /// with enough space; `None` if there is none.
+    /// with enough room; `None` if there is none.
     pub(super) fn layout_for(&self, key: RevisionKey, sizes: &[Size]) -> Option<[u8; 16]> {
         let usable: Vec<&Layout> = self.layouts.iter().filter(|layout| layout.has_room(key, sizes)).collect();
         let begun = |layout: &&&Layout| (0..sizes.len()).any(|shard| layout.has(key, shard as u32));
@@ -78,9 +78,9 @@ impl<'a> Destination<'a> {
         self.layouts.iter().find(|layout| layout.id == id).ok_or_else(gone)
     }
 
-    /// A new layout with this much space.
+    /// A new layout with this much room.
     pub(super) fn make_layout(&mut self, rooms: &Rooms) -> Result<[u8; 16]> {
-        // The layout promises no space: a copy takes less than a job that goes on from it.
+        // The layout promises no room: a copy takes less than a job that goes on from it.
         self.check_free(rooms.bytes)?;
         let wanted = Reservation {
             blocks: rooms.portions.clone(),

@@ -1,5 +1,5 @@
 //! Plans for each region the staged bytes, the shared blocks and the zeros. This is decided at t1, after the search for
-//! changes, because the space to look for is that of the changes.
+//! changes, because the room to look for is that of the changes.
 //!
 //! Invariant: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
@@ -22,7 +22,7 @@ use std::ops::Range;
 
 /// The number of parts to expect from the first revision on.
 const PARTS_FEW: u64 = 4096;
-/// If only staging shows the shared blocks of a shard, it has space for one part for so many blocks.
+/// If only staging shows the shared blocks of a shard, it has room for one part for so many blocks.
 const BLOCKS_A_LATE_PART: u64 = 4;
 /// Limits on further blocks that may be written: this fraction of the changes, and this fraction of all protected
 /// bytes.
@@ -160,12 +160,12 @@ impl Plan {
 }
 
 /// The size of a shard of `whole` size on farther levels and copies if revisions share blocks: by `plan`, or whole
-/// without one. It includes space for the parts of later revisions; they then need no larger layout.
+/// without one. It includes room for the parts of later revisions; they then need no larger layout.
 pub(crate) fn size_elsewhere(whole: &Size, plan: Option<&Plan>) -> Size {
     plan.map_or_else(|| whole.in_parts(parts_likely(whole)), |plan| plan.size_elsewhere(whole))
 }
 
-/// Space for a shard of `whole` size that may turn out, during staging, to share blocks of an older revision.
+/// Room for a shard of `whole` size that may turn out, during staging, to share blocks of an older revision.
 pub(crate) fn size_to_lead(whole: &Size) -> Size {
     let blocks = whole.blocks();
     whole.to_lead(PARTS_FEW.max(blocks / BLOCKS_A_LATE_PART).min(blocks))
@@ -176,7 +176,7 @@ fn parts_likely(whole: &Size) -> u64 {
     (3 * PARTS_FEW.min(whole.blocks())).max(whole.blocks()) + OWN_RUNS_LIKELY as u64
 }
 
-/// The maximum number of stretches for staged data; and the number for which shards have space from the first on, while
+/// The maximum number of stretches for staged data; and the number for which shards have room from the first on, while
 /// it is not known yet.
 pub(crate) const OWN_RUNS_MAX: usize = 2048;
 const OWN_RUNS_LIKELY: usize = 256;

@@ -1,5 +1,5 @@
 //! Keeps long stretches of a portion free. Blocks that are left alone in sparsely used segments are staged again. New
-//! blocks then need not be placed between them, and a whole shard finds space. The method is the cleaning of segments
+//! blocks then need not be placed between them, and a whole shard finds room. The method is the cleaning of segments
 //! of a log-structured file system (Rosenblum and Ousterhout 1992, section 3.4), the emptiest first, because here old
 //! and new blocks are written equally often.
 //!

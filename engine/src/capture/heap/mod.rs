@@ -176,7 +176,7 @@ impl Heap {
         Some(given)
     }
 
-    /// A new segment at the lowest address with enough free space.
+    /// A new segment at the lowest address with room for it.
     fn add(&mut self, kind: Kind, bytes: usize) -> Option<*mut u8> {
         let mut from = START;
         for _ in 0..TRIES {
@@ -417,7 +417,7 @@ impl SavedHeap {
             Some((at, (kind, kind.mapped_bytes(region.description.bytes as usize))))
         });
         let laid = lock(&HEAP).lay_out(&wanted.collect());
-        laid.map_err(|error| Error::io("making space for", "the saved heap", error))
+        laid.map_err(|error| Error::io("making room for", "the saved heap", error))
     }
 }
 

@@ -139,7 +139,7 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
             });
         }
         let blocks = log.div_ceil(BLOCK_BYTES);
-        assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is space for {first}");
+        assert!(blocks <= first, "seed {seed}: {blocks} blocks are staged, and there is room for {first}");
         let shared = first..first + plan.shared_numbers();
         let contents = Contents { items, blocks, shared, is_outline: true, annex: Annex::default() };
         let told = contents.encode();
@@ -150,7 +150,7 @@ fn an_outline_that_is_filled_in_leads_to_each_byte_once() {
         assert_eq!(contents.shared, blocks..blocks + lies.len() as u64, "seed {seed}");
         assert!(shared.len() <= outline.runs, "seed {seed}");
         let parts: u64 = contents.items.iter().map(|item| item.extents.len() as u64).sum();
-        assert!(parts <= outline.parts, "seed {seed}: {parts} parts, and there is space for {}", outline.parts);
+        assert!(parts <= outline.parts, "seed {seed}: {parts} parts, and there is room for {}", outline.parts);
         let mut led = Vec::new();
         for (index, item) in contents.items.iter().enumerate() {
             let mut offset = 0;
