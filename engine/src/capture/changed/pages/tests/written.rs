@@ -231,7 +231,7 @@ fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
         let tracker = parents.as_mut().unwrap();
         let mut out = Vec::new();
         let refused = tracker.written(memory.range(), &mut out).unwrap_err();
-        assert!(refused.contains("was forked"), "{refused}");
+        assert!(refused.contains("is a fork"), "{refused}");
         assert_eq!(out, [memory.range()]);
         tracker.watch(memory.range()).unwrap_err();
         tracker.unwatch(memory.range());
