@@ -194,7 +194,7 @@ fn a_heap_comes_back_to_as_many_ranks_and_only_where_one_was_saved() {
     let mut session = open(named.path(), &Config::default());
     session.protect(far_region).unwrap();
     let refused = session.restore().unwrap_err();
-    assert_eq!((refused.kind(), refused.to_string().contains("lies in the heap")), (ErrorKind::InvalidArgument, true));
+    assert_eq!((refused.kind(), refused.to_string().contains("is in the heap")), (ErrorKind::InvalidArgument, true));
     session.close().unwrap();
     far.let_go();
     let mut session = open(bare.path(), &Config::default());
