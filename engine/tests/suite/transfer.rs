@@ -262,7 +262,7 @@ fn shards_are_read_from_whichever_level_has_them_whole() {
     // Its own directory, and that of its level, take no copy.
     for own in [from.path(), &level[0]] {
         let error = copy(from.path(), own, &[]).unwrap_err();
-        assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("lie there"), "{error}");
+        assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("are there"), "{error}");
     }
 }
 
