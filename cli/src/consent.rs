@@ -1,14 +1,14 @@
-//! Asks before something goes for good, as apt does: on a terminal alone, and not where --yes says it already.
+//! Asks before data is removed for good, as apt does: only on a terminal, and not with --yes.
 
 use crate::exit::Failure;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Whether somebody is there to be asked. A script goes on, as it does with `rm`.
+/// Is standard input a terminal? A script goes on without a question, as with `rm`.
 pub fn is_asked(yes: bool) -> bool {
     !yes && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Refused unless the answer is yes.
+/// Fails unless the answer is yes.
 pub fn ask(question: &str) -> Result<(), Failure> {
     let mut stderr = io::stderr().lock();
     write!(stderr, "{question} [y/N] ")?;

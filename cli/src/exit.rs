@@ -1,4 +1,4 @@
-//! How the command ends: exit codes that scripts can rely on, and messages.
+//! Exit codes, which scripts can rely on, and messages.
 
 use mainstay_engine::{Error, ErrorKind, printable};
 use std::{
@@ -10,9 +10,9 @@ use std::{
 #[repr(u8)]
 pub enum Exit {
     Good = 0,
-    /// Damage, or nothing complete where a revision was asked for.
+    /// Damage, or no complete revision.
     Lost = 1,
-    /// Wrong usage, as clap has it, or wrong settings.
+    /// Wrong usage, with clap's code, or wrong settings.
     Usage = 2,
     NotASpace = 3,
     System = 4,
@@ -20,7 +20,7 @@ pub enum Exit {
     Failing = 5,
 }
 
-/// Why a command ended early.
+/// The reason that a command ended early.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
@@ -32,7 +32,7 @@ impl Failure {
         Failure { exit: Exit::Lost, message }
     }
 
-    /// The command cannot be used as it was.
+    /// Wrong usage of the command.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, message: message.into() }
     }
@@ -57,7 +57,7 @@ impl From<Error> for Failure {
             _ => Exit::System,
         };
         let message = match error {
-            // The engine speaks of the restore that this is not.
+            // The engine's message is about a restore, and this is none.
             Error::Damaged { what } => format!("damaged: {}", what.join("; ")),
             other => other.to_string(),
         };
@@ -71,8 +71,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// A line for people, apart from the output. Nobody to read it is no reason to fail.
+/// Prints a line for people to standard error. It is no failure if nobody reads it.
 pub fn say(message: &str) {
-    // In one write: a job that is watched may print to the same place.
+    // In one write, because a watched job may print to the same place.
     let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(message)).as_bytes());
 }

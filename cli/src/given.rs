@@ -1,8 +1,8 @@
-//! Text files that the user names, or pipes in their place.
+//! Text files that the user names or pipes in.
 
 use std::{fs::File, io::Read, path::Path};
 
-/// The text of the file, which has at most `most` bytes. An error says why it cannot be read.
+/// The text of the file, of at most `most` bytes. An error gives the reason that it is unreadable.
 pub fn text_of(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(|e| e.to_string())?;

@@ -1,6 +1,6 @@
-//! Writing to standard output. A reader that went away (`mainstay ls | head -1`) has what it wanted.
+//! Writing to standard output. A reader may stop early (`mainstay ls | head -1`): that is no error.
 //!
-//! What must hold: whatever a space, a file or its name holds, a terminal is only ever given what can be seen.
+//! Invariant: a terminal only gets visible characters, whatever a space, a file or its name contains.
 
 use mainstay_engine::{is_seen, printable};
 use serde::Serialize;
@@ -9,25 +9,25 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
-/// A page: lines as they are meant, and no other character that does not show.
+/// Prints a page. Line breaks stay; other invisible characters are escaped.
 pub fn text(text: &str) -> io::Result<()> {
     ignore_gone(text_read(text))
 }
 
-/// As `text`; an error also if nobody reads any more.
+/// Like `text`, but fails if the reader is gone.
 pub fn text_read(text: &str) -> io::Result<()> {
     let lines: Vec<_> = text.split('\n').map(printable).collect();
     write_all(lines.join("\n").as_bytes())
 }
 
-/// What must not go on, a line each: in red, where that shows.
+/// Prints alarms, one a line, in red on a terminal.
 pub fn alarms(alarms: &[String]) -> io::Result<()> {
     let (red, plain) = if is_in_colour() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let line = |alarm: &String| format!("{red}ALARM   {}{plain}\n", printable(alarm));
     ignore_gone(write_all(alarms.iter().map(line).collect::<String>().as_bytes()))
 }
 
-/// Before each page of those that follow each other: a terminal shows the newest alone.
+/// Clears the terminal before the next of several pages.
 pub fn begin_page(is_first: bool) -> io::Result<()> {
     let begin = match io::stdout().is_terminal() {
         true => "\x1b[H\x1b[2J",
@@ -41,7 +41,7 @@ fn is_in_colour() -> bool {
     io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// Bytes as they are, such as a path of any characters, for the program that reads them.
+/// Prints bytes unchanged, such as a path of any characters, for a program that reads them.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     ignore_gone(write_all(bytes))
 }
@@ -50,13 +50,13 @@ pub fn json(document: &impl Serialize) -> io::Result<()> {
     ignore_gone(json_read(document))
 }
 
-/// As `json`; an error also if nobody reads any more.
+/// Like `json`, but fails if the reader is gone.
 pub fn json_read(document: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(document)?;
     write_all((json_seen(&text) + "\n").as_bytes())
 }
 
-/// The same document. What does not show is inside its texts, where JSON has an escape for each character.
+/// The same document. Invisible characters are only inside texts, where JSON can escape each.
 fn json_seen(document: &str) -> String {
     let mut seen = String::with_capacity(document.len());
     for c in document.chars() {

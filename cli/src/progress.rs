@@ -1,13 +1,13 @@
-//! How far a command is, and how long it will take: on a terminal only, where indicatif draws nothing elsewhere.
+//! Progress bars, on a terminal only; indicatif draws nothing elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Of `total` bytes.
+/// A bar of `total` bytes.
 pub fn of_bytes(total: u64) -> ProgressBar {
     bar(total, "{msg}  {bar:40}  {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left")
 }
 
-/// Of `total` things.
+/// A bar of `total` steps.
 pub fn of_count(total: u64) -> ProgressBar {
     bar(total, "{msg}  {bar:40}  {pos} of {len}, {eta} left")
 }

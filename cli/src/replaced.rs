@@ -1,10 +1,10 @@
-//! What a file that a command makes may take the place of: never of a space's own files, nor of what is no file.
+//! Checks the target of an output file: it may replace neither a space's own files, nor a directory or device.
 
 use crate::exit::Failure;
 use mainstay_engine::{SpaceSurvey, printable_path, space};
 use std::{ffi::OsStr, path::Path};
 
-/// An error if a file at `path` would replace one of a space's own, or a directory or a device.
+/// Fails if a file at `path` would replace one of a space's own files, a directory or a device.
 pub fn refuse_irreplaceable(path: &Path) -> Result<(), Failure> {
     let why = match path.metadata() {
         _ if is_of_space(path) => "is a file of the space that lies there",
@@ -14,7 +14,7 @@ pub fn refuse_irreplaceable(path: &Path) -> Result<(), Failure> {
     Err(Failure::refused(format!("{} {why}", printable_path(path))))
 }
 
-/// Whether there is a space in its directory, and the name one of those that spaces keep for themselves.
+/// Is its directory a space, and its name one of the space's own?
 fn is_of_space(path: &Path) -> bool {
     let own = |name: &OsStr| name.to_str().is_some_and(space::is_of_space);
     let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });

@@ -19,8 +19,7 @@ pub fn duration(ns: u64) -> String {
     if ns == 0 { "0 ms".to_owned() } else { in_units(ns as f64, &UNITS) }
 }
 
-/// In the smallest unit of which it is less than make the next one, as it is printed. `units`: each with how many make the
-/// next one.
+/// Picks the largest unit in which the printed number is at least 1. `units`: each with the factor to the next one.
 fn in_units(mut value: f64, units: &[(&str, f64)]) -> String {
     let mut unit = 0;
     while unit + 1 < units.len() && as_printed(value) >= units[unit].1 {
@@ -30,12 +29,12 @@ fn in_units(mut value: f64, units: &[(&str, f64)]) -> String {
     format!("{} {}", number(value), units[unit].0)
 }
 
-/// What `number` makes of a value.
+/// The value as `number` prints it.
 fn as_printed(value: f64) -> f64 {
     if value < 99.95 { (10.0 * value).round() / 10.0 } else { value.round() }
 }
 
-/// How long ago: `1.2 s`, `5 min`, `3.5 h`, `12 days`.
+/// Age: `1.2 s`, `5 min`, `3.5 h`, `12 days`.
 pub fn age(ns: u64) -> String {
     const HOUR_NS: u64 = 3600 * SECOND_NS;
     match ns {
@@ -46,7 +45,7 @@ pub fn age(ns: u64) -> String {
     }
 }
 
-/// `rank 3`, `ranks 0 to 1, 4`: of stretches, each with the first rank and the one after the last.
+/// `rank 3`, `ranks 0 to 1, 4`, from ranges: each the first rank and the one after the last.
 pub fn ranks(stretches: &[(u32, u32)]) -> String {
     const SHOWN_MAX: usize = 8;
     let stretch = |(from, below): &(u32, u32)| match below - from {
@@ -61,7 +60,7 @@ pub fn ranks(stretches: &[(u32, u32)]) -> String {
     format!("{} {}", if is_one { "rank" } else { "ranks" }, words.join(", "))
 }
 
-/// Where something lies: "on the level disk", "on the levels memory; space".
+/// A place: "on the level disk", "on the levels memory; space".
 pub fn on_levels(levels: &[String]) -> String {
     format!("on the {} {}", if levels.len() == 1 { "level" } else { "levels" }, levels.join("; "))
 }
@@ -71,18 +70,18 @@ pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
-/// As `duration`, and `?` of what was not kept.
+/// As `duration`, and `?` if it was not recorded.
 pub fn duration_if_known(ns: Option<u64>) -> String {
     ns.map_or("?".to_owned(), duration)
 }
 
-/// At most one digit after the point, and none where it says nothing.
+/// At most one digit after the point, and none if it adds nothing.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.*}", usize::from(value < 99.95));
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// The first eight digits, enough to tell two apart.
+/// The first eight digits, enough to distinguish two.
 pub fn id(id: &[u8; 16]) -> String {
     crate::document::hex(id)[..8].to_owned()
 }

@@ -1,13 +1,13 @@
-//! Times as people read them: in the local time zone, which TZ names, or in UTC. Documents have them in nanoseconds since 1970.
+//! Times for people: in the local time zone, from TZ, or in UTC. Documents give nanoseconds since 1970.
 
 use jiff::{Timestamp, tz::TimeZone};
 use mainstay_engine::printable;
 use std::{borrow::Cow, sync::OnceLock};
 
-/// In which zone all times are told; set before the first one is.
+/// The zone of all printed times; set before the first is printed.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// From here on times are told in UTC.
+/// Prints all times in UTC from now on.
 pub fn tell_in_utc() {
     let _ = ZONE.set(TimeZone::UTC);
 }
@@ -31,7 +31,7 @@ pub fn column(what: &str) -> String {
     format!("{what} ({})", zone_name())
 }
 
-/// `UTC`, `Europe/Berlin`, or `local time` where the zone has no name.
+/// `UTC`, `Europe/Berlin`, or `local time` if the zone has no name.
 pub fn zone_name() -> Cow<'static, str> {
     name_of(zone())
 }
@@ -44,7 +44,7 @@ fn when_in(zone: &TimeZone, unix_ns: u64) -> String {
 
 fn name_of(zone: &TimeZone) -> Cow<'_, str> {
     match zone.iana_name() {
-        // Where the system says nothing of its zone, that is UTC.
+        // Without a zone from the system, it is UTC.
         _ if zone.is_unknown() => "UTC".into(),
         Some("UTC" | "Etc/UTC") => "UTC".into(),
         Some(name) => printable(name),

@@ -1,9 +1,9 @@
-//! What `advise` says of failures, levels and memory.
+//! The results of `advise` on failures, levels and memory.
 
 use super::Advise;
 use serde::Serialize;
 
-/// What was asked for; the rest is left out.
+/// The requested parts; the others are left out.
 #[derive(Serialize)]
 pub struct Advice<'a> {
     #[serde(flatten)]
@@ -20,9 +20,9 @@ pub struct Advice<'a> {
 pub struct AdvisedLevels {
     /// Of the job.
     pub mtbf_ns: u64,
-    /// What the program computes from one checkpoint to the next.
+    /// The time that the program computes between two checkpoints.
     pub interval_ns: u64,
-    /// The share of its time that goes into checkpoints, restarts and work that is done again.
+    /// The share of its time that goes into checkpoints, restarts and repeated work.
     pub lost_share: f64,
     /// The share of failures that no level survives.
     pub unsurvived_share: f64,
@@ -35,12 +35,12 @@ pub struct AdvisedLevel {
     pub checkpoint_ns: u64,
     pub restart_ns: u64,
     pub survives_share: f64,
-    /// The share of failures that it survives and no nearer level does.
+    /// The share of failures that this level survives and no nearer level does.
     pub left_share: f64,
-    /// Intervals for these failures alone; `None` where there are none.
+    /// Intervals for these failures alone; `None` without failures.
     pub young_ns: Option<u64>,
     pub daly_ns: Option<u64>,
-    /// At how many checkpoints once; `None`: less is lost without this level.
+    /// One checkpoint in so many; `None`: less is lost without this level.
     pub every: Option<u64>,
 }
 
@@ -57,13 +57,13 @@ pub struct Reliability {
     pub fails_with_buddies: f64,
 }
 
-/// Of a rank, in a level in memory.
+/// Bytes of a rank in a memory level.
 #[derive(Serialize)]
 pub struct Memory {
     pub shard_bytes: u64,
     pub copies: u64,
     pub keep: u64,
     pub bytes: u64,
-    /// While all slower levels are fed from there; `None`: there is none.
+    /// While all slower levels read from there; `None` without slower levels.
     pub feeding_bytes: Option<u64>,
 }

@@ -13,28 +13,28 @@ pub struct Diff<'a> {
     pub items: Vec<ItemDiff>,
 }
 
-/// An item of one shard; of a global array that is compared as a whole, the box that a shard of the first revision has.
+/// An item of one shard. For a global array that is compared as a whole: the box of a shard of the first revision.
 #[derive(Serialize)]
 pub struct ItemDiff {
     pub item: String,
     pub shard: u32,
-    /// Compared cell by cell with whichever shards of the second revision have them.
+    /// Compared cell by cell with any shards of the second revision.
     pub global: bool,
     pub state: DiffState,
     pub first: Option<DiffSide>,
     pub second: Option<DiffSide>,
-    /// Of 4 KiB, of the larger of the two.
+    /// Blocks of 4 KiB, of the larger item.
     pub blocks: u64,
     pub blocks_changed: u64,
-    /// Bytes, where nothing was said of elements. Those at the end of the larger one are not counted.
+    /// Bytes, if the item has no element type. Elements at the end of the larger item are not counted.
     pub elements_changed: u64,
-    /// Of those whose difference is a finite number; of complex ones its absolute value.
+    /// The largest finite difference; for complex numbers the absolute value.
     pub largest_difference: Option<f64>,
-    /// Where: the index in each dimension, of the global array if it belongs to one.
+    /// Its index in each dimension, in the global array if there is one.
     pub largest_at: Option<Vec<u64>>,
-    /// Changed elements whose difference is infinite or no number.
+    /// Changed elements with an infinite difference or NaN.
     pub not_finite: u64,
-    /// The first element that has changed: where, as above, and as both revisions have it.
+    /// The first changed element: its index, as above, and both its values.
     pub first_at: Option<Vec<u64>>,
     pub first_values: Option<[String; 2]>,
 }

@@ -1,4 +1,4 @@
-//! Which revision a document speaks of.
+//! The revision of a document.
 
 use super::hex;
 use mainstay_engine::RevisionKey;

@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-/// What all documents say of the space.
+/// The fields about the space in all documents.
 #[derive(Serialize)]
 pub struct Space<'a> {
     pub space: &'a str,
@@ -41,7 +41,7 @@ pub struct Show<'a> {
     pub revision: Option<ShownRevision>,
 }
 
-/// What a rank's portion is and holds; offsets are those of the file.
+/// The portion of a rank and its contents; offsets are in the file.
 #[derive(Serialize)]
 pub struct TableRow<'a> {
     pub file: &'a str,
@@ -82,15 +82,15 @@ pub struct Export<'a> {
 
 #[derive(Serialize)]
 pub struct ExportedFile {
-    /// `None` of an array that all shards share.
+    /// `None` for an array that all shards share.
     pub shard: Option<u32>,
     pub item: String,
-    /// In the directory.
+    /// Path in the directory.
     pub file: String,
     pub bytes: u64,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
-    /// As numpy reads it; `None` of a raw file and of a stream.
+    /// dtype in numpy; `None` for a raw file or a stream.
     pub dtype: Option<&'static str>,
 }
 
@@ -101,7 +101,7 @@ pub struct View<'a> {
     pub file: String,
     #[serde(flatten)]
     pub key: Key,
-    /// Otherwise the file points into the space.
+    /// If false, the file points into the space.
     pub copied: bool,
     pub verified: bool,
     pub hold: Option<ViewHold>,
@@ -118,9 +118,9 @@ pub struct ViewHold {
 
 #[derive(Serialize)]
 pub struct ShownDataset {
-    /// In the file.
+    /// Path in the file.
     pub path: String,
-    /// `None` of an array over the shards, which has no kind.
+    /// `None` for an array over the shards, which has no kind.
     pub shard: Option<u32>,
     pub item: String,
     pub kind: Option<&'static str>,
@@ -130,7 +130,7 @@ pub struct ShownDataset {
 
 #[derive(Serialize)]
 pub struct LeftOut {
-    /// `None` of an array over the shards.
+    /// `None` for an array over the shards.
     pub shard: Option<u32>,
     pub item: String,
     pub why: String,
@@ -146,19 +146,19 @@ pub struct Revision {
     pub shards_found: usize,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    /// The step that the program had told; `None` if it had told none.
+    /// The program's last argument of `due`; `None` if it gave none.
     pub step: Option<u64>,
     pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
-    /// Where it lies, the nearest level first; empty where the space has no other level in sight.
+    /// The places of the revision, nearest level first; empty if no other level is in sight.
     pub levels: Vec<Lies>,
 }
 
-/// What is in sight of a revision on a level, or on a copy of one.
+/// The part of a revision in sight on a level, or on a copy of one.
 #[derive(Serialize)]
 pub struct Lies {
     pub level: &'static str,
-    /// 0: the level itself.
+    /// 0 is the level itself.
     pub copy: u32,
     pub shards_found: usize,
     pub whole: bool,
@@ -194,19 +194,19 @@ pub struct Portion {
 pub struct ShownRevision {
     #[serde(flatten)]
     pub revision: Revision,
-    /// Its name is that of the number of shards there.
+    /// The number of shards already has the name `shards`.
     #[serde(rename = "shard_list")]
     pub list: Vec<ShownShard>,
     /// `None` without profiles.
     pub nodes: Option<Vec<Node>>,
-    /// With older revisions that are still there, the newest first.
+    /// Blocks shared with older revisions that still exist, newest first.
     pub shares: Vec<Shares>,
-    /// Bytes of the items that are zeros, and lie nowhere.
+    /// Bytes of the items that are zeros and stored nowhere.
     pub zero_bytes: u64,
     pub compressed: Compressed,
 }
 
-/// Bytes of the blocks that are stored compressed, and of those that they are stored in.
+/// Bytes of the compressed blocks, and their stored bytes.
 #[derive(Serialize, Default)]
 pub struct Compressed {
     pub plain_bytes: u64,
@@ -227,14 +227,14 @@ pub struct ShownShard {
     pub bytes: u64,
     pub phases: Phases,
     pub profile: Option<Profile>,
-    /// `None` where nothing could be saved early.
+    /// `None` if nothing could be saved early.
     pub saved_early: Option<SavedEarly>,
     pub items: Vec<ShownItem>,
     pub notes: BTreeMap<String, String>,
     pub outputs: Vec<Output>,
 }
 
-/// A file that the program appends to, and how long it was.
+/// A file that the program appends to, and its length.
 #[derive(Serialize)]
 pub struct Output {
     pub path: String,
@@ -247,7 +247,7 @@ pub struct ShownItem {
     pub kind: &'static str,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
-    /// Of the global array in which it is a box, and where that begins.
+    /// Shape of the global array, and the start of the box in it.
     pub global_shape: Option<Vec<u64>>,
     pub offset: Option<Vec<u64>>,
     /// The program has said that all ranks have the same bytes.
@@ -256,12 +256,12 @@ pub struct ShownItem {
     pub extents: Vec<Extent>,
 }
 
-/// A stretch of the portion; without `at`, of zeros, which lie nowhere.
+/// A range of the portion; without `at`, of zeros.
 #[derive(Serialize)]
 pub struct Extent {
     pub at: Option<u64>,
     pub bytes: u64,
-    /// Whether some of these bytes do not lie there as they are.
+    /// Some of these bytes are compressed.
     pub compressed: bool,
 }
 
@@ -269,7 +269,7 @@ pub struct Extent {
 pub struct VerifiedRevision {
     #[serde(flatten)]
     pub key: Key,
-    /// Where the space has other levels in sight.
+    /// Only if the space has other levels in sight.
     pub level: Option<&'static str>,
     pub copy: Option<u32>,
     pub shards: u32,
@@ -451,7 +451,7 @@ impl ShownItem {
     }
 }
 
-/// What kind of item it is, in a word.
+/// The kind of the item, in a word.
 pub fn item_kind(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Region => "region",

@@ -1,5 +1,5 @@
-//! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
-//! named at the end; what is not known is null. `docs/guide/src/command-json.md` lists them.
+//! The documents of `--json`. Names and meanings stay; fields may be added. Numbers are in base units, which their
+//! names end with; unknown values are null. `docs/guide/src/command-json.md` lists them.
 
 mod advise;
 mod diff;

@@ -1,9 +1,9 @@
-//! The nodes of a job, as the profiles of its shards tell: which ranks shared one, and what they did there.
+//! The nodes of a job, from the profiles of its shards: the ranks of each node, and their times.
 
 use mainstay_engine::space::format::{Histogram, PhaseRecord, Profile};
 use std::collections::BTreeMap;
 
-/// What one rank's shard tells of its checkpoint.
+/// One rank's profile of a checkpoint.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub shard: u32,
@@ -11,7 +11,7 @@ pub struct Part {
     pub profile: Profile,
 }
 
-/// One node: there is at least one part.
+/// One node, with at least one part.
 #[derive(Debug)]
 pub struct Node {
     pub node: u32,
@@ -32,14 +32,14 @@ impl Node {
         self.parts.iter().map(|part| part.shard).collect()
     }
 
-    /// The rank whose program waited the longest: the node goes on when it does.
+    /// The rank with the longest wait: the node goes on when it does.
     pub fn slowest(&self) -> &Part {
         let slowest =
             self.parts.iter().reduce(|a, b| if b.phases.perceived_ns > a.phases.perceived_ns { b } else { a });
         slowest.expect("a node has a part")
     }
 
-    /// The phases of the slowest rank, with what the node is durable after and wrote.
+    /// The phases of the slowest rank, with the durable time and the bytes of the node.
     pub fn phases(&self) -> PhaseRecord {
         let each = || self.parts.iter().map(|part| &part.phases);
         let all_known = each().all(|phases| phases.durable_ns > 0);
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Its ranks share a pool.
+    /// The ranks of a node share a pool.
     pub fn pool_bytes(&self) -> u64 {
         self.slowest().profile.pool_bytes
     }
@@ -80,7 +80,7 @@ pub mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Rank `shard` of nodes of two ranks, whose program waited (shard + 1) · 10 ms.
+    /// Rank `shard` of nodes of two ranks; its program waited (shard + 1) · 10 ms.
     pub fn part(shard: u32) -> Part {
         let time = u64::from(shard + 1) * MS;
         let phases = PhaseRecord {

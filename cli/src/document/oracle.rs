@@ -1,4 +1,4 @@
-//! What `oracle` found in traces.
+//! The results of `oracle`.
 
 use serde::Serialize;
 
@@ -10,22 +10,22 @@ pub struct Replayed {
 #[derive(Serialize)]
 pub struct Trace {
     pub trace: String,
-    /// Intervals that were counted.
+    /// Number of counted intervals.
     pub intervals: u64,
     pub predictors: Vec<Predicted>,
 }
 
-/// Pages are of 4 KiB; all intervals together.
+/// Pages of 4 KiB, summed over all intervals.
 #[derive(Serialize)]
 pub struct Predicted {
     pub predictor: &'static str,
     pub dirty_pages: u64,
     pub early_pages: u64,
     pub wasted_pages: u64,
-    /// Of the dirty pages, 0 to 1.
+    /// Share of the dirty pages, 0 to 1.
     pub early_share: f64,
     /// Extra writes for each dirty page.
     pub wasted_share: f64,
-    /// What all processes wait for the server in a checkpoint, on average; `None` without a bandwidth.
+    /// Average time of a checkpoint until the server has the data of all processes; `None` without a bandwidth.
     pub checkpoint_ns: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How a checkpoint went: what `show` tells of it, and `advise`.
+//! The times of a checkpoint, for `show` and `advise`.
 
 use super::{Key, Space, nodes::Node as Measured};
 use mainstay_engine::{
@@ -14,7 +14,7 @@ pub struct Phases {
     pub buffer_wait_ns: u64,
     pub copy_ns: u64,
     pub other_ns: Option<u64>,
-    /// As `perceived_ns` not known of a shard whose rank was killed, in stage `direct`, before its next root.
+    /// Like `perceived_ns`, unknown for a shard in stage `direct` if its rank was killed before its next root.
     pub resume_ns: Option<u64>,
     pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
@@ -30,16 +30,16 @@ pub struct Profile {
     /// The lowest rank on it.
     pub node: u32,
     pub stage: &'static str,
-    /// How it was found out what changed; empty where all was written.
+    /// How changes were found; empty if all was written.
     pub found_by: &'static str,
-    /// How the regions were copied; empty where no snapshot was asked for.
+    /// How the regions were copied; empty without a snapshot.
     pub copied_by: &'static str,
     pub pool_bytes: u64,
-    /// Whether it sized itself, and why it was not larger.
+    /// True if the pool chose its own size, and the limit on that.
     pub pool_is_auto: bool,
     pub pool_bound: &'static str,
     pub chunk_bytes: u64,
-    /// `None` of a stage without, and where it was not kept.
+    /// `None` for a stage without a threshold, and if it was not recorded.
     pub threshold_bytes: Option<u64>,
     #[serde(serialize_with = "classes")]
     pub pieces: Histogram,
@@ -47,14 +47,14 @@ pub struct Profile {
     pub writes: Histogram,
 }
 
-/// What saving early came to in the interval before the checkpoint.
+/// The result of saving early in the interval before the checkpoint.
 #[derive(Serialize)]
 pub struct SavedEarly {
     pub dirty_bytes: u64,
     pub early_bytes: u64,
     pub saved_bytes: u64,
     pub in_vain_bytes: u64,
-    /// Empty where it went on.
+    /// Empty if saving early went on.
     pub off: &'static str,
 }
 
@@ -91,7 +91,7 @@ pub struct Advise<'a> {
     pub setting: String,
 }
 
-/// What was measured on one node.
+/// The measurements of one node.
 #[derive(Serialize)]
 pub struct MeasuredNode {
     pub node: u32,
@@ -102,11 +102,11 @@ pub struct MeasuredNode {
     pub rest_ns: u64,
     pub pool_bytes: u64,
     pub perceived_ns: u64,
-    /// Of that, what the slowest rank waited for others.
+    /// The part of it that the slowest rank waited for others.
     pub communication_ns: u64,
-    /// What the formula says in its place.
+    /// The formula's value for it.
     pub expected_ns: u64,
-    /// The pool from which on a larger one gains nothing.
+    /// A larger pool gains nothing.
     pub flattens_at_bytes: u64,
 }
 

@@ -9,23 +9,23 @@ pub struct Status<'a> {
     #[serde(flatten)]
     space: Space<'a>,
     looked_unix_ns: u64,
-    /// What must not go on like this.
+    /// States that need the user's attention.
     alarms: &'a [String],
-    /// Who told of itself last; `None` of a job with one level.
+    /// The job that reported last; `None` for a job with one level.
     job: Option<Job<'a>>,
-    /// The nearest first.
+    /// Nearest first.
     levels: Vec<Level<'a>>,
     losses: Vec<LossOf<'a>>,
-    /// Nodes that cannot be seen from here, of which the losses go by the last word of a job that has ended.
+    /// Nodes out of sight, with losses known only from the last report of a job that has ended.
     unlooked: Vec<&'a str>,
     lost: &'a [String],
-    /// How often the job went on after a failure without a new start.
+    /// Number of recoveries without a new start.
     recovered: u64,
-    /// The last of these recoveries, the newest last.
+    /// The latest of these recoveries, newest last.
     recoveries: Vec<Recovery<'a>>,
-    /// How often a checkpoint that was due was put off, as the one before was still under way.
+    /// How often a due checkpoint was put off, because the last one was still under way.
     put_off: u64,
-    /// What could not be looked at.
+    /// Unreadable parts.
     unseen: &'a [String],
 }
 
@@ -60,13 +60,13 @@ struct Level<'a> {
     directories: &'a [String],
     every: Option<u32>,
     keep: Option<u32>,
-    /// Of the newest complete revision.
+    /// Age of the newest complete revision.
     age_ns: Option<u64>,
     complete: Vec<Saved>,
     copies: Vec<Copy<'a>>,
     under_way: Option<u64>,
     passed_over: u64,
-    /// The revisions that the level lacks because of that.
+    /// The revisions that the level lacks for that reason.
     lacks: &'a [u64],
     failures_in_a_row: u64,
     why: Option<&'a str>,
@@ -77,7 +77,7 @@ struct Copy<'a> {
     copy: u32,
     complete: Vec<Saved>,
     lacks: &'a [u64],
-    /// By the rank whose shard it is.
+    /// By the rank that owns the shard.
     holders: Option<&'a [u32]>,
 }
 

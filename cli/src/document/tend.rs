@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub struct Checkpoint<'a> {
     pub space: &'a str,
-    /// It is complete.
+    /// The revision is complete.
     pub revision: u64,
 }
 
@@ -15,13 +15,13 @@ pub struct Checkpoint<'a> {
 pub struct Evacuated<'a> {
     pub space: &'a str,
     pub node: &'a str,
-    /// Objects that were there, and are not now.
+    /// Objects that were on the node and have left it.
     pub moved: u64,
-    /// Copies of shards that were there, and are on other nodes with this revision.
+    /// Copies of shards that were on the node, and are on other nodes with this revision.
     pub copies: u64,
-    /// Copies that stay on nodes that were left, as the others are too few.
+    /// Copies that stay on emptied nodes, because the other nodes are too few.
     pub copies_stay: u64,
-    /// The first one that has them where they are now; it is complete.
+    /// The first complete revision with the objects in their new places.
     pub revision: u64,
 }
 
@@ -29,11 +29,11 @@ pub struct Evacuated<'a> {
 pub struct Held<'a> {
     pub space: &'a str,
     pub dry_run: bool,
-    /// Otherwise from the job's next checkpoint on, if the revision is still there then.
+    /// If false: from the job's next checkpoint on, if the revision is still there then.
     pub counts: bool,
-    /// `None` of a dry run.
+    /// `None` for a dry run.
     pub hold: Option<Hold>,
-    /// Where the space has other levels in sight: those on which the revision is held, the nearest first.
+    /// If the space has other levels in sight: the levels that hold the revision, nearest first.
     pub levels: Vec<String>,
     #[serde(flatten)]
     pub key: Key,
@@ -68,14 +68,14 @@ pub struct Prune<'a> {
 pub struct PrunedRevision {
     #[serde(flatten)]
     pub key: Key,
-    /// Where the space has other levels in sight.
+    /// Only if the space has other levels in sight.
     pub level: Option<&'static str>,
     pub copy: Option<u32>,
     pub complete: bool,
     pub bytes: u64,
     pub t1_unix_ns: u64,
     pub goes: bool,
-    /// Nothing, if it goes.
+    /// Empty if the revision goes.
     pub stays_for: Vec<&'static str>,
 }
 
@@ -94,11 +94,11 @@ pub struct CopiedRevision {
     pub shards: u32,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    /// `copied` (of a dry run: would be), `was_there`, `lost` or `gone`.
+    /// `copied` (or would be, in a dry run), `was_there`, `lost` or `gone`.
     pub state: &'static str,
-    /// Why it is lost, or gone.
+    /// The reason for `lost` or `gone`.
     pub why: Option<String>,
-    /// Which shards were read in another place than the nearest, and why.
+    /// The shards that were not read from the nearest place, and the reason.
     pub elsewhere: Vec<String>,
 }
 
@@ -107,11 +107,11 @@ pub struct Reserve<'a> {
     pub space: &'a str,
     pub dry_run: bool,
     pub file_system: &'static str,
-    /// 0 where there are none.
+    /// 0 without stripes.
     pub stripe_bytes: u64,
-    /// `None` if none were asked for.
+    /// `None` if no stripes were asked for.
     pub stripes_in_effect: Option<bool>,
-    /// Whether lazy I/O was asked for and granted; `None` of a dry run.
+    /// Lazy I/O was asked for and granted; `None` for a dry run.
     pub lazy_io: Option<bool>,
     pub files: Vec<ReservedFile<'a>>,
     pub layouts_removed: &'a [String],
@@ -122,9 +122,9 @@ pub struct ReservedFile<'a> {
     pub file: &'a str,
     pub ranks: &'a [u32],
     pub bytes: u64,
-    /// What of it will be written.
+    /// Bytes that a job will write.
     pub used_bytes: u64,
-    /// `None` where the file system does not tell.
+    /// `None` if the file system does not report it.
     pub allocated_bytes: Option<u64>,
 }
 
@@ -139,14 +139,14 @@ pub struct Salvage {
     pub left: Vec<PoolLeft>,
 }
 
-/// A dead pool that stays.
+/// The pool of a dead job, which stays.
 #[derive(Serialize)]
 pub struct PoolLeft {
     pub pool: String,
     pub why: String,
 }
 
-/// A revision that lacks shards still.
+/// A revision that still lacks shards.
 #[derive(Serialize)]
 pub struct Incomplete {
     pub space: String,
@@ -156,14 +156,14 @@ pub struct Incomplete {
     pub missing: Vec<Missing>,
 }
 
-/// A stretch of shards.
+/// A range of shards.
 #[derive(Serialize)]
 pub struct Missing {
     pub from: u32,
     pub below: u32,
 }
 
-/// What is staged for a space in the memory of this node.
+/// Staged data of a space in the memory of this node.
 #[derive(Serialize)]
 pub struct Staged {
     #[serde(flatten)]
@@ -180,6 +180,6 @@ pub struct SalvagedShard {
     pub shard: u32,
     /// `completed` (in a dry run `completable`), `was_complete`, `lost`, `space_gone`, `in_use` or `failed`.
     pub fate: &'static str,
-    /// Why it is lost, or failed.
+    /// The reason for `lost` or `failed`.
     pub why: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `mainstay advise`: how large a pool is worth having, from what a checkpoint took; and what `failures` has to say.
+//! `mainstay advise`: computes the best size of the pool from a measured checkpoint, and calls `failures`.
 
 use super::failures;
 use crate::{
@@ -19,19 +19,19 @@ use mainstay_engine::{
 use std::{iter, time::Duration};
 
 const MIB: u64 = 1 << 20;
-/// The pools that are compared: from this one on each is twice as large as the one before.
+/// The pools to compare: each is twice as large as the one before.
 const POOL_MIN: u64 = MIB;
 const POOL_MAX: u64 = 512 * MIB;
-/// How many of them are shown, and how many of these are smaller than the one that is advised.
+/// Number of pools in the table, and of those smaller than the advised one.
 const SHOWN: usize = 6;
 const SHOWN_BELOW: usize = 3;
-/// What each rank of a node needs of a pool, in bytes: two of the chunks that small pools have.
+/// Least pool of a rank on a node, in bytes: two chunks of a small pool.
 const OF_A_RANK: u64 = 512 << 10;
 
-/// Times that differ by a smaller factor count as the same.
+/// Times that differ by a smaller factor count as equal.
 const ALIKE: f64 = 1.05;
 
-/// How often the space is looked at again when a running job lets go of what is being read.
+/// How often to survey the space again, if a running job removes the revision that is being read.
 const TRIES: usize = 10;
 
 pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
@@ -45,7 +45,7 @@ pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
                 return tell(wanted, Some(pool), waited_ns, &survey.damage);
             }
             Ok(None) => {}
-            // How long a checkpoint took each revision tells, also where no pool was in use.
+            // Every revision has the time of its checkpoint, even without a pool.
             Err(why) => match waited_ns(&survey).filter(|_| wanted.failures.asks_how_often()) {
                 Some(waited_ns) => return tell(wanted, None, Some(waited_ns), &survey.damage),
                 None => return Err(why),
@@ -57,13 +57,13 @@ pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
     ))
 }
 
-/// How long the program waited for the newest complete revision, if that is known.
+/// The program's wait for the newest complete revision, if known.
 fn waited_ns(survey: &SpaceSurvey) -> Option<u64> {
     let newest = survey.revisions.iter().find(|revision| revision.complete)?;
     newest.shards.iter().map(|shard| shard.phases.perceived_ns).max().filter(|ns| *ns > 0)
 }
 
-/// `waited_ns`: how long the program waited for a checkpoint.
+/// `waited_ns`: the program's wait for a checkpoint.
 fn tell(
     wanted: &arguments::Advise,
     pool: Option<Advise<'_>>,
@@ -112,8 +112,8 @@ fn pool<'a>(survey: &'a SpaceSurvey, revision: &RevisionSurvey, nodes: &[Node]) 
     }
 }
 
-/// The newest complete revision that tells how it went through a pool, and its nodes; `None` if one was let
-/// go while it was read.
+/// The newest complete revision with profiles of a pool, and its nodes; `None` if a revision was removed during the
+/// read.
 fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>, Failure> {
     let mut why_not = Vec::new();
     for revision in survey.revisions.iter().filter(|revision| revision.complete) {
@@ -130,7 +130,7 @@ fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>
     Err(Failure::lost(format!("no complete revision in {} tells what a pool took: {newest}", survey.path)))
 }
 
-/// What each shard tells, `None` for one without a profile; `None` if the revision was let go meanwhile.
+/// The profile of each shard, `None` for one without; `None` as a whole if the revision was removed meanwhile.
 fn parts(revision: &RevisionSurvey) -> Result<Option<Vec<Option<Part>>>, Failure> {
     let mut parts = Vec::new();
     for shard in &revision.shards {
@@ -141,7 +141,7 @@ fn parts(revision: &RevisionSurvey) -> Result<Option<Vec<Option<Part>>>, Failure
     Ok(Some(parts))
 }
 
-/// Why nothing can be told from these, and what to do.
+/// The reason that these revisions are not enough, and the remedy.
 fn unfit(parts: &[Option<Part>]) -> Option<String> {
     let Some(parts) = parts.iter().map(Option::as_ref).collect::<Option<Vec<&Part>>>() else {
         return Some("keeps no profile; save one with this version".to_owned());
@@ -164,8 +164,8 @@ fn unfit(parts: &[Option<Part>]) -> Option<String> {
     empty.then(|| "holds no data".to_owned())
 }
 
-/// The ranks of a node copy side by side, so that the one that copied the longest tells how long all took;
-/// writes begin when the first has left phase 1, and end when the last is durable.
+/// The ranks of a node copy side by side, so the longest copy is the time of all. Writes begin when the first rank has
+/// left phase 1, and end when the last is durable.
 fn staging(node: &Node) -> Staging {
     let each = || node.parts.iter().map(|part| &part.phases);
     let copy_ns = each().map(|p| p.copy_ns).max().unwrap_or(0);
@@ -240,7 +240,7 @@ fn node_table(nodes: &[MeasuredNode]) -> String {
     text::table(&heads.map(|name| (name, Align::Right)), rows)
 }
 
-/// Says what the program waited for, where no pool changes that.
+/// Prints the cause of the program's wait, if no pool changes it.
 fn no_pool_helps(advice: &Advise<'_>) -> Option<String> {
     let all = || advice.pools.iter().map(|pool| pool.expected_ns);
     let (least, most) = (all().min()?, all().max()?);
@@ -294,7 +294,7 @@ mod tests {
         parts[1].phases.t1_unix_ns = t1 + 1_000_000;
         let staging = staging(&nodes(parts)[0]);
         assert_eq!(staging.bytes, 4 * MIB);
-        // Rank 1 copied longer; rank 0 left phase 1 first, after 1 ms, and rank 1 was durable last, after 31 ms.
+        // Rank 1 copied longer. Rank 0 left phase 1 first, after 1 ms, and rank 1 was durable last, after 31 ms.
         assert_eq!((staging.copy, staging.write), (6 * MS, 30 * MS));
         assert_eq!(staging.rest, 10 * MS);
     }

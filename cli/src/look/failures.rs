@@ -1,5 +1,5 @@
-//! What `mainstay advise` says of levels, failures and memory: how often to save where, what is lost all the same, how
-//! likely a run fails, and what a level in memory takes.
+//! The part of `mainstay advise` on levels, failures and memory: the interval of each level, the lost time, the
+//! probability that a run fails, and the memory of a memory level.
 
 use crate::{
     arguments::{Failures, Level},
@@ -12,11 +12,11 @@ use std::{iter::zip, time::Duration};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// `measured`: how long a program waited for a checkpoint, where that is known.
+/// `measured`: the program's wait for a checkpoint, if known.
 pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<AdvisedLevels>, Failure> {
     let levels = match in_order(&stated.level)? {
         levels if !levels.is_empty() => levels,
-        // Of the space itself, where that has measured.
+        // The space itself, if its cost was measured.
         _ if stated.asks_how_often() && measured.is_some() => vec![Level::of_space()],
         _ => return Ok(None),
     };
@@ -58,7 +58,7 @@ pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<Ad
     }))
 }
 
-/// From the nearest on, each once.
+/// Nearest first, each once.
 fn in_order(stated: &[Level]) -> Result<Vec<Level>, Failure> {
     let named = |name: &'static str| stated.iter().filter(move |level| level.name == name).copied();
     match Level::NAMES.into_iter().find(|name| named(name).count() > 1) {
@@ -96,7 +96,8 @@ pub fn memory(stated: &Failures) -> Result<Option<Memory>, Failure> {
         let bytes = model::memory_bytes(shard, copies, keep, feeds);
         bytes.ok_or_else(|| Failure::usage("--shard: more than any memory has"))
     };
-    // The first level that is stated is the memory, and each other is fed from it; where none is, one that is not named.
+    // The first stated level is the memory, and the others read from it. Without stated levels, one unnamed slower
+    // level does.
     let feeds = match stated.level.len() {
         0 => 1,
         levels => levels as u64 - 1,
@@ -170,12 +171,12 @@ pub fn memory_page(memory: &Memory) -> String {
     )
 }
 
-/// As elsewhere, and hours where minutes say little.
+/// As elsewhere, but hours if minutes are too small.
 fn time(ns: u64) -> String {
     if ns < 2 * HOUR_NS { text::duration(ns) } else { format!("{} h", text::number(ns as f64 / HOUR_NS as f64)) }
 }
 
-/// With as many digits as tell it from none and from all.
+/// With enough digits to distinguish it from none and from all.
 fn percent(share: f64) -> String {
     let (percent, near) = (100.0 * share, 100.0 * share.min(1.0 - share));
     let digits = if share > 0.5 { 2 } else { 3 };

@@ -1,4 +1,4 @@
-//! What a revision consists of: each item of each shard, or the sum of each item over many shards.
+//! The items of a revision: each item of each shard, or the sum of each item over many shards.
 
 use crate::{
     document::{ShownItem, ShownShard},
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// With more shards than this the items are summed up.
+/// With more shards than this, one line sums up an item.
 const LISTED_MAX: usize = 8;
 
 pub fn items(shards: &[ShownShard], each: bool) -> String {
@@ -44,7 +44,7 @@ fn by_shard(shards: &[ShownShard]) -> String {
     text::table(&columns, rows)
 }
 
-/// In the order in which the shards have them.
+/// In the order of the shards' lists.
 fn by_item(shards: &[ShownShard]) -> String {
     let columns = [
         ("item", Align::Left),
@@ -79,13 +79,13 @@ fn by_item(shards: &[ShownShard]) -> String {
     format!("{}\nthe sums of {of}; --shards lists each\n", text::table(&columns, rows))
 }
 
-/// The word that all items have.
+/// The word, if all items have the same.
 fn alike(items: &[&ShownItem], word: impl Fn(&ShownItem) -> String) -> String {
     let first = word(items[0]);
     if items.iter().all(|item| word(item) == first) { first } else { "various".to_owned() }
 }
 
-/// Of boxes of a global array its shape, as the boxes may differ by a row.
+/// The shape of the global array for boxes, because the boxes may differ by a row.
 fn shape(item: &ShownItem) -> String {
     match &item.global_shape {
         Some(global) => format!("boxes of {}", joined(global, " × ")),

@@ -1,4 +1,4 @@
-//! Looking into a space.
+//! Looking at a space.
 
 mod advise;
 mod diff;

@@ -1,5 +1,5 @@
-//! What `show --phases` adds: where the time of a checkpoint went, by rank, by node and by class of size, as
-//! paper 000 splits it (Figures 2, 7 and 9, Table I).
+//! The tables of `show --phases`: the time of a checkpoint by rank, by node and by class of size, as paper 000 splits
+//! it (Figures 2, 7 and 9, Table I).
 
 use crate::{
     document::{Node, Phases, ShownRevision},
@@ -89,7 +89,7 @@ fn node_table(nodes: &[Node], first: u64) -> String {
     table_of(&heads, rows)
 }
 
-/// Why the pools were not larger, where they size themselves: what is the same on several nodes once.
+/// The limits on pools that size themselves; the same limit of several nodes once.
 fn pools(nodes: &[Node]) -> String {
     let sized = nodes.iter().filter(|node| node.profile.pool_bytes > 0 && node.profile.pool_is_auto);
     let why: BTreeSet<_> = sized.map(|node| (node.profile.pool_bound, node.profile.pool_bytes)).collect();
@@ -97,7 +97,7 @@ fn pools(nodes: &[Node]) -> String {
     why.iter().map(line).collect()
 }
 
-/// Classes in which there is anything, and all together.
+/// Classes that are not empty, and their total.
 fn class_table(name: &str, sum: &Histogram, processes: usize, nodes: usize) -> String {
     let heads = [name, "number", "%", "data", "%", "time", "%", "number a node", "data a node"];
     let total = sum.total();

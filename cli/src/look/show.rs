@@ -1,4 +1,4 @@
-//! `mainstay show`: what a space is, and what one revision consists of.
+//! `mainstay show`: a space, and the contents of one revision.
 
 use super::{items::items, phases};
 use crate::{
@@ -20,14 +20,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// How often the space is looked at again when a running job lets go of what is being read.
+/// How often to survey the space again, if a running job removes the revision that is being read.
 const TRIES: usize = 10;
 
 pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     let (mut survey, revision) = read(wanted)?;
     survey.clean = was_closed(&wanted.space.path, &survey);
     let staged = staged::of(&survey, &wanted.space.path);
-    // That there is none is a failure only where one was asked for.
+    // A missing revision is a failure only if the user named one.
     let is_lacking = wanted.revision.is_some() && revision.is_none();
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
@@ -67,7 +67,7 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
     ))
 }
 
-/// `None` if the revision was let go meanwhile.
+/// `None` if the revision was removed meanwhile.
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
     let (mut list, mut parts, mut zero_bytes, mut compressed) = (Vec::new(), Vec::new(), 0, Compressed::default());
     for shard in &revision.shards {
@@ -83,7 +83,7 @@ fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<Shown
     Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares, zero_bytes, compressed }))
 }
 
-/// What a revision shares with older ones.
+/// The blocks that a revision shares with older ones.
 fn shares(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Vec<Shares>, Failure> {
     let mut all = Vec::new();
     for older in survey.revisions.iter().filter(|older| older.key < revision.key) {
@@ -131,7 +131,7 @@ fn space(survey: &SpaceSurvey) -> String {
     page + &text::lines(&survey.not_here())
 }
 
-/// As paper 001 has it, of the newest layout last.
+/// The table of paper 001, newest layout last.
 fn table(survey: &SpaceSurvey) -> String {
     let several = survey.layouts.len() > 1;
     let columns = [
@@ -199,7 +199,7 @@ fn revision_page(shown: &ShownRevision, wanted: &arguments::Show) -> String {
     page
 }
 
-/// What a revision wrote that shares the rest with older ones.
+/// The bytes that a revision wrote, if it shares the rest with older ones.
 fn changed(shown: &ShownRevision) -> String {
     let profiles = shown.list.iter().filter_map(|shard| shard.profile.as_ref());
     let found_by: BTreeSet<_> = profiles.map(|profile| profile.found_by).filter(|name| !name.is_empty()).collect();
@@ -227,7 +227,7 @@ fn changed(shown: &ShownRevision) -> String {
     line + "\n\n"
 }
 
-/// What of a revision was saved before its checkpoint began.
+/// The part of a revision that was saved before its checkpoint began.
 fn saved_early(shown: &ShownRevision) -> String {
     let told: Vec<_> = shown.list.iter().filter_map(|shard| Some((shard.shard, shard.saved_early.as_ref()?))).collect();
     if told.is_empty() {
@@ -249,7 +249,7 @@ fn saved_early(shown: &ShownRevision) -> String {
     line + "\n\n"
 }
 
-/// How the regions were copied, where a snapshot was asked for, and by how many shards each way.
+/// How the regions were copied for a snapshot, and the number of shards for each way.
 fn copied(shown: &ShownRevision) -> String {
     let mut ways: BTreeMap<&str, usize> = BTreeMap::new();
     for profile in shown.list.iter().filter_map(|shard| shard.profile.as_ref()) {
@@ -267,7 +267,7 @@ fn copied(shown: &ShownRevision) -> String {
     if ways.is_empty() { String::new() } else { ways.into_iter().map(told).collect::<Vec<_>>().join(", ") + "\n\n" }
 }
 
-/// What all ranks noted alike is said once.
+/// Prints a note once if it is the same on all ranks.
 fn notes(shards: &[ShownShard]) -> String {
     let columns = [("shard", Align::Right), ("note", Align::Left), ("value", Align::Left)];
     let alike = shards.len() > 1 && shards.iter().all(|shard| shard.notes == shards[0].notes);

@@ -9,7 +9,7 @@ use std::{io::ErrorKind, os::unix::process::CommandExt, path::absolute, process:
 const NOT_STARTED: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Becomes the program; returns only if that cannot be.
+/// Replaces this process with the program; returns only if that fails.
 pub fn trace(wanted: &arguments::Trace) -> Result<ExitCode, Failure> {
     let system = |e| Failure { exit: Exit::System, message: format!("{}: {e}", wanted.out.display()) };
     // The ranks may have working directories of their own.

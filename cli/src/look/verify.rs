@@ -1,4 +1,4 @@
-//! `mainstay verify`: reads every block of what is complete.
+//! `mainstay verify`: reads every block of all complete revisions.
 
 use crate::{
     arguments::{self, Revision},
@@ -11,7 +11,7 @@ use crate::{
 use indicatif::ProgressBar;
 use mainstay_engine::{Lying, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 
-/// How often the space is looked at again when a running job lets go of all that is being read.
+/// How often to survey the space again, if a running job removes all revisions that are being read.
 const TRIES: usize = 10;
 
 pub fn verify(wanted: &arguments::Verify) -> Result<Exit, Failure> {
@@ -66,13 +66,13 @@ fn chosen(survey: &SpaceSurvey, wanted: Option<Revision>) -> Result<Vec<&Revisio
     Ok(vec![complete(survey, wanted)?])
 }
 
-/// What lies of a revision in one place; in the space, where that has no other level in sight.
+/// The parts of a revision in one place; in the space itself, if no other level is in sight.
 struct Part<'a> {
     revision: &'a RevisionSurvey,
     lying: Option<&'a Lying>,
 }
 
-/// All of them are verified, the nearest first.
+/// All of them are verified, nearest first.
 fn parts(revision: &RevisionSurvey) -> Vec<Part<'_>> {
     if revision.lies.is_empty() {
         return vec![Part { revision, lying: None }];

@@ -17,7 +17,7 @@ use mainstay_engine::{
 };
 use std::{ffi::OsStr, path::Path};
 
-/// A list of sizes is no larger.
+/// Size limit of a file with a list of sizes.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
 pub fn reserve(arguments::Reserve { room: wanted }: &arguments::Reserve) -> Result<Exit, Failure> {
@@ -48,7 +48,7 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
         }
     };
     if !wanted.dry_run {
-        // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
+        // Includes data that a killed job had staged: without it an old layout may seem empty.
         completing::first(path)?;
     }
     let reservation = placed(reservation, &wanted.placing, &config);
@@ -60,7 +60,7 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
     report::tell(wanted, &reservation, &reserved)
 }
 
-/// Says which portion will have less room than shards like the newest need. The state may have shrunk.
+/// Warns of a portion with less room than shards like the newest need. The state may have shrunk.
 fn tell_small(path: &Path, wanted: &Reservation, keep: u32) {
     let Ok(newest) = ShardSize::like(path) else { return };
     let needed = Reservation::for_shards(&newest, keep).blocks;
@@ -76,7 +76,7 @@ fn tell_small(path: &Path, wanted: &Reservation, keep: u32) {
     }
 }
 
-/// As many as the newest layout has portions.
+/// As many ranks as the newest layout has portions.
 fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
     let newest = survey.layouts.last().map(|layout| &layout.header);
     let of_newest =
@@ -90,7 +90,7 @@ fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
     }
 }
 
-/// What a job started here would be given, with what the command was told besides.
+/// The settings of a job that starts here, with the options of this command on top.
 fn settings(placing: &Placing) -> Result<Config, Failure> {
     let mut choice = Choice::default();
     let given = [
@@ -118,8 +118,7 @@ fn placed(reservation: Reservation, placing: &Placing, config: &Config) -> Reser
     }
 }
 
-/// Room for the shards that `sizes` speaks of, for as many as `ranks` says where nothing is said of that; `None` if
-/// it speaks of none.
+/// Room for the shards in `sizes`; `ranks` gives their number if `sizes` does not. `None` if `sizes` gives none.
 fn sized(
     sizes: &Sizes,
     keep: u32,
@@ -148,7 +147,7 @@ fn sized(
     }
 }
 
-/// Sizes, apart by white space or commas.
+/// Parses sizes that are separated by white space or commas.
 fn read_list(path: &Path) -> Result<Vec<u64>, Failure> {
     let failed = |why: String| Failure::usage(format!("{}: {why}", printable_path(path)));
     let text = text_of(path, LIST_BYTES_MAX).map_err(failed)?;

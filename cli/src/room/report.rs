@@ -1,4 +1,4 @@
-//! What was reserved, or would be, and what is other than what was asked for.
+//! The report of a reservation or its plan, and the differences from the request.
 
 use crate::{
     arguments,
@@ -72,7 +72,7 @@ fn page(path: &str, reserved: &Reserved, dry_run: bool) -> String {
     page
 }
 
-/// What is other than what was asked for.
+/// The differences from the request.
 fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
     let mut remarks = Vec::new();
     if wanted.stripes.is_chosen() && !reserved.file_system.has_stripes() {

@@ -1,4 +1,4 @@
-//! The command of a job: its words as given, with what a recovery in the job adds, and as one line.
+//! The command of a job: its given words, the additions for in-job recovery, and the whole as one line.
 
 use super::{
     in_job::InJob,
@@ -7,11 +7,11 @@ use super::{
 use crate::{arguments, exit::Failure};
 use std::ffi::OsString;
 
-/// The command as it is given, and whether its ranks go on by themselves when some fail.
+/// The given command, and whether its ranks go on by themselves after a failure.
 pub struct AsGiven {
     pub words: Words,
     pub in_job: bool,
-    /// How many ranks it starts, where it is known.
+    /// Number of ranks that it starts, if known.
     pub ranks: Option<u32>,
 }
 
@@ -19,9 +19,9 @@ pub fn as_given(command: &[OsString]) -> AsGiven {
     AsGiven { words: Words { variables: Vec::new(), command: command.to_vec() }, in_job: false, ranks: None }
 }
 
-/// Of a job whose command says itself where its ranks run.
+/// For a job with a command that places its ranks itself.
 pub fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
-    // Taken apart only where there is something to add.
+    // Parse the command only if something is added to it.
     let found = wanted.in_job.then(|| Launcher::find(&wanted.command, Placed::ByCommand));
     let known = match &found {
         Some(Ok(launcher)) => Ok((launcher.kind, launcher.version.as_ref())),
@@ -39,13 +39,13 @@ pub fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
     }
 }
 
-/// The command in one line, with the variables that it gets besides.
+/// The command in one line, with its added variables.
 pub fn shown(words: &Words) -> String {
     let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
     variables.chain(words.command.iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
-/// A part of the command, in quotes where it would not be one word of one line.
+/// A word of the command, in quotes if it is not one plain word.
 fn quoted(part: &OsString) -> String {
     let text = part.to_string_lossy();
     let is_word = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());

@@ -1,4 +1,4 @@
-//! Waiting until the ranks of a failed job have left its spaces.
+//! Waits until the ranks of a failed job have released its spaces.
 
 use super::{signals::Signals, spaces};
 use crate::exit::say;
@@ -19,7 +19,7 @@ pub enum Free {
     Asked(Signal),
 }
 
-/// Waits until nobody holds a lock of the spaces: ranks may outlive their mpiexec for a while.
+/// Waits until the spaces are unlocked: ranks may outlive their mpiexec for a while.
 pub fn wait_until_free(spaces: &[PathBuf], signals: &mut Signals) -> Free {
     let deadline = Instant::now() + GONE_LIMIT;
     let mut told = false;

@@ -1,5 +1,5 @@
-//! What a job needs that goes on by itself when ranks fail: the options of its launcher, spare ranks, and the settings of
-//! its ranks.
+//! Support for a job that goes on by itself when ranks fail: launcher options, spare ranks, and the settings of its
+//! ranks.
 
 use super::kind::Kind;
 use crate::{
@@ -11,25 +11,25 @@ use std::time::Duration;
 
 /// The first Open MPI that survives the failure of ranks.
 const OPEN_MPI_MIN: u32 = 5;
-/// So often a rank is heard in the time after which it counts as failed.
+/// A rank is heard this many times in the time after which it counts as failed.
 const BEATS: f64 = 5.0;
 
-/// The kind of a launcher, and its version, where it is told.
+/// The kind of a launcher, and its version, if known.
 type Started<'a> = (Kind, Option<&'a (u32, String)>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InJob {
     pub recovery: Recovery,
-    /// Ranks that wait until one fails, and that are started besides those of the command.
+    /// Spare ranks that are started in addition to the ranks of the command.
     pub spares: u32,
-    /// The same among those of the command, as a setting has them.
+    /// Spare ranks among those of the command, from a setting.
     pub spares_set: u32,
     pub heartbeat: Option<Duration>,
 }
 
 impl InJob {
-    /// As asked for, if the `launcher` starts an MPI that can do it; says so if it cannot. `launcher`: the kind of the
-    /// command's, with the version of Open MPI, or why there is none.
+    /// The requested recovery, if the `launcher` starts an MPI that supports it; otherwise an error. `launcher`: the
+    /// kind of the command's launcher, with the version of Open MPI, or the reason that there is none.
     pub fn of(wanted: &arguments::Run, launcher: Result<Started<'_>, String>) -> Result<Option<InJob>, Failure> {
         let (spares, _) = spares(wanted)?;
         if !wanted.in_job {
@@ -43,7 +43,7 @@ impl InJob {
             say(&format!("the job cannot go on by itself when ranks fail: {why}; it is started again instead"));
             return Ok(None);
         }
-        // What is not given here is as the ranks will find it set. They tell what is wrong with the settings.
+        // Everything else comes from the settings, as the ranks will read them. The ranks report wrong settings.
         let set = Config::resolve(&Choice::default()).ok().map(|resolved| resolved.config);
         let recovery = wanted.recovery.unwrap_or_else(|| Recovery::set(set.as_ref()));
         if recovery == Recovery::Shrink && spares > 0 {
@@ -66,14 +66,14 @@ impl InJob {
         vec![(RECOVERY, recovery.to_owned()), (SPARES, spares.to_string())]
     }
 
-    /// The options that Open MPI needs besides.
+    /// The further options that Open MPI needs.
     pub fn options(&self) -> Vec<String> {
-        // Without the second, ranks may wait in MPI_Finalize for one that failed.
+        // Without the second one, ranks may wait in MPI_Finalize for a failed rank.
         let mut options: Vec<String> =
             ["--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1"].map(String::from).into();
         if let Some(time) = self.heartbeat {
             let (time, period) = (time.as_secs_f64(), time.as_secs_f64() / BEATS);
-            // In a thread of its own: else a rank that computes for long is taken for dead.
+            // In a thread of its own: otherwise a rank that computes for long counts as dead.
             let set = [
                 ("mpi_ft_detector", "true".to_owned()),
                 ("mpi_ft_detector_thread", "true".to_owned()),
@@ -101,7 +101,7 @@ impl Recovery {
 const RECOVERY: &str = "MAINSTAY_RECOVERY";
 const SPARES: &str = "MAINSTAY_SPARES";
 
-/// Why the ranks that a launcher starts cannot go on when one fails.
+/// The reason that the ranks of a launcher cannot go on after a failure.
 fn why_not(launcher: Started<'_>) -> Option<String> {
     let open_mpi = format!("Open MPI can, from {OPEN_MPI_MIN}.0 on, with its own mpiexec");
     match launcher {

@@ -29,53 +29,53 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a checkpoint that was asked for is looked after.
+/// Interval of checks on a requested checkpoint.
 const POLL: Duration = Duration::from_millis(50);
-/// How often it is asked whether the job went on after a failure, and whether a node was lost.
+/// Interval of checks for a recovery of the job, and for a lost node.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often it is asked whether a rehearsal kills the job now.
+/// Interval of checks for the next kill of a rehearsal.
 const KILL_LOOK: Duration = Duration::from_millis(2);
-/// How long a launcher may take to end its job where a node is lost, or a rank has called MPI_Abort, before it is killed.
+/// How long a launcher may take to end its job after the loss of a node or an MPI_Abort, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// How long a job may take to end that is asked to for a second time, before it is killed.
+/// How long a job may take to end after the second request, before it is killed.
 const END_AT_ONCE_LIMIT: Duration = Duration::from_secs(5);
 
 pub struct Ended {
     pub status: ExitStatus,
     /// The last signal that asked for the job's end.
     pub asked: Option<Signal>,
-    /// Why the job was ended, if it was not asked to.
+    /// The reason that `run` ended the job, if no signal asked for it.
     pub lost: Option<&'static str>,
-    /// Rank 0 was seen on this machine, before it had opened a space: it would have told of that.
+    /// Rank 0 was seen on this machine before it opened a space: it would have reported that.
     pub first_was_here: bool,
 }
 
-/// The job could not even be started, or not be followed.
+/// The job could not even be started or followed.
 pub struct NotRun {
     pub code: u8,
     pub message: String,
 }
 
-/// What a job may be asked for before its end.
+/// Limits of one run of the job.
 pub struct Limits<'a> {
-    /// Where the job saves, as far as it is known now.
+    /// The spaces of the job, as far as they are known now.
     pub spaces: &'a dyn Fn() -> Vec<PathBuf>,
-    /// When the job is asked to end.
+    /// Time when the job is asked to end.
     pub end: Option<Instant>,
-    /// How long its last checkpoint may take.
+    /// Longest time for its last checkpoint.
     pub grace: Duration,
-    /// The nodes to look after.
+    /// The nodes to check.
     pub watch: Option<Watch>,
     pub recoveries: Recoveries<'a>,
-    /// Of a job that goes on when ranks fail.
+    /// For a job that goes on when ranks fail.
     pub killed: Option<&'a mut Killed>,
-    /// Where the job works, if not here.
+    /// Working directory of the job, if not this one.
     pub directory: Option<&'a Path>,
-    /// When a rehearsal kills the job.
+    /// Moments when a rehearsal kills the job.
     pub killing: Option<&'a mut Killing>,
 }
 
-/// Runs the command of `words`; `fresh`: it may push out what is saved already.
+/// Runs the command of `words`; `fresh`: it may replace saved revisions.
 pub fn run(
     words: &Words,
     fresh: bool,
@@ -107,19 +107,19 @@ pub fn run(
 
 fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Limits<'_>) -> io::Result<Ended> {
     let job = Pid::from_raw(child.id() as i32);
-    // Its number is its own until `try_wait` has seen its end; ended is ended.
+    // The number belongs to the job until `try_wait` has seen its end.
     let pass_on = |signal| {
         let _ = kill(job, signal);
     };
     let mut asked = None;
-    // Whether a signal asked, and not the time limit alone.
+    // True if a signal asked for the end, not only the time limit.
     let mut was_signalled = false;
-    // The signal that follows a last checkpoint, and the checkpoint.
+    // The signal to send after a last checkpoint, and the checkpoint.
     let mut last: Option<(Option<Signal>, LastCheckpoint)> = None;
     let mut end = limits.end;
     let watching = limits.watch.map(Watching::begin);
     let mut recoveries = limits.recoveries;
-    // When a launcher is killed that has to end.
+    // Time to kill a launcher that must end.
     let mut kill_at: Option<Instant> = None;
     let mut has_aborted = false;
     let mut lost = None;
@@ -136,7 +136,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
         };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
-            // What is on its way at the time limit is what a first signal asks for, too.
+            // A checkpoint that is under way at the time limit also serves a first signal.
             let is_under_way = !was_signalled && matches!(last, Some((Some(_), _)));
             let first = asked.is_none() || is_under_way;
             if asks_to_end(signal) {
@@ -148,11 +148,11 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
             let begun = match signal {
                 Signal::SIGCHLD => continue,
                 Signal::SIGTERM if is_under_way => continue,
-                // Asked for a second time, the job ends at once, or is killed.
+                // At the second request the job ends at once, or is killed.
                 Signal::SIGTERM if first => {
                     LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), true, limits.grace)
                 }
-                // One that is on its way is the one that this asks for: passed on, it would end the job.
+                // The checkpoint that is under way serves this signal: passed on, the signal would end the job.
                 Signal::SIGUSR1 if last.is_some() => continue,
                 Signal::SIGUSR1 => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), false, limits.grace),
                 _ => None,
@@ -169,7 +169,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
         if end.is_some_and(|end| Instant::now() >= end) {
             end = None;
             if asked.is_some() {
-                // It is ending.
+                // The job is ending.
                 continue;
             }
             asked = Some(Signal::SIGTERM);
@@ -188,7 +188,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
             last = None;
         }
         let ended = child.try_wait()?;
-        // All that it has told is there once it has ended.
+        // All its reports are there once it has ended.
         recoveries.news().for_each(|recovery| say(&recovery.told()));
         killed.iter_mut().for_each(|killed| killed.look());
         if let Some(status) = ended {
@@ -204,7 +204,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
             pass_on(Signal::SIGTERM);
         }
         if !has_aborted && killed.as_ref().is_some_and(|killed| killed.has_aborted()) {
-            // All end by that; but with its fault tolerance on Open MPI's launcher can wait on, for ever.
+            // MPI_Abort ends all ranks; but with fault tolerance on, Open MPI's launcher may wait for ever.
             has_aborted = true;
             kill_at.get_or_insert_with(|| Instant::now() + END_LIMIT);
         }
@@ -227,7 +227,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
     }
 }
 
-/// Should this process be killed outright, the job gets SIGTERM: nobody else would end it.
+/// If this process is killed outright, the job gets SIGTERM: no other process would end it.
 #[allow(unsafe_code)]
 fn end_with_us(command: &mut Command) {
     let us = getpid();

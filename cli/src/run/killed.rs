@@ -1,6 +1,6 @@
-//! Ranks that were killed by a signal, or have called MPI_Abort, as Open MPI's launcher tells of them. With its fault tolerance
-//! on it goes on without those that were killed, and its own exit status is 0 also where none is left; and after MPI_Abort it can
-//! stay although all have ended.
+//! Ranks that were killed by a signal or called MPI_Abort, from the reports of Open MPI's launcher. With fault
+//! tolerance on, the launcher goes on without killed ranks, and returns 0 even if none is left. After MPI_Abort it may
+//! stay although all ranks have ended.
 
 use mainstay_engine::status::ranks_listed;
 use nix::{
@@ -18,23 +18,23 @@ use std::{
     process::Command,
 };
 
-/// Has the launcher tell how each process has ended that did not end in order.
+/// Makes the launcher report each process that did not end in order.
 const TELL: (&str, &str) = ("PRTE_MCA_errmgr_base_verbose", "1");
-/// The number of the open file to which it tells that, and what else it has to say itself. Its ranks do not get it.
+/// Number of the open file for these reports and the launcher's other messages. Its ranks do not get the file.
 const WHERE: &str = "PMIX_OUTPUT_STDERR_FD";
-/// That number is so high that it is nothing else's in the launcher where a program between has closed the file.
+/// The number is so high that the launcher uses it for nothing else, even if a program in between has closed the file.
 const NUMBER_MIN: RawFd = 230;
 const OF_A_PROCESS: &str = " errmgr:dvm: for proc [";
 const OF_A_JOB: &str = " errmgr:dvm: job ";
 const BY_SIGNAL: &str = "ABORTED BY SIGNAL";
 const BY_ABORT: &str = "CALLED ABORT";
-/// The job that the command is. Processes that the job itself starts are others.
+/// The job of the command. Processes that the job itself starts are other jobs.
 const FIRST: &str = "1";
 
-/// Those of one start.
+/// The reports of one start.
 pub struct Killed {
     file: File,
-    /// Up to here it was read.
+    /// The file was read up to here.
     mark: u64,
     /// The ranks of the job as it was started.
     ranks: BTreeSet<u32>,
@@ -48,13 +48,13 @@ impl Killed {
         Ok(Killed { file: owned(high).into(), mark: 0, ranks: BTreeSet::new(), has_aborted: false })
     }
 
-    /// Has the launcher that is started by `command` tell.
+    /// Makes the launcher that `command` starts report.
     #[allow(unsafe_code)]
     pub fn told_by(&self, command: &mut Command) {
         let number = self.file.as_raw_fd();
         command.env(TELL.0, TELL.1).env(WHERE, number.to_string());
         let in_child = move || {
-            // SAFETY: the child has a copy of the file, which stays open until it is another program.
+            // SAFETY: the child has a copy of the file, which stays open until the child becomes another program.
             let file = unsafe { BorrowedFd::borrow_raw(number) };
             fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()))?;
             Ok(())
@@ -63,7 +63,7 @@ impl Killed {
         unsafe { command.pre_exec(in_child) };
     }
 
-    /// Reads what was told since it was last looked, and passes on what the launcher said besides.
+    /// Reads new reports, and passes on the launcher's other messages.
     pub fn look(&mut self) {
         let end = self.file.metadata().map_or(self.mark, |file| file.len());
         let mut bytes = vec![0; end.saturating_sub(self.mark) as usize];
@@ -79,7 +79,7 @@ impl Killed {
         }
     }
 
-    /// Takes in whole lines, and returns those that tell of something else.
+    /// Takes in whole lines, and returns those about something else.
     fn take(&mut self, lines: &[u8]) -> Vec<u8> {
         let mut others = Vec::new();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -98,7 +98,7 @@ impl Killed {
         self.ranks.is_empty()
     }
 
-    /// Whether a process of the job has called MPI_Abort, by which all end.
+    /// True if a process of the job has called MPI_Abort, which ends all.
     pub fn has_aborted(&self) -> bool {
         self.has_aborted
     }
@@ -118,7 +118,7 @@ impl Killed {
     }
 }
 
-/// Of `prterun-n1-1234@1,2] state ABORTED BY SIGNAL`: 2.
+/// From `prterun-n1-1234@1,2] state ABORTED BY SIGNAL`: 2.
 fn rank_killed(told: &str) -> Option<u32> {
     let (name, state) = told.split_once("] state ")?;
     let (job, rank) = name.rsplit_once('@')?.1.split_once(',')?;
@@ -127,7 +127,7 @@ fn rank_killed(told: &str) -> Option<u32> {
 
 #[allow(unsafe_code)]
 fn owned(number: RawFd) -> OwnedFd {
-    // SAFETY: it was just made, and nobody else has it.
+    // SAFETY: it was just made, and has no other owner.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 

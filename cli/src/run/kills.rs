@@ -1,34 +1,34 @@
-//! When a job is killed: after some of its checkpoints and a random delay.
+//! The moments at which a job is killed: after some checkpoints and a random delay.
 
 use super::{random::Random, report::Report};
 use std::time::{Duration, Instant};
 
-/// The share of its time within which a job is killed that saves nothing.
+/// A job that saves nothing is killed within this share of its time.
 const LATEST: f64 = 0.8;
 
-/// The undisturbed run, as far as kills go by it.
+/// The undisturbed run, as a basis for the kills.
 pub struct Calm {
     pub took: Duration,
-    /// How many checkpoints rank 0 told of.
+    /// Number of checkpoints that rank 0 reported.
     pub checkpoints: u64,
 }
 
 /// A moment within a start of the job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
-    /// After so many checkpoints of this start.
+    /// After this many checkpoints of this start.
     pub checkpoints: u64,
-    /// And so long after the last of them; without any, after the start.
+    /// And this long after the last of them, or after the start if there is none.
     pub delay: Duration,
 }
 
 impl Calm {
-    /// Draws the moment of one of `kills` kills, after `done` checkpoints that the job does not take again. All kills
-    /// together use up fewer checkpoints than the job takes, so that none comes too late.
+    /// Draws the moment of one of `kills` kills, after `done` checkpoints that the job does not repeat. All kills
+    /// together use up fewer checkpoints than the job takes, so none is too late.
     pub fn draw(&self, random: &mut Random, kills: u32, done: u64) -> Moment {
         let left = self.checkpoints.saturating_sub(done);
         let each = (self.checkpoints / (u64::from(kills) + 1)).max(1);
-        // Within the time from one checkpoint to the next: any phase of saving and computing.
+        // Within the time between two checkpoints, so any phase of saving and computing may be hit.
         let apart = self.took.div_f64((self.checkpoints + 1) as f64);
         match left {
             0 if self.checkpoints == 0 => {
@@ -41,9 +41,9 @@ impl Calm {
     }
 }
 
-/// What a start of the job is watched for.
+/// The state of a watch over one start of the job.
 pub struct Killing {
-    /// Up to here its words were read.
+    /// Its reports were read up to here.
     mark: u64,
     moment: Option<Moment>,
     since: Instant,
@@ -66,7 +66,7 @@ impl Killing {
         Killing { mark: report.mark(), moment, since, checkpoints: 0, limit, killed: None }
     }
 
-    /// Whether the job is to be killed now; true once.
+    /// Should the job be killed now? Returns true once.
     pub fn is_due(&mut self, report: &Report) -> bool {
         if self.killed.is_some() {
             return false;
@@ -84,7 +84,7 @@ impl Killing {
         self.killed.is_some()
     }
 
-    /// Counts the checkpoints that were taken since it last looked. The delay counts from the one that was waited for.
+    /// Counts the checkpoints since the last look. The delay counts from the awaited one.
     pub fn look(&mut self, report: &Report) {
         let end = report.mark();
         let told = report.told_between(self.mark, end);
@@ -118,7 +118,7 @@ mod tests {
             assert!(moments.iter().all(|moment| moment.checkpoints >= 1) && done < 20, "{moments:?}");
             assert_eq!((moments, done), draw());
         }
-        // A job that saves nothing, and one that has saved all that it saves.
+        // A job that saves nothing, and a job that has taken all its checkpoints.
         for (checkpoints, done) in [(0, 0), (3, 3)] {
             let calm = Calm { took: Duration::from_secs(10), checkpoints };
             let moment = calm.draw(&mut Random::new(7), 3, done);

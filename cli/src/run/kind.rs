@@ -1,4 +1,4 @@
-//! Which launcher a command names, and which options it has.
+//! The kind of launcher in a command, and its options.
 
 use super::outside;
 use crate::exit::Failure;
@@ -18,7 +18,7 @@ pub enum Kind {
     Flux,
 }
 
-/// Which it is, and the version of Open MPI.
+/// The kind, and the version of Open MPI.
 pub fn which_mpi(launcher: &OsStr) -> Result<(Kind, Option<(u32, String)>), Failure> {
     let name = launcher.to_string_lossy();
     let answer = outside::ask(Command::new(launcher).arg("--version"), VERSION_LIMIT);
@@ -37,9 +37,9 @@ pub fn which_mpi(launcher: &OsStr) -> Result<(Kind, Option<(u32, String)>), Fail
     }
 }
 
-/// Options that are followed by two words; all others by one at most.
+/// Options with two words after them; all others have at most one.
 pub const TWO_WORDS: [&str; 8] = ["--mca", "--prtemca", "--pmixmca", "--gmca", "-mca", "-genv", "-env", "--genv"];
-/// Options that are followed by none, and so possibly by the program.
+/// Options without a word after them, so the next word may be the program.
 pub const NO_WORDS: [&str; 37] = [
     "--oversubscribe",
     "--allow-run-as-root",
@@ -80,7 +80,7 @@ pub const NO_WORDS: [&str; 37] = [
     "--multi-prog",
 ];
 
-/// Options that say how many ranks are started.
+/// Options for the number of ranks.
 pub fn counts(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::OpenMpi => &["-n", "-np", "--n", "--np", "-c"],
@@ -89,7 +89,7 @@ pub fn counts(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Options that say where ranks run, which only one of us can.
+/// Options for the place of ranks, which only one of us may give.
 pub fn places(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::OpenMpi => &["-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"],

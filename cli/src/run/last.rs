@@ -1,4 +1,4 @@
-//! The last checkpoint: before the job is asked to end, it is asked to save itself.
+//! The last checkpoint: `run` asks the job to save itself before it asks the job to end.
 
 use super::spaces::is_free;
 use crate::{
@@ -11,17 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One that is under way in each space of the job.
+/// The requests under way, one for each space of the job.
 pub struct LastCheckpoint {
     asking: Vec<Asking>,
-    /// `None` if it is further off than the clock goes.
+    /// `None` if it is beyond the range of the clock.
     deadline: Option<Instant>,
 }
 
 impl LastCheckpoint {
-    /// Asks, if the job has looked for requests: else it would wait in vain.
+    /// Sends a request, if the job has looked for requests: otherwise the wait would be in vain.
     pub fn ask(spaces: &[PathBuf], why: &str, is_last: bool, limit: Duration) -> Option<LastCheckpoint> {
-        // One that the job has closed already, or not opened yet, is in nobody's hands.
+        // A space that the job has closed already, or not opened yet, has no process to answer.
         let open = spaces.iter().filter(|space| !is_free(space));
         let asked = open.filter_map(|space| match Asking::begin(space) {
             Ok(asking) if asking.is_heard() => Some(asking),
@@ -42,9 +42,9 @@ impl LastCheckpoint {
         Some(LastCheckpoint { asking, deadline: Instant::now().checked_add(limit) })
     }
 
-    /// Whether there is nothing to wait for any more.
+    /// Is there nothing more to wait for?
     pub fn is_over(&mut self) -> bool {
-        // It was closed, or all who had it open have failed: asked before looking at what was saved there.
+        // It was closed, or all ranks with the space open have failed. This is checked before the saved revisions.
         self.asking.retain(|asking| !is_told(asking, is_free(asking.space())));
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
@@ -62,7 +62,7 @@ impl LastCheckpoint {
         self.asking.is_empty()
     }
 
-    /// Tells what came of those that were still on their way when the job ended.
+    /// Reports the result of requests that were under way when the job ended.
     pub fn end(self) {
         for asking in self.asking {
             is_told(&asking, true);
@@ -71,7 +71,7 @@ impl LastCheckpoint {
     }
 }
 
-/// Whether it is decided, and told, what came of it: `is_closed` says that no rank will do more for it.
+/// Is the result known and reported? `is_closed`: no rank will work on it any more.
 fn is_told(asking: &Asking, is_closed: bool) -> bool {
     let space = printable_path(asking.space());
     match asking.progress() {

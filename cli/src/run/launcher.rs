@@ -1,5 +1,5 @@
-//! The launcher in the command of a job: which one it is, what it says already, and how it is told on which nodes to
-//! start how many ranks.
+//! The launcher in the command of a job: its kind, its options, and the words that tell it where to start how many
+//! ranks.
 
 use super::{
     in_job::InJob,
@@ -9,30 +9,30 @@ use super::{
 use crate::exit::Failure;
 use std::{env, ffi::OsString, path::Path};
 
-/// Who says on which nodes the ranks run.
+/// The side that places the ranks on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     ByUs,
     ByCommand,
 }
 
-/// A command, taken apart.
+/// A parsed command.
 #[derive(Debug)]
 pub struct Launcher {
     pub kind: Kind,
-    /// Up to the launcher's name, with `run` or `submit` of Flux.
+    /// The words up to the launcher's name, with `run` or `submit` for Flux.
     head: Vec<OsString>,
     /// Its options without the number of ranks, and the program.
     tail: Vec<OsString>,
-    /// The number of ranks that the command gives.
+    /// The number of ranks in the command.
     pub ranks: Option<u32>,
-    /// Of Open MPI, if it is told.
+    /// The version of Open MPI, if known.
     pub version: Option<(u32, String)>,
-    /// The ranks that it starts go on by themselves when some fail.
+    /// The ranks go on by themselves after a failure.
     pub in_job: Option<InJob>,
 }
 
-/// How a start is told to a launcher.
+/// The changes to the launcher's command for a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     /// Variables for its environment.
@@ -41,7 +41,7 @@ pub struct Words {
 }
 
 impl Launcher {
-    /// Takes the `command` apart; `placed`: by whom its ranks are.
+    /// Parses the `command`; `placed`: the side that places its ranks.
     pub fn find(command: &[OsString], placed: Placed) -> Result<Launcher, Failure> {
         let found = command.iter().enumerate().find_map(|(at, word)| {
             let name = Path::new(word).file_name()?.to_str()?;
@@ -66,13 +66,12 @@ impl Launcher {
         Ok(Launcher { kind, head: command[..end].to_vec(), tail, ranks, version, in_job: None })
     }
 
-    /// The ranks that wait until one fails.
+    /// The spare ranks, which wait for a failure.
     fn spares(&self) -> u32 {
         self.in_job.as_ref().map_or(0, |in_job| in_job.spares)
     }
 
-    /// The command as it is, but for what the ranks need that go on by themselves when some fail; an error where spares cannot
-    /// be counted in.
+    /// The command, with additions for ranks that go on after a failure. Fails if spares cannot be added.
     pub fn words_as_placed(&self) -> Result<Words, Failure> {
         let (mut variables, mut options) = (Vec::new(), Vec::new());
         match self.ranks {
@@ -98,12 +97,12 @@ impl Launcher {
         Words { variables, command: self.head.iter().cloned().chain(options).chain(self.tail.clone()).collect() }
     }
 
-    /// How many ranks are started for `ranks` at work.
+    /// Number of ranks to start for `ranks` at work.
     pub fn with_spares(&self, ranks: u32) -> u32 {
         ranks.saturating_add(self.spares())
     }
 
-    /// The command that starts `ranks` ranks, spares among them, on the nodes of `choice`.
+    /// The command that starts `ranks` ranks, including spares, on the nodes of `choice`.
     pub fn words(&self, choice: &Choice, ranks: u32) -> Words {
         let shares = &choice.shares;
         let is_crowded = choice.slots() < ranks;
@@ -114,7 +113,7 @@ impl Launcher {
         let mut options = match self.kind {
             Kind::OpenMpi => {
                 if is_crowded {
-                    // As variables: options of the same kind in the command are then no second ones.
+                    // As variables, so that options of the same kind in the command do not conflict.
                     variables.extend(CROWDED.iter().map(owned));
                 }
                 vec!["--host".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()]
@@ -122,11 +121,11 @@ impl Launcher {
             Kind::Mpich => vec!["-hosts".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()],
             Kind::Srun => {
                 let nodes = [format!("--nodes={}", shares.len()), format!("--nodelist={names}")];
-                // To Slurm the cores of a job that has lost a node are in use until it has noticed itself.
+                // Slurm counts the cores of a job with a lost node as in use until it has noticed the loss itself.
                 [nodes.to_vec(), vec![format!("--ntasks={ranks}"), "--overlap".to_owned()]].concat()
             }
             Kind::Flux => {
-                // Flux has no more tasks than cores but as the same number on each node.
+                // Flux starts no more tasks than cores, unless each node gets the same number.
                 let nodes = if is_crowded { even(shares.len(), ranks) } else { shares.len() };
                 let size = if is_crowded {
                     vec![format!("--nodes={nodes}"), format!("--tasks-per-node={}", ranks as usize / nodes)]
@@ -139,14 +138,14 @@ impl Launcher {
         };
         match self.kind {
             Kind::Srun if is_crowded => options.push("--overcommit".to_owned()),
-            // Else it would end before the job does.
+            // Otherwise it would end before the job does.
             Kind::Flux if self.head.last().is_some_and(|word| word == "submit") => options.push("--watch".to_owned()),
             _ => {}
         }
         self.with(variables, options)
     }
 
-    /// The line for a shell that asks a node, in the place of `{host}`, whether it answers, as the launcher would reach it.
+    /// The shell line that checks if `{host}` answers, by the launcher's own remote shell.
     pub fn reach(&self, in_slurm: bool) -> String {
         let own_shell = match self.kind {
             Kind::Srun => None,
@@ -159,7 +158,7 @@ impl Launcher {
             }
         };
         match own_shell {
-            // Open MPI takes several, of which it uses the first that is there.
+            // Open MPI accepts several agents, and uses the first that exists.
             Some(agent) => format!("{} {HOST} true", agent.split(':').next().unwrap_or("ssh").trim()),
             None if in_slurm || self.kind == Kind::Srun => {
                 format!("srun --overlap --nodes=1 --ntasks=1 --nodelist={HOST} --mpi=none true")
@@ -175,8 +174,8 @@ impl Launcher {
     }
 }
 
-/// What Open MPI 5 and 4 need for more ranks than slots, or cores: ranks are bound to no core, and wait without keeping
-/// one from the others.
+/// Options of Open MPI 5 and 4 for more ranks than slots, or cores: ranks are bound to no core, and yield while they
+/// wait.
 const CROWDED: [(&str, &str); 5] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", "slot:OVERSUBSCRIBE"),
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
@@ -185,8 +184,8 @@ const CROWDED: [(&str, &str); 5] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// Of these what allows more ranks than slots, and changes nothing else: Open MPI does not give back the slot of a process that
-/// has failed to the one that is started in its place.
+/// The subset that allows more ranks than slots and changes nothing else. Open MPI does not reuse the slot of a failed
+/// process for its replacement.
 fn more_than_slots() -> impl Iterator<Item = (&'static str, String)> {
     CROWDED.iter().filter(|(name, _)| name.contains("rmaps")).map(owned)
 }
@@ -195,24 +194,24 @@ fn owned((name, value): &(&'static str, &str)) -> (&'static str, String) {
     (name, (*value).to_owned())
 }
 
-/// As many of `nodes` as `ranks` can be shared out to evenly.
+/// The largest number of `nodes` that divides `ranks` evenly.
 fn even(nodes: usize, ranks: u32) -> usize {
     (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
 }
 
-/// A short option and its value in one word: `-n4`. Flux takes `-n=4`, too.
+/// A short option and its value in one word: `-n4`. Flux accepts `-n=4`, too.
 fn attached(kind: Kind, word: &str) -> Option<(&str, Option<&str>)> {
     let is_short = matches!(kind, Kind::Srun | Kind::Flux) && word.starts_with('-') && !word.starts_with("--");
     let (option, value) = word.split_at_checked(2).filter(|(_, value)| is_short && !value.is_empty())?;
     if NO_WORDS.contains(&option) {
-        // Of several in one word the last may have its value in the next word.
+        // In a word of several short options, the last may have its value in the next word.
         let has_none = |last: char| NO_WORDS.iter().any(|known| known[1..].chars().eq([last]));
         return value.chars().next_back().filter(|last| has_none(*last)).map(|_| (option, None));
     }
     Some((option, Some(value.strip_prefix('=').unwrap_or(value))))
 }
 
-/// The words after the launcher's name without the number of ranks, and that number, where its options have it.
+/// The words after the launcher's name without the number of ranks, and that number, if its options give it.
 fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<OsString>, Option<u32>), Failure> {
     if words.iter().any(|word| word == ":") {
         return Err(Failure::usage(match placed {
@@ -267,7 +266,7 @@ mod tests {
         text.split_whitespace().map(OsString::from).collect()
     }
 
-    /// The whole command for ranks on nodes, given as "n1:2" or, with other slots than ranks, "n1:3/2".
+    /// The whole command for ranks on nodes, given as "n1:2" or, if slots and ranks differ, "n1:3/2".
     fn told(command: &str, nodes: &str) -> String {
         let shares = nodes.split_whitespace().map(|node| {
             let (name, ranks) = node.split_once(':').unwrap();
@@ -357,7 +356,7 @@ mod tests {
                  MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=2 prterun -n 100002 {ENDS} --bind-to core ./a -n 5"
             )
         );
-        // Also where the ranks fit: one that is started in the place of another does not.
+        // Even if the ranks fit, because a replacement rank does not.
         let found = Launcher::find(&split("prterun -n 1 ./a"), Placed::ByCommand).unwrap();
         let launcher = Launcher { in_job: in_job(0, Some(Duration::from_secs(1))), ..found };
         let told = line(&launcher.words_as_placed().unwrap());
@@ -407,7 +406,7 @@ mod tests {
         assert!(refused("prterun -n 2 ./a : -n 3 ./b").contains("several programs"));
         assert!(refused("prterun -n two ./a").contains("-n of the command"));
         assert!(refused("./program -n 5").contains("no launcher"));
-        // The program's own options are its own.
+        // The program's own options belong to the program.
         assert!(Launcher::find(&split("prterun -n 2 ./a --host x"), Placed::ByUs).is_ok());
     }
 

@@ -1,8 +1,9 @@
-//! `mainstay run`: starts a job, and again after a failure, for as long as it makes progress. `rehearse` kills it itself.
+//! `mainstay run`: starts a job, and again after a failure, as long as it makes progress. `rehearse` kills the job
+//! itself.
 //!
-//! What to go on from is the job's own choice, by its restore. Here is only decided whether it is
-//! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
-//! are given (`nodes`, `placing`, `launcher`).
+//! The job's own restore chooses the revision to go on from. This module only decides if another start is worthwhile:
+//! not after two failures with no new complete revision in between. It also chooses the nodes, if they are given
+//! (`nodes`, `placing`, `launcher`).
 
 mod command;
 mod free;
@@ -51,14 +52,14 @@ use std::{
 };
 use summary::Summary;
 
-/// How long a last checkpoint may take, unless told otherwise.
+/// Default time for a last checkpoint.
 const MARGIN: Duration = Duration::from_secs(60);
-/// The exit status of a job that did not end in order, though its launcher says so.
+/// The exit status of a job that did not end in order, though its launcher returned 0.
 const NOT_IN_ORDER: u8 = 1;
-/// The exit status of a run that was cut off after the job had saved more: the same run goes on from there. EX_TEMPFAIL of
-/// sysexits.h.
+/// The exit status of a run that was cut off after the job had saved more: the same run goes on from there. It is
+/// EX_TEMPFAIL of sysexits.h.
 const RUN_AGAIN: u8 = 75;
-/// The exit status of a run whose job failed twice at the same revision: the same run would fail again.
+/// The exit status of a run that gave up: its job failed twice at the same revision: the same run would fail again.
 const GAVE_UP: u8 = 76;
 
 pub fn run(wanted: &arguments::Run) -> ExitCode {
@@ -79,13 +80,13 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
     )
 }
 
-/// Runs the job, and tells what came of it; the exit status.
+/// Runs the job and reports the result; returns the exit status.
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let report = Report::new().map_err(|e| Failure {
         exit: Exit::System,
         message: format!("making the report that the job writes to failed: {e}"),
     })?;
-    // The job may use others than those that were given.
+    // The job may use other spaces than the given ones.
     let known = || {
         let is_given =
             |told: &PathBuf| wanted.spaces.iter().any(|given| given.canonicalize().ok().as_ref() == Some(told));
@@ -100,8 +101,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Starts the job until it is done, cut off, or given up; the exit status. `known` are the spaces that it saves to, as far
-/// as is known, and `newest` what is complete there.
+/// Starts the job until it is done, cut off, or given up; returns the exit status. `known` are its spaces, as far as
+/// known, and `newest` their complete revisions.
 fn start_until_done(
     wanted: &arguments::Run,
     report: &Report,
@@ -113,7 +114,7 @@ fn start_until_done(
         let what = what.to_owned();
         move |e| Failure { exit: Exit::System, message: format!("{what} failed: {e}") }
     };
-    // The job would be refused the same way, after it has started.
+    // The job would be refused in the same way, after its start.
     Surroundings::here().check()?;
     let margin = margin(wanted)?;
     let mut nodes = Nodes::of(wanted)?;
@@ -121,15 +122,15 @@ fn start_until_done(
     let in_job = nodes.as_ref().map_or(as_given.in_job, Nodes::is_in_job);
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let mut before: Option<Newest> = None;
-    // Whether the start before had opened a space, as far as is known.
+    // Had the start before opened a space, as far as known?
     let mut had_begun = false;
-    // A limit that the clock cannot tell is none.
+    // A limit beyond the range of the clock is no limit.
     let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
-    // That of the last run, until there is one.
+    // The status of the last run, until there is one.
     let mut code = 0;
     let at_first = Newest::of(&wanted.spaces, Default::default());
     let begun_unix_ns = unix_ns();
-    // A user who interrupts a run does not want it again.
+    // After an interrupt, the user does not want the run again.
     let cut_off = |signal: Signal, reached: &Newest| {
         (signal == Signal::SIGTERM && reached.is_beyond(&at_first, begun_unix_ns)).then_some(RUN_AGAIN)
     };
@@ -185,7 +186,7 @@ fn start_until_done(
         };
         code = job::code(status);
         let has_aborted = killed.as_ref().is_some_and(Killed::has_aborted);
-        // One that was lost in the midst of going on is open still, or has failed after it.
+        // A space that was lost in the midst of a recovery is still open, or failed after it.
         for space in told.untold.iter().filter(|_| code == 0 && told.left_open().is_none()) {
             let space = printable_path(space);
             say(&format!(
@@ -198,7 +199,7 @@ fn start_until_done(
             code = 0;
         }
         if code == 0 {
-            // Those that were asked to end may be killed for it.
+            // Processes that were asked to end may be killed for it.
             let killed = killed.filter(|_| asked.is_none());
             let ranks = killed.map(|killed| Ranks { killed, started, first_was_here });
             let mut not_in_order = outcome.not_in_order(nodes.as_ref(), ranks.as_ref());
@@ -225,7 +226,7 @@ fn start_until_done(
             && !has_aborted
             && report.told_since(outcome.mark()).left_open().is_some()
         {
-            // Of an error of its own a program tells by another status.
+            // A program reports an error of its own by another status.
             how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
         }
         say(&format!("start {start} failed: {how}"));
@@ -239,8 +240,8 @@ fn start_until_done(
             say(&format!("giving up after {restarts} at {reached}"));
             return Ok(code);
         }
-        // A launcher that fails right after a job that had begun, as where daemons of the last start are still there, is
-        // tried once more: it was not the job that failed.
+        // If a launcher fails right after a job that had begun, for example because daemons of the last start are still
+        // there, it is tried once more: it was not the job that failed.
         let has_begun = report.mark() > outcome.mark();
         let is_of_launcher = std::mem::replace(&mut had_begun, has_begun) && !has_begun;
         let is_of_nodes = lost.is_some() || nodes.as_ref().and_then(Nodes::silent).is_some();
@@ -259,7 +260,7 @@ fn start_until_done(
                 return Ok(cut_off(signal, &newest()).unwrap_or(128 + signal as u8));
             }
         }
-        // What its last ranks still published counts too, and what they had staged.
+        // Includes data that its last ranks still published or had staged.
         let more = completing::what_can_be(&spaces);
         more.iter().filter(|line| !unfinished.contains(line)).for_each(|line| say(line));
         let reached = newest();
@@ -275,13 +276,13 @@ fn start_until_done(
     }
 }
 
-/// Notes in the journals of the spaces that a start has left open how it ended.
+/// Adds the end of a start to the journals of the spaces that it left open.
 fn journal_death(told: &Reported, how: &str) {
     let left = told.open.iter().filter(|(_, is_open)| **is_open);
     left.for_each(|(space, _)| tell_death(space, how));
 }
 
-/// A job that saves nothing loses nothing that anybody would notice, until it fails.
+/// Nobody notices that a job saves nothing, until it fails.
 fn tell_if_nothing_was_saved(spaces: &[PathBuf]) {
     const RULES: &str = "`mainstay config` shows whether a setting makes one due";
     if spaces.is_empty() {

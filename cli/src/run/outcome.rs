@@ -1,25 +1,25 @@
-//! Whether a job that has ended is done, whatever its launcher says: launchers tell how any rank ended, also one that the job
-//! has recovered from, and that all went well of jobs that have lost a node, or all ranks.
+//! Is a job that has ended really done? A launcher reports the end of any rank, even of a rank that the job has
+//! recovered from, and may return 0 for a job that lost a node, or all ranks.
 
 use super::{killed::Killed, placing::Nodes, report::Report, spaces::Openings};
 use mainstay_engine::printable_path;
 use std::path::PathBuf;
 
-/// What was known when a start began, and what it has told since.
+/// The state at the begin of a start, and the reports since.
 pub struct Outcome<'a> {
     report: &'a Report,
     mark: u64,
     openings: Openings,
-    /// The spaces that the command was given.
+    /// The spaces in the command.
     given: &'a [PathBuf],
 }
 
 /// The ranks of a job that goes on when some fail.
 pub struct Ranks {
     pub killed: Killed,
-    /// How many were started, where it is known.
+    /// Number of started ranks, if known.
     pub started: Option<u32>,
-    /// Rank 0 was seen on this machine, before it had opened a space: it would have told of that.
+    /// Rank 0 was seen on this machine before it opened a space: it would have reported that.
     pub first_was_here: bool,
 }
 
@@ -32,21 +32,21 @@ impl Outcome<'_> {
         self.mark
     }
 
-    /// Whether the job went on after a failure and ended in order.
+    /// True if the job recovered from a failure and ended in order.
     pub fn went_on(&self) -> bool {
         let told = self.report.told_since(self.mark);
         if told.is_known() {
             return told.went_on() && told.left_open().is_none();
         }
-        // Where rank 0 runs on another machine, the space says it.
+        // If rank 0 runs on another machine, the space shows it.
         self.openings.were_closed(self.given)
     }
 
-    /// Why a job whose launcher says that all went well has failed all the same.
+    /// The reason that a job has failed although its launcher returned 0.
     pub fn not_in_order(&self, nodes: Option<&Nodes>, ranks: Option<&Ranks>) -> Option<String> {
         let told = self.report.told_since(self.mark);
         let left_open = told.left_open().cloned();
-        // Where rank 0 runs on another machine, it has told nothing.
+        // If rank 0 runs on another machine, it has reported nothing.
         let left_open = if told.is_known() { left_open } else { self.openings.left_open(self.given) };
         if let Some(space) = left_open {
             return Some(format!("the job never closed {}", printable_path(&space)));
@@ -61,20 +61,21 @@ impl Outcome<'_> {
         Some(format!("{node} does not answer any more ({why})"))
     }
 
-    /// Whether the ranks that were killed have taken the job with them, which has left no space open.
+    /// True if the killed ranks have ended the job, and it has left no space open.
     fn has_failed_with(&self, ranks: &Ranks) -> bool {
         let Ranks { killed, started, first_was_here } = ranks;
         let told = self.report.told_since(self.mark);
-        // Where a space was opened anew, spares went on, and nobody is left who knew why.
+        // If a space was opened anew, spares went on, and no rank is left that knew of the failure.
         let went_on = self.went_on() || !told.untold.is_empty() && told.left_open().is_none();
         if killed.is_empty() || went_on {
             return false;
         }
         if told.is_known() || self.openings.was_any_opened(self.given) {
-            // Before a session is open, it goes on without a word. It does not where none is left, as after all is closed.
+            // Before a session is open, the job goes on silently. It does not if no rank is left, or after every space
+            // is closed.
             return started.is_some_and(|started| killed.are_all_of(started));
         }
-        // Rank 0 on another machine would have told nothing of a session, nor of a recovery.
+        // Rank 0 on another machine would have reported neither a session nor a recovery.
         *first_was_here || killed.has_first() || !self.given.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! Commands of others that are asked something, within a time.
+//! Other programs that Mainstay calls for an answer, within a time limit.
 
 use nix::{
     sys::{
@@ -20,7 +20,7 @@ use std::{
 };
 
 const LOOK: Duration = Duration::from_millis(5);
-/// Of what a command prints.
+/// Limit on the output of a command.
 const BYTES_MAX: usize = 1 << 20;
 
 pub struct Answer {
@@ -35,7 +35,7 @@ impl Answer {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// Why it is not good.
+    /// The reason that it failed.
     pub fn why(&self, limit: Duration) -> String {
         match (self.status, self.errors.lines().map(str::trim).find(|line| !line.is_empty())) {
             (None, _) => format!("no answer within {}", humantime::format_duration(limit)),
@@ -45,9 +45,9 @@ impl Answer {
     }
 }
 
-/// Runs `command` to its end, and all that it has started in its process group to that of `limit`.
+/// Runs `command` to its end. At `limit`, ends it and all processes of its process group.
 pub fn ask(command: &mut Command, limit: Duration) -> io::Result<Answer> {
-    // Files, as nobody has to empty them.
+    // Files, because nobody needs to empty them.
     let file = || memfd_create(c"mainstay-answer", MFdFlags::MFD_CLOEXEC).map(File::from);
     let (output, errors) = (file()?, file()?);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?).process_group(0);
@@ -73,7 +73,7 @@ fn text(file: &File) -> String {
     file.read_exact_at(&mut text, 0).map_or_else(|_| String::new(), |()| String::from_utf8_lossy(&text).into_owned())
 }
 
-/// How a command has ended, in words.
+/// The end of a command, in words.
 pub fn describe(status: ExitStatus) -> String {
     let name = |number: i32| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |s| s.to_string());
     match (status.code(), status.signal()) {
@@ -95,7 +95,7 @@ mod tests {
         assert!(!answer.is_good() && answer.why(limit) == "no answer within 300ms");
         let sleeper = Pid::from_raw(answer.output.trim().parse().unwrap());
         let deadline = Instant::now() + Duration::from_secs(20);
-        // A process that has ended and is not waited for yet is one that can be signalled.
+        // A process that has ended and was not waited for yet can still be signalled.
         let is_there = || {
             let stat = std::fs::read_to_string(format!("/proc/{sleeper}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))

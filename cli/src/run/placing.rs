@@ -1,5 +1,4 @@
-//! On which nodes a start is made: the list of nodes is read again before each start, and those that do not answer are left
-//! out.
+//! The nodes of a start: the list is read again before each start, and nodes that do not answer are left out.
 
 use super::{
     in_job::{self, InJob},
@@ -15,36 +14,36 @@ use crate::{
 };
 use std::{collections::BTreeSet, env, fs, time::Duration};
 
-/// How long a node may take to answer, unless told otherwise.
+/// Default time for a node to answer.
 const REACH_LIMIT: Duration = Duration::from_secs(10);
-/// How often the nodes of a job at work are asked, unless told otherwise.
+/// Default interval of checks on the nodes of a job at work.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 pub struct Nodes {
     source: Source,
     spares: Vec<Node>,
     launcher: Launcher,
-    /// Of every start, but where fewer are enough.
+    /// Ranks of every start, unless fewer are allowed.
     ranks: u32,
-    /// So many are enough where the nodes have no slots for more.
+    /// Least number of ranks, if the nodes have too few slots.
     enough: u32,
     reach: Reach,
     look_every: Option<Duration>,
-    /// Those of the last start, in the order of its ranks.
+    /// The nodes of the last start, in the order of its ranks.
     used: Vec<String>,
 }
 
-/// How the next start is made.
+/// The plan of the next start.
 pub struct Start {
     pub words: Words,
-    /// With those that wait.
+    /// Including spare ranks.
     pub ranks: u32,
-    /// Whether a node of the last start does not answer.
+    /// A node of the last start does not answer.
     pub lost: bool,
 }
 
 impl Nodes {
-    /// `None` where the command itself says where its ranks run.
+    /// `None` if the command itself places its ranks.
     pub fn of(wanted: &arguments::Run) -> Result<Option<Nodes>, Failure> {
         let Some(source) = source(wanted)? else { return Ok(None) };
         let (_, spares) = in_job::spares(wanted)?;
@@ -60,7 +59,7 @@ impl Nodes {
                 )));
             }
             (Some(ranks), _) | (None, Some(ranks)) => ranks,
-            // One a slot, as the launchers have it.
+            // One rank for each slot, as in the launchers.
             (None, None) => source.read()?.iter().fold(0, |sum: u32, node| sum.saturating_add(node.slots)),
         };
         let enough = wanted.ranks_at_least.unwrap_or(ranks);
@@ -73,7 +72,7 @@ impl Nodes {
         let [ranks, enough] = [ranks, enough].map(|ranks| launcher.with_spares(ranks));
         let in_slurm = matches!(source, Source::Slurm);
         let command = wanted.reach.clone().unwrap_or_else(|| launcher.reach(in_slurm));
-        // Each look would be one more step of the job to Slurm, which looks itself.
+        // Slurm would count each check as one more step of the job, and checks by itself.
         let looks_itself = wanted.reach.is_none() && (in_slurm || launcher.kind == Kind::Srun);
         let look_every = wanted.look_every.or((!looks_itself).then_some(LOOK_EVERY)).filter(|every| !every.is_zero());
         let here = if wanted.reach.is_some() { Vec::new() } else { names_of_this_machine() };
@@ -81,10 +80,10 @@ impl Nodes {
         Ok(Some(Nodes { source, spares, launcher, ranks, enough, reach, look_every, used: Vec::new() }))
     }
 
-    /// Places the ranks of the next start; an error if no node answers.
+    /// Places the ranks of the next start; fails if no node answers.
     pub fn place(&mut self) -> Result<Start, Failure> {
         let listed = self.source.read()?;
-        // One of the last start that is in no list any more is not asked: it is gone.
+        // A node of the last start that is in no list any more is gone, and is not checked.
         let names: Vec<String> = listed.iter().chain(&self.spares).map(|node| node.name.clone()).collect();
         let names: Vec<String> = BTreeSet::from_iter(names).into_iter().collect();
         let told = self.reach.ask(&names);
@@ -122,12 +121,12 @@ impl Nodes {
         Ok(Start { words: self.launcher.words(&choice, ranks), ranks, lost })
     }
 
-    /// Whether the ranks go on by themselves when some fail.
+    /// True if the ranks go on by themselves after a failure.
     pub fn is_in_job(&self) -> bool {
         self.launcher.in_job.is_some()
     }
 
-    /// A node of the last start that does not answer now, and why.
+    /// A node of the last start that no longer answers, with the reason.
     pub fn silent(&self) -> Option<(String, String)> {
         let told = self.reach.ask(&self.used);
         self.used.iter().zip(told).find_map(|(name, why)| Some((name.clone(), why?)))

@@ -1,4 +1,4 @@
-//! What the job's rank 0 tells, as `engine/src/session/report.rs` has it.
+//! The reports of the job's rank 0, as `engine/src/session/report.rs` writes them.
 
 use super::spaces::Key;
 use mainstay_engine::status::Recovery;
@@ -15,31 +15,31 @@ use std::{
     path::PathBuf,
 };
 
-/// A file without a name, that only this user can open: nothing is left of it, however we end.
+/// A file without a name, which only this user can open: nothing is left of it, however this process ends.
 pub struct Report {
     file: File,
 }
 
-/// What all starts so far, or those since a mark, have told.
+/// The reports of all starts so far, or since a mark.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reported {
-    /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
+    /// The opened spaces, and whether they are still open: a job that recovers from a failure opens its space anew.
     pub(super) open: BTreeMap<PathBuf, bool>,
-    /// How often the job went on after a failure, each time with the space that it has open.
+    /// The recoveries of the job, each with the open space.
     pub recovered: Vec<(PathBuf, Recovery)>,
-    /// Spaces that were opened anew, and nobody has told why: of those who would know of the failure none is left.
+    /// Spaces that were opened anew without a reported reason: no rank that knew of the failure is left.
     pub untold: BTreeSet<PathBuf>,
-    /// Ranks have failed while a session was closed, and nothing is lost.
+    /// Ranks have failed during the close of a session, and nothing is lost.
     pub left: bool,
-    /// Each space's newest complete revision, on whichever level.
+    /// Each space's newest complete revision, on any level.
     pub newest: BTreeMap<PathBuf, Key>,
-    /// Of each space: how long rank 0 waited for each revision, in nanoseconds.
+    /// For each space, rank 0's wait for each revision, in nanoseconds.
     pub checkpoints: BTreeMap<PathBuf, BTreeMap<Key, u64>>,
-    /// Of each space: what was restored, and how long that took.
+    /// For each space, the restores and their times.
     pub restores: BTreeMap<PathBuf, BTreeSet<(Key, u64)>>,
-    /// Of each space: the revision in which a job that is rehearsed has saved its end.
+    /// For each space, the revision of a rehearsed job's end.
     pub ends: BTreeMap<PathBuf, u64>,
-    /// The spaces that the job uses, whether or not it has got to opening them.
+    /// The spaces that the job uses, even if it has not opened them yet.
     pub spaces: Vec<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl Report {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
     }
 
-    /// Where the words of a job that is started now begin.
+    /// The place where the reports of a new job begin.
     pub fn mark(&self) -> u64 {
         self.file.metadata().map_or(0, |file| file.len())
     }
@@ -72,18 +72,18 @@ impl Report {
         Reported::read(&bytes)
     }
 
-    /// All spaces that were told of so far, each once.
+    /// All spaces in the reports so far, each once.
     pub fn spaces(&self) -> Vec<PathBuf> {
         self.told_since(0).spaces
     }
 }
 
-/// The recoveries of a start, as they are told.
+/// The recoveries of a start, as they are reported.
 pub struct Recoveries<'a> {
     report: &'a Report,
-    /// Where its words begin.
+    /// The begin of its reports.
     begun: u64,
-    /// Up to here it was asked.
+    /// The reports were read up to here.
     mark: u64,
 }
 
@@ -92,14 +92,14 @@ impl Recoveries<'_> {
         Recoveries { report, begun: mark, mark }
     }
 
-    /// Whether the job has told anything.
+    /// Has the job reported anything?
     pub fn has_told(&self) -> bool {
         self.report.mark() > self.begun
     }
 
-    /// Those that were told since it was last asked.
+    /// The recoveries since the last call.
     pub fn news(&mut self) -> impl Iterator<Item = Recovery> + use<> {
-        // Each word is written as a whole.
+        // Each report is written as a whole.
         let end = self.report.mark();
         let told = self.report.told_between(self.mark, end);
         self.mark = end;
@@ -111,7 +111,7 @@ impl Reported {
     pub(super) fn read(bytes: &[u8]) -> Reported {
         let mut told = Reported::default();
         for word in bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
-            // Paths are absolute, so that a path alone is none of the others.
+            // Paths are absolute, so a path alone is no other kind of report.
             let (what, path) = word.split_at(word.iter().position(|byte| *byte == b'/').unwrap_or(word.len()));
             let path = PathBuf::from(OsStr::from_bytes(path));
             let what = str::from_utf8(what).unwrap_or("?");
@@ -151,7 +151,7 @@ impl Reported {
                         }
                     }
                 }
-                _ => {} // of a newer library
+                _ => {} // from a newer library
             }
         }
         told.spaces.sort();
@@ -159,12 +159,12 @@ impl Reported {
         told
     }
 
-    /// Whether the job has gone on after a failure.
+    /// Has the job recovered from a failure?
     pub fn went_on(&self) -> bool {
         self.left || !self.recovered.is_empty()
     }
 
-    /// Whether any space was opened: only then is it known which were closed.
+    /// Was any space opened? Only then are the closed ones known.
     pub fn is_known(&self) -> bool {
         !self.open.is_empty()
     }
@@ -191,17 +191,17 @@ mod tests {
         // One session after the other.
         let told = Reported::read(b"opened /a\0closed /a\0opened /a\0closed /a\0");
         assert_eq!((told.left_open(), told.is_known(), told.went_on()), (None, true, false));
-        // One that a failed rank 0 had opened was not closed by it.
+        // A space that a failed rank 0 had opened was not closed by it.
         let told = Reported::read(b"opened /a\0opened /a\0closed /a\0");
         assert_eq!((told.left_open(), told.went_on(), told.untold.len()), (None, false, 1));
     }
 
-    /// By ranks that are left, of which one may not have heard of the failure.
+    /// From remaining ranks, one of which may not have heard of the failure.
     #[test]
     fn a_session_that_was_closed_without_all_ranks_is_closed() {
         let told = Reported::read(b"opened /a\0left /a\0left /a\0");
         assert!(told.left && told.left_open().is_none());
-        // Of a job that goes on when ranks fail, all tell that it is closed.
+        // In a job that goes on when ranks fail, all ranks report the close.
         let told = Reported::read(b"opened /a\0closed /a\0closed /a\0");
         assert!(!told.left && told.left_open().is_none());
         assert!(!Reported::read(b"opened /a\0closed /a\0").left);

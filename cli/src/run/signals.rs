@@ -1,4 +1,4 @@
-//! The signals that come in while a job runs.
+//! The signals that arrive while a job runs.
 
 use nix::sys::signal::Signal;
 use signal_hook::{
@@ -10,25 +10,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Signals cannot be waited for and the clock too: while there is a limit, they are looked for so often.
+/// The code cannot wait for a signal and the clock at once. With a time limit, it checks for signals at this interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ask for the end of the job.
+/// Signals that ask for the end of the job.
 const END: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
-/// Are passed on; but SIGUSR1 asks for a checkpoint where the job takes requests.
+/// Signals that are passed on; SIGUSR1 asks for a checkpoint if the job accepts requests.
 const PASS: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
 
 pub struct Signals(SignalsInfo<WithOrigin>);
 
-/// A signal that came in.
+/// A signal that arrived.
 pub struct Caught {
     pub signal: Signal,
-    /// The terminal sends to all processes in the foreground: the job has got it already.
+    /// The terminal sends it to all processes in the foreground, so the job has got it already.
     pub from_terminal: bool,
 }
 
 impl Signals {
-    /// From now on signals are kept for `wait`. Those that are ignored (nohup) stay ignored.
+    /// Keeps signals for `wait` from now on. Ignored signals (nohup) stay ignored.
     pub fn catch() -> io::Result<Signals> {
         let ignored = ignored()?;
         let wanted = END.into_iter().chain(PASS).chain([Signal::SIGCHLD]);
@@ -36,7 +36,7 @@ impl Signals {
         Ok(Signals(SignalsInfo::new(wanted.map(|signal| signal as i32))?))
     }
 
-    /// Waits for any, but no longer than `patience`; a child that ended is one.
+    /// Waits for any signal, but no longer than `patience`; the end of a child counts as one.
     pub fn wait(&mut self, patience: Option<Duration>) -> Vec<Caught> {
         let Some(patience) = patience else { return self.0.wait().filter_map(caught).collect() };
         let began = Instant::now();
@@ -50,7 +50,7 @@ impl Signals {
         }
     }
 
-    /// Whether the end was asked for meanwhile.
+    /// Was the end requested meanwhile?
     pub fn asked_to_end(&mut self) -> Option<Signal> {
         self.0.pending().filter_map(caught).map(|caught| caught.signal).find(|signal| asks_to_end(*signal))
     }

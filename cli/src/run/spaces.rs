@@ -1,4 +1,4 @@
-//! The spaces that the job saves to: how far it has come, and who uses them.
+//! The spaces that the job saves to: their newest revisions and their users.
 
 use crate::{exit::say, text};
 use mainstay_engine::{
@@ -20,13 +20,13 @@ pub struct Newest(BTreeMap<PathBuf, Reached>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
-    /// As seen from here, on whichever level.
+    /// The newest in sight, on any level.
     seen: Option<Key>,
-    /// The same in the space itself, which all nodes see.
+    /// The newest in the space itself, which all nodes see.
     in_space: Option<Key>,
-    /// When that was saved, nanoseconds since 1970.
+    /// Time of its save, in nanoseconds since 1970.
     saved_unix_ns: u64,
-    /// As the job has told: possibly on a nearer level alone, which may be lost since.
+    /// The newest that the job reported, possibly only on a nearer level, which may be lost since.
     told: Option<Key>,
 }
 
@@ -40,14 +40,14 @@ impl Newest {
                     if let Some(revision) = survey.newest() {
                         let key = |of: &RevisionSurvey| (of.key.lineage.number, of.key.number);
                         let in_space = survey.revisions.iter().find(|revision| is_in_space(revision)).map(key);
-                        // As the job tells it.
+                        // As the job reports it.
                         let space = space.canonicalize().unwrap_or_else(|_| space.clone());
                         let reached = newest.entry(space).or_default();
                         (reached.seen, reached.saved_unix_ns) = (Some(key(revision)), revision.t1_unix_ns());
                         reached.in_space = in_space;
                     }
                 }
-                // The job may have failed before it made it.
+                // The job may have failed before it made the space.
                 Err(Error::NotASpace { .. }) => {}
                 Err(error) => say(&error.to_string()),
             }
@@ -55,13 +55,13 @@ impl Newest {
         Newest(newest)
     }
 
-    /// When the newest revision that can be seen was saved, of all spaces, nanoseconds since 1970.
+    /// Time of the newest revision in sight, over all spaces, in nanoseconds since 1970.
     pub fn saved_unix_ns(&self) -> Option<u64> {
         self.0.values().filter(|reached| reached.seen.is_some()).map(|reached| reached.saved_unix_ns).max()
     }
 
-    /// Whether a space itself has a revision that was not there `before`, or that was saved since `begun_unix_ns` where it is not
-    /// known what there was. What a node has goes with the job, or is not seen from the nodes that the next one gets.
+    /// True if a space itself has a revision that was not there `before`, or, if that is unknown, one saved since
+    /// `begun_unix_ns`. Data on a node is lost with the job, or out of sight of the next job's nodes.
     pub fn is_beyond(&self, before: &Newest, begun_unix_ns: u64) -> bool {
         let is_new = |(space, reached): (&PathBuf, &Reached)| match before.0.get(space) {
             Some(before) => reached.in_space > before.in_space,
@@ -70,7 +70,7 @@ impl Newest {
         self.0.iter().any(is_new)
     }
 
-    /// A line for each space: what there is to go on from, and how old it is.
+    /// A line for each space: the revision to go on from, and its age.
     pub fn ages(&self, now_unix_ns: u64) -> Vec<String> {
         let line = |(space, reached): (&PathBuf, &Reached)| {
             let space = printable_path(space);
@@ -97,7 +97,7 @@ impl fmt::Display for Newest {
             let seen_there = match seen {
                 None => format!("nothing complete in {space}"),
                 Some(seen) if Some(*seen) == *in_space => format!("{} of {space}", revision(*seen)),
-                // What nodes have need not be there any more when the job looks, nor be seen from the nodes that it gets.
+                // Data on nodes may be gone when the job looks, or out of sight of its new nodes.
                 Some(seen) => {
                     let below = in_space.map_or("nothing complete".to_owned(), revision);
                     let seen = revision(*seen);
@@ -113,14 +113,14 @@ impl fmt::Display for Newest {
     }
 }
 
-/// Whether it lies in the space itself, from which it can be restored on any nodes.
+/// True if it is in the space itself, so any nodes can restore it.
 fn is_in_space(revision: &RevisionSurvey) -> bool {
-    // Without other levels no place is told.
+    // Without other levels, the line names no place.
     let is_there = |lying: &Lying| lying.whole && lying.place.level == LevelKind::Pfs;
     revision.complete && (revision.lies.is_empty() || revision.lies.iter().any(is_there))
 }
 
-/// The lineages that spaces had before a start: each opening begins another.
+/// The lineages of spaces before a start: each opening begins a new one.
 pub struct Openings(BTreeMap<PathBuf, u64>);
 
 impl Openings {
@@ -140,7 +140,7 @@ impl Openings {
 }
 
 impl Openings {
-    /// Whether one of `spaces` was opened since.
+    /// Was one of `spaces` opened since?
     pub fn was_any_opened(&self, spaces: &[PathBuf]) -> bool {
         let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
         let was_opened =
@@ -148,7 +148,8 @@ impl Openings {
         spaces.iter().any(was_opened)
     }
 
-    /// Whether each of `spaces` was opened since, and again in the same run, as after a failure, and closed in order.
+    /// True if each of `spaces` was opened since, opened again in the same run, as after a failure, and closed in
+    /// order.
     pub fn were_closed(&self, spaces: &[PathBuf]) -> bool {
         let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
         let was_closed = |space: &PathBuf| {
@@ -159,17 +160,17 @@ impl Openings {
     }
 }
 
-/// What cannot be told is no reason to wait.
+/// An unknown state is no reason to wait.
 pub fn is_in_use(space: &Path) -> bool {
     matches!(SpaceSurvey::is_in_use(space), Ok(Some(true)))
 }
 
-/// Whether it is sure that no job has it open.
+/// True if surely no job has it open.
 pub fn is_free(space: &Path) -> bool {
     matches!(SpaceSurvey::is_in_use(space), Ok(Some(false)))
 }
 
-/// Whether it is sure that nothing is saved there: neither a shard that can be seen nor one that cannot be read.
+/// True if surely nothing is saved there: no shard is in sight, and none is unreadable.
 pub fn is_without_revision(space: &Path) -> bool {
     match SpaceSurvey::open_all(space) {
         Ok(survey) => survey.revisions.is_empty() && survey.damage.is_empty() && survey.not_here().is_empty(),
@@ -181,7 +182,7 @@ pub fn is_without_revision(space: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A batch script queues the job again for it, and what the nodes' memory had may be gone by then.
+    /// A batch script queues the job again for it, and the nodes' memory may be gone by then.
     #[test]
     fn only_what_the_space_itself_has_is_further_than_before() {
         let newest = |seen, in_space| {

@@ -1,5 +1,5 @@
-//! Ranks that end while their job starts. With its fault tolerance on, Open MPI leaves the others waiting in MPI_Init for
-//! ever for one that has ended in it, or before.
+//! Ranks that end while their job starts. With fault tolerance on, Open MPI leaves the other ranks waiting in MPI_Init
+//! for ever if one has ended in it, or before.
 
 use super::tree;
 use nix::unistd::Pid;
@@ -9,13 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long a job that lacks a rank may take to open a space, or to end.
+/// How long a job that lacks a rank may take to open a space, or to end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What Open MPI tells each rank that it starts: its number, how many there are, and how many were started by who has
-/// started it.
+/// Variables that Open MPI gives each rank: its number, the number of ranks, and the number started by its own parent.
 const TOLD: [&str; 3] = ["OMPI_COMM_WORLD_RANK=", "OMPI_COMM_WORLD_SIZE=", "OMPI_COMM_WORLD_LOCAL_SIZE="];
 
-/// A job that has told nothing yet.
+/// A job that has reported nothing yet.
 #[derive(Debug, Default)]
 pub struct Starting {
     lacking_since: Option<Instant>,
@@ -23,7 +22,7 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Whether the job of `launcher` waits for a rank that has ended.
+    /// Does the job of `launcher` wait for a rank that has ended?
     pub fn hangs(&mut self, launcher: Pid) -> bool {
         let here = Here::of(launcher);
         self.has_seen_first |= here.has_first;
@@ -34,7 +33,7 @@ impl Starting {
         self.lacking_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
     }
 
-    /// Whether the first rank has been on this machine.
+    /// The first rank has been on this machine.
     pub fn has_seen_first(&self) -> bool {
         self.has_seen_first
     }
@@ -43,10 +42,10 @@ impl Starting {
 /// The ranks on this machine.
 #[derive(Default)]
 struct Here {
-    /// How many the job has.
+    /// Number of ranks in the job.
     ranks: u32,
     has_first: bool,
-    /// By who has started them: how many are there, and how many were.
+    /// By parent process: the number of present ranks, and of started ones.
     started: BTreeMap<Pid, (u32, u32)>,
 }
 
@@ -55,7 +54,7 @@ impl Here {
         let mut found = Here::default();
         for pid in tree::below(launcher) {
             let Some([number, size, here]) = told_to(pid) else { continue };
-            // What a rank has started has its environment.
+            // Processes that a rank has started have its environment.
             let Some(parent) = tree::parent_of(pid).filter(|parent| told_to(*parent).is_none()) else { continue };
             let of_parent = found.started.entry(parent).or_insert((0, here));
             of_parent.0 += 1;
@@ -64,15 +63,15 @@ impl Here {
         found
     }
 
-    /// Whether a rank is lacking of those that were started here. A job is not judged whose first rank runs elsewhere, as it
-    /// tells nothing here.
+    /// Is one of the ranks missing that were started here? If the first rank runs elsewhere, the answer is no, because
+    /// the job then reports nothing here.
     fn lacks_rank(&self) -> bool {
         let are_all_here = self.ranks == self.started.values().map(|(_, started)| started).sum::<u32>();
         (self.has_first || are_all_here) && self.started.values().any(|(there, started)| there < started)
     }
 }
 
-/// What Open MPI has told this process, if it is a rank or was started by one.
+/// Open MPI's variables of this process, if it is a rank or was started by one.
 fn told_to(pid: Pid) -> Option<[u32; 3]> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let told = |name: &str| {

@@ -1,4 +1,4 @@
-//! What came of a run: told at its end, and counted while it goes on.
+//! The result of a run: counted while the run goes on, and printed at its end.
 
 use super::{report::Reported, spaces::Newest};
 use crate::{exit::say, text};
@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-/// In a shorter run one checkpoint is much of the time, and the share says nothing about longer ones.
+/// In a shorter run, one checkpoint is a large share of the time, which says nothing about longer runs.
 const SHARE_FROM_NS: u64 = 60_000_000_000;
 
 /// The run so far, of all starts.
@@ -21,18 +21,18 @@ pub struct Summary {
     begun: Instant,
     begun_unix_ns: u64,
     starts: u32,
-    /// Since when the job goes on without a failure: since its last start, or since it last went on while it ran.
+    /// Begin of the present failure-free period: the last start, or the last recovery.
     undisturbed_unix_ns: u64,
-    /// When the last start ended, until the next begins.
+    /// End of the last start, until the next begins.
     ended: Option<Instant>,
     ended_unix_ns: u64,
-    /// From the newest revision that was complete when a start failed, or ranks did, to that failure.
+    /// Time from the newest complete revision to the failure of a start or of ranks.
     again_ns: u64,
-    /// From the end of a failed start to the next.
+    /// Time from the end of a failed start to the next one.
     between_ns: u64,
 }
 
-/// What the run was told of a space, and what its journal says of the time since the run began: of rank 0, nanoseconds.
+/// The reports about a space, and its journal since the run began: rank 0's times, in nanoseconds.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Inside {
     checkpoints: u64,
@@ -64,7 +64,7 @@ impl Summary {
         self.between_ns += self.ended.take().map_or(0, |ended| ended.elapsed().as_nanos() as u64);
     }
 
-    /// The start that is under way ends, in which the job has gone on after these failures, one after another.
+    /// Ends the present start, in which the job recovered from these failures, one after another.
     pub fn ended(&mut self, recovered: &[(PathBuf, Recovery)]) {
         (self.ended, self.ended_unix_ns) = (Some(Instant::now()), unix_ns());
         for (_, recovery) in recovered {
@@ -76,13 +76,14 @@ impl Summary {
         }
     }
 
-    /// The start that ended did not end in order, and left `newest` to go on from.
+    /// The last start did not end in order, and left `newest` to go on from.
     pub fn lost_after(&mut self, newest: &Newest) {
         let since = newest.saved_unix_ns().unwrap_or(0).max(self.undisturbed_unix_ns);
         self.again_ns += self.ended_unix_ns.saturating_sub(since);
     }
 
-    /// Says in a few lines what the run came to. A job that was never started, or saves nothing, has no summary.
+    /// Prints the result of the run in a few lines. There is no summary for a job that was never started or saves
+    /// nothing.
     pub fn tell(&self, spaces: &[PathBuf], newest: &Newest, told: &Reported) {
         if self.starts == 0 || spaces.is_empty() {
             return;
@@ -132,16 +133,16 @@ impl Summary {
     }
 }
 
-/// The share of a run that Mainstay took; of a short run nothing.
+/// Mainstay's share of a run; empty for a short run.
 fn share(all_ns: u64, run_ns: u64) -> String {
     let percent = 100.0 * all_ns as f64 / run_ns.max(1) as f64;
     if run_ns < SHARE_FROM_NS { String::new() } else { format!(", {percent:.2} % of the time") }
 }
 
 impl Inside {
-    /// Of the entries since `begun_unix_ns`. A revision counts once, as the nearest level tells of it first, and so do a
-    /// restore and a recovery. Some are `told` and in no journal: a rank 0 that fails takes along what it has not written,
-    /// and of a job with one level that is all.
+    /// Times of the entries since `begun_unix_ns`. A revision counts once, by its first entry, for the nearest level;
+    /// so do a restore and a recovery. Some are only `told` and in no journal: a failed rank 0 loses its unwritten
+    /// entries, and a job with one level writes them late.
     fn of(journal: &Journal, told: &Reported, space: &Path, begun_unix_ns: u64) -> Inside {
         let mut inside = Inside::default();
         let mut perceived = told.checkpoints.get(space).cloned().unwrap_or_default();
@@ -215,15 +216,15 @@ mod tests {
         assert_eq!(Inside::of(&journal, &Reported::default(), Path::new("/a"), 10), wanted);
     }
 
-    /// A first try of some seconds was told that half of its time went into checkpoints.
+    /// A first try of some seconds was reported to spend half of its time on checkpoints.
     #[test]
     fn the_share_is_told_of_a_minute_and_more() {
         assert_eq!(share(500, 59_999_999_999), "");
         assert_eq!(share(600_000_000, 60_000_000_000), ", 1.00 % of the time");
     }
 
-    /// Before, a job with one level that was killed, as by SIGTERM at the end of its time, counted for nothing: it writes its
-    /// journal when it ends.
+    /// Before, a killed job with one level counted for nothing, for example after SIGTERM at the end of its time: it
+    /// writes its journal when it ends.
     #[test]
     fn what_is_told_of_a_killed_job_counts_and_once() {
         let told = Reported::read(
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(Inside::of(&journal, &told, Path::new("/a"), 10), wanted);
     }
 
-    /// Before, the journal alone counted: what a rank 0 that failed had not written was left out.
+    /// Before, only the journal counted: entries that a failed rank 0 had not written were left out.
     #[test]
     fn a_recovery_counts_once_whoever_tells_of_it() {
         let recovery = |lineage, total_ns| Recovery { lineage, total_ns, ..Recovery::default() };
@@ -247,8 +248,8 @@ mod tests {
         assert_eq!(Inside::of(&Journal { entries, passed_over: 0 }, &told, Path::new("/a"), 10), wanted);
     }
 
-    /// Work is lost from what the job goes back to; from where it went on, if it is the same revision again; and all of it where
-    /// the job begins anew. Who has two spaces open tells of one failure twice.
+    /// Lost work counts from the revision that the job goes back to; from the last recovery, if it is the same revision
+    /// again; and all of it if the job begins anew. A job with two open spaces reports one failure twice.
     #[test]
     fn work_that_is_lost_in_a_job_that_goes_on_counts() {
         let recovery = |noticed_unix_ns, saved_unix_ns: Option<u64>| {

@@ -1,4 +1,4 @@
-//! A process and all that it has started.
+//! A process and all its descendants.
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -6,12 +6,12 @@ use nix::{
 };
 use std::{collections::BTreeMap, fs};
 
-/// Ends `root`, a child that was not waited for yet, and all below it: a launcher that hangs, its remote shells, its ranks
-/// on this machine.
+/// Kills `root`, a child that was not waited for yet, and all below it: a launcher that hangs, its remote shells, and
+/// its ranks on this machine.
 pub fn end(root: Pid) {
-    // Stopped, the root starts no others meanwhile, nor does it end by itself, as a script does whose command is killed, with a
-    // status that tells nothing. The others can start more, but not once their parent is gone. Of what is below the root a
-    // number could be used anew only within this loop.
+    // Stop the root first: it then starts no others. Nor does it end by itself with a useless status, as a script does
+    // after its command is killed. The others can start more, but not once their parent is gone. A number below the
+    // root could be reused only within this loop.
     let _ = kill(root, Signal::SIGSTOP);
     for pid in below(root).into_iter().chain([root]) {
         let _ = kill(pid, Signal::SIGKILL);
@@ -37,7 +37,7 @@ pub fn below(root: Pid) -> Vec<Pid> {
 
 pub fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in brackets, can hold anything.
+    // The name of the program, in brackets, can contain anything.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }

@@ -1,4 +1,4 @@
-//! Looks after the nodes of a job at work: a launcher need not notice that one is lost.
+//! Checks the nodes of a job at work: a launcher may not notice the loss of one.
 
 use super::nodes::Reach;
 use std::{
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// A node that does not answer so often, one look after the other, is lost.
+/// A node is lost after this many failed checks in a row.
 const SILENT_LOOKS: usize = 2;
 
-/// Who is asked while the job runs.
+/// The nodes to check while the job runs.
 pub struct Watch {
     pub reach: Reach,
     pub every: Duration,
@@ -19,7 +19,7 @@ pub struct Watch {
 
 pub struct Watching {
     lost: Receiver<(String, String)>,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +36,7 @@ impl Watching {
         Watching { lost, end: Some(end), thread: Some(thread) }
     }
 
-    /// The node that was lost, and why it is thought to be.
+    /// The lost node, and the evidence.
     pub fn lost(&self) -> Option<(String, String)> {
         self.lost.try_recv().ok()
     }
@@ -52,7 +52,7 @@ impl Drop for Watching {
     }
 }
 
-/// Returns once a node is lost, or once nobody wants to know any more.
+/// Returns once a node is lost, or once nobody waits for the result.
 fn look(watch: &Watch, ended: &Receiver<()>) -> Option<(String, String)> {
     let mut silent = vec![0; watch.nodes.len()];
     while ended.recv_timeout(watch.every) == Err(RecvTimeoutError::Timeout) {

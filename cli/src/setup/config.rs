@@ -1,4 +1,4 @@
-//! `mainstay config`: the settings in force, and where each comes from.
+//! `mainstay config`: the settings in force, with their origin.
 
 use super::flags;
 use crate::{
@@ -47,20 +47,20 @@ fn table(resolved: &Resolved) -> String {
     text::table(&columns, rows)
 }
 
-/// What `--json` prints.
+/// The document of `--json`.
 #[derive(Serialize)]
 struct Document {
     file: Option<String>,
     settings: Vec<ShownSetting>,
-    /// Where `pool_bytes` is auto and the stage has a pool.
+    /// If `pool_bytes` is auto and the stage has a pool.
     pool: Option<Pool>,
 }
 
-/// What a pool that sizes itself may take now.
+/// The present limit of a pool that sizes itself.
 #[derive(Serialize)]
 struct Pool {
     bytes_max: u64,
-    /// What keeps it from taking more.
+    /// The cause of the limit.
     bound: &'static str,
 }
 

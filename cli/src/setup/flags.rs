@@ -1,5 +1,5 @@
-//! `mainstay config --cflags --libs`: how to compile with the library that was installed with this
-//! command. Prefix is the folder above that of the command itself.
+//! `mainstay config --cflags --libs`: flags to compile with the library that was installed with this command. The
+//! prefix is the folder above the command's folder.
 
 use crate::{
     arguments,
@@ -36,7 +36,7 @@ pub fn flags(wanted: &arguments::Config) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Where the header and the library are.
+/// The directories of the header and the library.
 fn prefix() -> Result<PathBuf, Failure> {
     let failed = |message| Failure { exit: Exit::System, message };
     let own = env::current_exe().and_then(|path| path.canonicalize());

@@ -1,4 +1,4 @@
-//! What is set and installed.
+//! Settings and installation.
 
 mod completions;
 mod config;

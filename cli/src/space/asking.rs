@@ -1,4 +1,4 @@
-//! Asking a running job for a checkpoint, or to have a node left before it, and seeing that through.
+//! Asking a running job for a checkpoint, or to empty a node before one, and waiting for the result.
 
 use crate::exit::Failure;
 use mainstay_engine::{
@@ -15,16 +15,16 @@ use std::{
 };
 
 const POLL: Duration = Duration::from_millis(20);
-/// How long a space has to be nobody's before its job is over: one that goes on after a failure takes its locks anew.
+/// How long a space must be unlocked before its job counts as over: a job that goes on after a failure locks it anew.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A request to the job that has a space open.
+/// A request to the job that has the space open.
 pub struct Asking {
     space: PathBuf,
     request: Request,
-    /// The node whose loss the revision is to outlive: it is to be complete in its copies, too.
+    /// The node to empty. The revision must survive its loss, so it must be complete in its copies, too.
     leaves: Option<String>,
-    /// The last one: that to another request may lie over it later.
+    /// The last answer: an answer to another request may overwrite it later.
     answer: RefCell<Option<CheckpointAnswer>>,
 }
 
@@ -32,9 +32,10 @@ pub struct Asking {
 pub enum Progress {
     /// The job has not come to its next safe point.
     Waiting,
-    /// The revision of this number is on its way: whole on this level before the space, which goes with the job or its nodes.
+    /// The revision is on its way. It may be complete on this level before the space, which is lost with the job or its
+    /// nodes.
     Begun(u64, Option<LevelKind>),
-    /// It is whole in the space itself; where a node is left, beside that.
+    /// The revision is complete in the space itself; for a node to empty, also beside that node.
     Complete(u64),
 }
 
@@ -43,7 +44,7 @@ impl Asking {
         Ok(Asking::of(space, Request::send(space)?, None))
     }
 
-    /// Has all objects, and the copies that are there, leave `node` before.
+    /// Asks that all objects and copies leave `node` before the checkpoint.
     pub fn begin_to_leave(space: &Path, node: &str) -> Result<Asking, Failure> {
         Ok(Asking::of(space, Request::evacuate(space, node)?, Some(node.to_owned())))
     }
@@ -52,13 +53,13 @@ impl Asking {
         Asking { space: space.to_owned(), request, leaves, answer: RefCell::default() }
     }
 
-    /// Waits until the revision that was asked for is complete, and returns its number and what came of the wish to leave a
-    /// node. `Failure`: there is no job, or it did not come to it in time; the request is withdrawn.
+    /// Waits until the requested revision is complete. Returns its number and the result for the node. Fails if there
+    /// is no job, or if the job was too late; then the request is withdrawn.
     pub fn until_complete(self, timeout: Duration) -> Result<(u64, Emptied), Failure> {
         let space = printable_path(&self.space);
         let start = Instant::now();
         loop {
-            // Before looking at what there is: what was saved at the very end counts.
+            // Before the progress: a revision that was saved at the very end counts.
             let is_over = is_over(&self.space)?;
             let progress = self.progress();
             if let Progress::Complete(revision) = progress {
@@ -115,28 +116,28 @@ impl Asking {
     pub fn progress(&self) -> Progress {
         let (before, new) = (self.request.ticket(), self.request.answer());
         let mut known = self.answer.borrow_mut();
-        // Once the request had to be sent again, what was answered before counts no more.
+        // After the request was sent again, an earlier answer no longer counts.
         *known = new.or_else(|| known.take().filter(|_| self.request.ticket() == before));
         let Some(answer) = &*known else { return Progress::Waiting };
         let is_it = |saved: &Saved| saved.lineage == answer.lineage.number && saved.revision >= answer.number;
-        // What cannot be read this moment may be the next.
+        // An unreadable state may be readable the next moment.
         let standing = Standing::of(&self.space);
         let has_it = |saved: &[Saved]| saved.iter().any(is_it);
         let whole_in = standing.as_ref().ok().and_then(|now| now.levels.iter().find(|level| has_it(&level.complete)));
         let whole_in = whole_in.map(|level| level.level);
-        // Whoever asks may be about to end the job, with which the memory of its nodes goes, and their disks perhaps.
+        // The caller may be about to end the job, and then the memory of its nodes is lost, perhaps also their disks.
         let is_whole = |level: &LevelStanding| match &self.leaves {
             Some(_) => has_it(&level.complete) && level.copies.iter().all(|copy| has_it(copy)),
             None => has_it(&level.complete) && level.level == LevelKind::Pfs,
         };
-        // A level that goes with the node has no copies, or may be the first to be complete.
+        // A level that is lost with the node has no copies, or may be the first to be complete.
         let outlives = |now: &Standing| {
             let (Some(node), Some(told)) = (&self.leaves, &now.told) else { return true };
             let is_left = |loss: &Loss| matches!(loss, Loss::Node(index) if is_called(&told.job.nodes[*index], node));
             let mut left = now.losses.iter().filter(|(loss, _)| is_left(loss));
             left.all(|(_, left)| left.as_ref().is_some_and(|left| is_it(&left.saved)))
         };
-        // What is whole in files alone, and of which the job does not know yet, is not what it would go back to.
+        // The job would not go back to a revision that is complete in files but that it does not know yet.
         let is_known = |now: &Standing| match (&self.leaves, &now.told) {
             (Some(_), Some(told)) => told
                 .told
@@ -149,19 +150,19 @@ impl Asking {
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number, whole_in) }
     }
 
-    /// Whether a job ever looked for requests here.
+    /// Has a job ever looked for requests here?
     pub fn is_heard(&self) -> bool {
         self.request.listener().is_some()
     }
 
-    /// Gives up: the job is not to save itself long after.
+    /// Gives up, so that the job does not save itself much later.
     pub fn withdraw(self) {
-        // One that stays costs a checkpoint, and no more.
+        // A request that stays costs one checkpoint, nothing more.
         let _ = self.request.withdraw();
     }
 }
 
-/// Why a revision that was begun is not complete in the space.
+/// The reason that a begun revision is not complete in the space.
 pub fn unsaved(revision: u64, whole_in: Option<LevelKind>) -> String {
     match whole_in {
         Some(level) => format!("before revision {revision}, complete in {}, was complete there", level.name()),
@@ -169,14 +170,14 @@ pub fn unsaved(revision: u64, whole_in: Option<LevelKind>) -> String {
     }
 }
 
-/// Whether the job leaves this node when it is asked to leave `asked`: as objects go by it.
+/// Does the job empty this node when it is asked for `asked`? It uses the same names as objects.
 fn is_called(node: &Node, asked: &str) -> bool {
-    // Of nodes of one name, all but the first have their lowest rank behind it.
+    // Nodes of one name: all but the first have their lowest rank appended.
     let shared = node.name.rsplit_once('/').map(|(name, _)| name);
     [Some(node.name.as_str()), Some(node.host.as_str()), shared].contains(&Some(asked))
 }
 
-/// Whether no job has `space` open, nor has for some time.
+/// True if no job has `space` open, nor had it open for some time.
 pub fn is_over(space: &Path) -> Result<bool, Failure> {
     let start = Instant::now();
     while SpaceSurvey::is_in_use(space)? == Some(false) {

@@ -1,4 +1,4 @@
-//! What killed jobs had staged, completed before other work on a space goes on.
+//! Completes the staged data of killed jobs before other work on a space.
 
 use crate::exit::Failure;
 use mainstay_engine::{
@@ -7,8 +7,8 @@ use mainstay_engine::{
 };
 use std::path::{Path, PathBuf};
 
-/// For commands whose new lineage would end the claim: completes what can be completed in `space`. Refuses if
-/// some of it could be another time. Returns whose memory it has gone over.
+/// For commands with a new lineage, which would end the claim of staged data: completes the data in `space`. Refuses if
+/// some of it could be completed later. Returns the memory that it has searched.
 pub fn first(space: &Path) -> Result<GoneOver, Failure> {
     let salvaged = tend::salvage(&pool_directory()?, Some(space), false)?;
     let failed = |shard: &tend::SalvagedShard| match &shard.fate {
@@ -23,7 +23,7 @@ pub fn first(space: &Path) -> Result<GoneOver, Failure> {
     }
 }
 
-/// The same for all places of a space, whose job is one; a dry run changes nothing.
+/// The same for all places of a space; they belong to one job. A dry run changes nothing.
 pub fn in_all(places: &[Place], dry_run: bool) -> Result<GoneOver, Failure> {
     let mut all = GoneOver::default();
     for Place { directory, .. } in places {
@@ -32,14 +32,14 @@ pub fn in_all(places: &[Place], dry_run: bool) -> Result<GoneOver, Failure> {
     Ok(all)
 }
 
-/// As `first` would return it now. Changes nothing.
+/// The present result of `first`. Changes nothing.
 fn would_go_over(space: &Path) -> GoneOver {
     let salvaged = pool_directory().ok().and_then(|pools| tend::salvageable(&pools, Some(space), false).ok());
     salvaged.map(|salvaged| salvaged.gone_over).unwrap_or_default()
 }
 
-/// For a supervisor, between two starts: completes what can be completed here. The start does the rest. What is lost, or
-/// damaged, a line each.
+/// For a supervisor, between two starts: completes the staged data on this machine. The start does the rest. Returns a
+/// line for each lost or damaged part.
 pub fn what_can_be(spaces: &[PathBuf]) -> Vec<String> {
     let Ok(directory) = pool_directory() else { return Vec::new() };
     let salvaged = spaces.iter().filter_map(|space| tend::salvage(&directory, Some(space), false).ok());
@@ -58,7 +58,7 @@ fn losses(salvaged: &Salvaged) -> Vec<String> {
     shards.chain(pools.map(|left| format!("left: {}: {}", left.pool.display(), left.why))).collect()
 }
 
-/// Where a job of this user, started here, has its pools.
+/// The pool directory of a job that this user starts here.
 pub fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }

@@ -1,4 +1,4 @@
-//! Holds: taking one, and what people and scripts read of them.
+//! Holds: how to take one, and how to print them.
 
 use crate::{
     document::{self, Key, hex},
@@ -11,8 +11,8 @@ use mainstay_engine::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// The hold that was taken on the revision `key` in `place`, of which `survey` tells, and whether it counts already; `None` if the revision was let go
-/// before.
+/// The hold on the revision `key` in `place`, with its survey `survey`, and whether it counts already. `None` if the
+/// revision was removed before.
 pub fn taken(
     survey: &SpaceSurvey,
     place: Option<&Place>,
@@ -31,19 +31,19 @@ pub fn taken(
     }
 }
 
-/// When a hold of so long a time ends, in nanoseconds since 1970.
+/// End of a hold of this length, in nanoseconds since 1970.
 pub fn expiry(time: Duration) -> u64 {
     unix_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Why there is no room in `place`, of which `survey` tells, or in a space without other levels in sight.
+/// The message that `place`, with its survey `survey`, has no room; or the space, if no other level is in sight.
 pub fn no_room(survey: &SpaceSurvey, place: Option<&Place>, key: RevisionKey) -> String {
     let mut ways = Vec::new();
     if !survey.holds.is_empty() {
         ways.push(format!("release another (held: {})", held_numbers(survey)));
     }
     ways.push("copy it out with `mainstay export`".to_owned());
-    // A level in memory goes with its job, and is made anew without what it was grown by.
+    // A memory level is lost with its job, and the next one is made without the added room.
     let level = place.map_or(LevelKind::Pfs, |place| place.level);
     if level != LevelKind::Memory {
         let path = &survey.path;
@@ -61,13 +61,13 @@ pub fn no_room(survey: &SpaceSurvey, place: Option<&Place>, key: RevisionKey) ->
     )
 }
 
-/// The revisions that are held, each once, however often and on however many levels.
+/// The held revisions, each once, whatever the number of holds and levels.
 pub fn held_numbers(survey: &SpaceSurvey) -> String {
     let held: BTreeSet<u64> = survey.holds.iter().map(|held| held.hold.number).collect();
     held.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// How long it is to last, in words.
+/// The length of a hold, in words.
 pub fn until(hold: &Hold) -> String {
     in_words(hold.expires_unix_ns)
 }
@@ -79,7 +79,7 @@ pub fn in_words(expires_unix_ns: u64) -> String {
     }
 }
 
-/// The table of all holds; nothing without any.
+/// The table of all holds; empty without holds.
 pub fn table(holds: &[HoldSurvey]) -> String {
     if holds.is_empty() {
         return String::new();

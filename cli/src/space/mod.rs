@@ -1,4 +1,4 @@
-//! What commands that work on a space share.
+//! Code that the commands on a space share.
 
 pub mod asking;
 pub mod completing;

@@ -1,4 +1,4 @@
-//! The revision that a command reads, beside a job that may let it go.
+//! The revision that a command reads while a job may remove it.
 
 use crate::{
     arguments::Revision,
@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long another newest revision is tried when a running job lets go of each.
+/// How long to try the next newest revision, if a running job removes each one.
 const TRY: Duration = Duration::from_secs(5);
 
-/// What `attempt` makes of the revision of this number, or of the newest complete one, on whichever levels in sight. It
-/// gives `None` if the job let the revision go meanwhile.
+/// Calls `attempt` on the revision of this number, or on the newest complete one, on any level in sight. `attempt`
+/// returns `None` if the job removed the revision meanwhile.
 pub fn read<T>(
     space: &Path,
     number: Option<u64>,
@@ -24,7 +24,7 @@ pub fn read<T>(
     read_by(&|| SpaceSurvey::open_all(space), number, attempt)
 }
 
-/// As `read`, of what lies in the directory `place` alone.
+/// Like `read`, only for the directory `place`.
 pub fn read_in<T>(
     place: &Path,
     number: Option<u64>,
@@ -33,8 +33,8 @@ pub fn read_in<T>(
     read_by(&|| SpaceSurvey::open(place), number, attempt)
 }
 
-/// The place to which a view of the revision points: the farthest that has it whole, as that stays the longest. `None` if it
-/// is the space itself.
+/// The place that a view points to: the farthest one with the whole revision, because it stays there longest. `None`
+/// for the space itself.
 pub fn place_to_show(space: &Path, number: Option<u64>) -> Result<Option<Place>, Failure> {
     let survey = SpaceSurvey::open_all(space)?;
     let revision = chosen(&survey, number)?;
@@ -93,12 +93,12 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, 
     Ok(revision)
 }
 
-/// The revision that was asked for, if it is complete.
+/// The requested revision, if it is complete.
 pub fn complete(survey: &SpaceSurvey, wanted: Revision) -> Result<&RevisionSurvey, Failure> {
     chosen(survey, wanted.number())
 }
 
-/// The numbers of those that were asked for, with that of the newest complete one now.
+/// The requested numbers, with the number of the newest complete revision now.
 pub fn numbers(space: &Path, wanted: &[Revision]) -> Result<Vec<u64>, Failure> {
     let number = |wanted: &Revision| match wanted.number() {
         Some(number) => Ok(number),
@@ -107,7 +107,7 @@ pub fn numbers(space: &Path, wanted: &[Revision]) -> Result<Vec<u64>, Failure> {
     wanted.iter().map(number).collect()
 }
 
-/// Nothing there has this number; names those that have one.
+/// Fails because no revision has this number; names the existing ones.
 pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
     let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
     let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };

@@ -1,4 +1,4 @@
-//! What a killed job had staged for a space in the memory of this node, told by those who look.
+//! Staged data of a killed job in the memory of this node, for the commands that look.
 
 use super::completing::pool_directory;
 use crate::document::{Key, Staged};
@@ -6,8 +6,8 @@ use crate::text::count;
 use mainstay_engine::{SpaceSurvey, tend};
 use std::path::Path;
 
-/// Nothing while a job has the space open: what is staged then is its own business. What cannot be looked at is not
-/// told of either: it is no part of the space.
+/// Empty while a job has the space open: the staged data is then its own. Unreadable pools are left out, because they
+/// are no part of the space.
 pub fn of(survey: &SpaceSurvey, space: &Path) -> Vec<Staged> {
     if survey.in_use != Some(false) {
         return Vec::new();

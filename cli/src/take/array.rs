@@ -1,12 +1,12 @@
-//! An item as an array: what tools that know arrays are told of it.
+//! An item as an array, for tools that know arrays.
 
 use mainstay_engine::space::format::{ElementType, Item};
 
-/// Element type and shape of the item: as it was saved, or else its bytes in a row.
+/// Saved element type and shape of the item, or else its bytes in a row.
 pub fn of(item: &Item) -> (ElementType, Vec<u64>) {
     let product = item.shape.iter().try_fold(item.element.size(), |total, n| total.checked_mul(*n));
     let is_said = item.element != ElementType::Bytes || !item.shape.is_empty();
-    // No tool has a length beyond the signed numbers, not even of an array of nothing.
+    // No tool has a length beyond the signed numbers, not even for an empty array.
     let is_sane = item.shape.iter().all(|n| i64::try_from(*n).is_ok());
     if is_said && is_sane && product == Some(item.bytes) {
         (item.element, item.shape.clone())
@@ -32,7 +32,7 @@ mod tests {
         assert_eq!(of(&item(ElementType::I64, 16, &[])), (ElementType::Bytes, vec![16]));
     }
 
-    /// One byte of which nothing was said came out as an array without dimensions, two as a row of two.
+    /// One byte without a stated type came out as an array without dimensions, two as a row of two.
     #[test]
     fn bytes_of_which_nothing_was_said_are_a_row() {
         for bytes in 0..3 {

@@ -1,4 +1,4 @@
-//! `mainstay copy`: revisions as another space, on another file system.
+//! `mainstay copy`: copies revisions to another space, on another file system.
 
 use crate::{
     arguments,
@@ -36,7 +36,7 @@ pub fn copy(wanted: &arguments::Copy) -> Result<Exit, Failure> {
             say(&format!("revision {} is not copied: {why}", revision.key.number));
         }
     }
-    // What a job let go of was wanted only where it was asked for.
+    // A revision that a job removed is an error only if the user named it.
     let is_missing = |copied: &Copied| match copied.became {
         Became::Lost(_) => true,
         Became::Gone(_) => !wanted.revisions.is_empty(),
@@ -48,7 +48,7 @@ pub fn copy(wanted: &arguments::Copy) -> Result<Exit, Failure> {
     Ok(if is_lost { Exit::Lost } else { Exit::Good })
 }
 
-/// What a killed job had staged is no part of the space yet: it is not copied.
+/// Staged data of a killed job is not yet part of the space: it is not copied.
 fn tell_staged(wanted: &arguments::Copy) -> Result<(), Failure> {
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     staged::lines(&staged::of(&survey, &wanted.space.path)).lines().for_each(say);
@@ -56,7 +56,7 @@ fn tell_staged(wanted: &arguments::Copy) -> Result<(), Failure> {
 }
 
 fn tell(wanted: &arguments::Copy, mut revisions: Vec<CopiedRevision>) -> Result<(), Failure> {
-    // The newest first, as everywhere.
+    // Newest first, as everywhere.
     revisions.reverse();
     if wanted.space.json {
         output::json(&document::Copy {

@@ -1,11 +1,11 @@
-//! Which block of an array is whose, where blocks overlap: what the first of them has, the later ones leave to it.
+//! Overlapping blocks of an array: each cell belongs to the first block that has it.
 
 use std::collections::BTreeSet;
 
-/// More blocks than this have no decomposition of an array behind them.
+/// More blocks than this are not the decomposition of an array.
 const BLOCKS_MAX: usize = 1 << 16;
 
-/// A box in an array. It ends within the numbers.
+/// A box in an array. Its end fits into the numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub offset: Vec<u64>,
@@ -21,7 +21,7 @@ impl Block {
         (0..self.shape.len()).all(|dim| self.offset[dim] < other.end(dim) && other.offset[dim] < self.end(dim))
     }
 
-    /// What is left of it without `other`: slabs before and behind, one dimension after the other.
+    /// The rest of it without `other`: slabs before and behind, one dimension after the other.
     fn without(mut self, other: &Block) -> Vec<Block> {
         if !self.meets(other) {
             return vec![self];
@@ -42,7 +42,7 @@ impl Block {
     }
 }
 
-/// What of a block none of the `others` has, in blocks; `None` if that is too much to tell.
+/// The part of a block that none of the `others` has, as blocks; `None` if that takes too many.
 pub fn left_by(block: &Block, others: &[Block]) -> Option<Vec<Block>> {
     let mut left = if block.shape.contains(&0) { Vec::new() } else { vec![block.clone()] };
     for other in others.iter().filter(|other| !other.shape.contains(&0) && other.meets(block)) {
@@ -54,7 +54,7 @@ pub fn left_by(block: &Block, others: &[Block]) -> Option<Vec<Block>> {
     Some(left)
 }
 
-/// What of each block none before it has, in blocks; `None` if that is too much to tell.
+/// The part of each block that no earlier block has, as blocks; `None` if that takes too many.
 pub fn blocks_of_their_own(blocks: &[Block]) -> Option<Vec<Vec<Block>>> {
     let (mut own, mut count) = (Vec::new(), 0);
     for (block, before) in blocks.iter().zip(overlaps(blocks)?) {
@@ -74,14 +74,14 @@ pub fn blocks_of_their_own(blocks: &[Block]) -> Option<Vec<Vec<Block>>> {
     Some(own)
 }
 
-/// For each block those before it that it overlaps. Along the dimension that is cut most often, only few blocks
-/// stand beside one another.
+/// For each block, the earlier blocks that it overlaps. Along the most divided dimension, only few blocks are side by
+/// side.
 fn overlaps(blocks: &[Block]) -> Option<Vec<Vec<usize>>> {
     let mut before = vec![Vec::new(); blocks.len()];
     let dims = blocks.first().map_or(0, |block| block.shape.len());
     let cuts = |dim: &usize| blocks.iter().map(|block| block.offset[*dim]).collect::<BTreeSet<u64>>().len();
     let Some(dim) = (0..dims).max_by_key(cuts) else {
-        // Of one cell, without sides: the first has it.
+        // For a single cell, without sides, the first block has it.
         before.iter_mut().skip(1).for_each(|before| before.push(0));
         return Some(before);
     };
@@ -107,7 +107,7 @@ fn overlaps(blocks: &[Block]) -> Option<Vec<Vec<usize>>> {
 mod tests {
     use super::*;
 
-    /// Against counting the cells one by one.
+    /// Compares with a count of single cells.
     #[test]
     fn each_cell_is_of_the_first_block_that_has_it() {
         let side = 7_u64;

@@ -12,7 +12,7 @@ pub use cover::{Block, left_by};
 pub use export::export;
 pub use view::view;
 
-/// What a shard is called in what `export` and `view` make: as wide as all need, so that names sort.
+/// Name of a shard in the output of `export` and `view`: as wide as the longest, so that names sort.
 fn shard_path(shard: u32, shards: u32) -> String {
     let digits = shards.saturating_sub(1).to_string().len().max(4);
     format!("shard/{shard:0digits$}")

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
+//! Files that appear whole or not at all: they are written in a folder beside their place, and renamed at the end.
 
 use crate::{exit::Failure, replaced::refuse_irreplaceable};
 use mainstay_engine::{Error, printable_path, unix_ns};
@@ -11,7 +11,7 @@ use std::{
     process,
 };
 
-/// A folder that goes, with all in it, when this is dropped.
+/// A folder that is removed with its contents when this is dropped.
 pub struct Unfinished {
     target: PathBuf,
     folder: PathBuf,
@@ -30,7 +30,7 @@ impl Unfinished {
         Ok(Unfinished { target: target.to_owned(), folder })
     }
 
-    /// Makes the file that is to be `name`, of `bytes` zeros that begin with `head`.
+    /// Makes the future file `name`, of `bytes` zeros with `head` at the beginning.
     pub fn make(&self, name: &Path, head: &[u8], bytes: u64) -> Result<(), Failure> {
         let path = self.folder.join(name);
         let made = || {
@@ -42,20 +42,20 @@ impl Unfinished {
         made().map_err(failed("making", &self.target.join(name)))
     }
 
-    /// Where the file that is to be `name` is until then.
+    /// The temporary place of the future file `name`.
     pub fn path(&self, name: &Path) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Writes each of `pieces` at its place in the file. It is opened for each call: there may be more files than a process may
-    /// have open.
+    /// Writes each of `pieces` at its place in the file. Opens the file for each call: there may be more files than a
+    /// process may have open.
     pub fn write<'a>(&self, name: &Path, pieces: impl IntoIterator<Item = (u64, &'a [u8])>) -> Result<(), Failure> {
         let file = OpenOptions::new().write(true).open(self.folder.join(name));
         let written = |file: File| pieces.into_iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, at));
         file.and_then(written).map_err(failed("writing", &self.target.join(name)))
     }
 
-    /// Makes all durable and gives them their names.
+    /// Makes all files durable and gives them their names.
     pub fn finish(self, names: &[PathBuf], force: bool) -> Result<(), Failure> {
         for name in names {
             let synced = File::open(self.folder.join(name)).and_then(|file| file.sync_all());
@@ -77,7 +77,7 @@ impl Unfinished {
     }
 }
 
-/// An error if one of `names` is there already, unless it may be replaced.
+/// Fails if one of `names` exists, unless it may be replaced.
 pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<(), Failure> {
     names.iter().try_for_each(|name| refuse_irreplaceable(&target.join(name)))?;
     let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
@@ -88,7 +88,7 @@ pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // What cannot be removed says in its name what it is.
+        // If it cannot be removed, its name says that it is unfinished.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! `mainstay checkpoint`: has a running job save itself.
+//! `mainstay checkpoint`: asks a running job to save itself.
 
 use crate::{
     arguments, document,
@@ -21,7 +21,7 @@ pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Refused where no job has the space open, so that there is nobody `to_do` what is wanted.
+/// Fails if no job has the space open. `to_do` ends the message.
 pub fn check_is_open(space: &Path, to_do: &str) -> Result<(), Failure> {
     if is_over(space)? {
         let space = printable_path(space);

@@ -1,4 +1,4 @@
-//! `mainstay evacuate`: has all objects of a running job, and the copies that it holds, leave a node.
+//! `mainstay evacuate`: moves all objects of a running job, and its copies, off a node.
 
 use super::checkpoint::check_is_open;
 use crate::{

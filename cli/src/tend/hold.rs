@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-/// How often another newest revision is tried at least when a running job lets go of each; longer for as long as `--wait` says.
+/// Least time to try the next newest revision, if a running job removes each one; longer with `--wait`.
 const TRIES: usize = 10;
 
 pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
@@ -27,7 +27,7 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     if wanted.dry_run {
         return would_hold(wanted, expires);
     }
-    // What a killed job had staged counts as well, and may not be completed any more beside a hold.
+    // Includes staged data of a killed job, which may no longer be completed beside a hold.
     completing::first(&wanted.space.path)?;
     let begun = Instant::now();
     for _ in (0..).take_while(|tried| *tried < TRIES || begun.elapsed() < wanted.wait) {
@@ -54,7 +54,8 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     ))
 }
 
-/// Why a revision is not held of which each directory has a part: what holds it has to stand where all of it lies.
+/// The reason that a revision cannot be held if each directory has only a part: a hold must be in a place with all of
+/// it.
 fn is_spread(survey: &SpaceSurvey, key: RevisionKey) -> Failure {
     let places = survey.complete(key).into_iter().flat_map(|revision| &revision.lies);
     let part = |lying: &Lying| {
@@ -70,18 +71,18 @@ fn is_spread(survey: &SpaceSurvey, key: RevisionKey) -> Failure {
     ))
 }
 
-/// What was held.
+/// The result of a hold.
 struct Held {
-    /// On the farthest level that has it.
+    /// The hold on the farthest level with the revision.
     hold: Hold,
-    /// On all of them.
+    /// It counts on all of them.
     counts: bool,
-    /// The nearest first; none where the space has no other level in sight.
+    /// Nearest first; empty if no other level is in sight.
     levels: Vec<Place>,
 }
 
-/// Holds the revision `key` in each place that has it whole; `None` if it was let go in all of them before. Where one has no
-/// room for that, or cannot be written, it is held in the others.
+/// Holds the revision `key` in each place that has it whole; `None` if it was removed from all of them before. If a
+/// place has no room or is not writable, the others hold it.
 fn hold_on_all(
     wanted: &arguments::Hold,
     survey: &SpaceSurvey,
@@ -101,13 +102,13 @@ fn hold_on_all(
             (Err(failure), _) => refused.push(of_level("does", place.as_ref(), failure)),
         }
     }
-    // The farthest one's is the answer where none holds it.
+    // If none holds it, the answer of the farthest place counts.
     let answer = if held.is_none() && !refused.is_empty() { Some(refused.remove(0)) } else { None };
     refused.iter().for_each(|failure| say(&failure.message));
     answer.map_or(Ok(held), Err)
 }
 
-/// The hold on the revision `key` in one place, and whether it counts; `None` if it was let go there before.
+/// The hold on the revision `key` in one place, and whether it counts; `None` if it was removed there before.
 fn hold_in(
     wanted: &arguments::Hold,
     directory: &Path,
@@ -119,7 +120,7 @@ fn hold_in(
     taken(&SpaceSurvey::open(directory)?, place, key, holding)
 }
 
-/// What a level says that refuses a hold: `does` not, or `would` not, hold it.
+/// The message about a level that refuses a hold: it `does` not, or `would` not, hold the revision.
 fn of_level(does: &str, place: Option<&Place>, failure: Failure) -> Failure {
     match place {
         Some(place) => {
@@ -130,8 +131,7 @@ fn of_level(does: &str, place: Option<&Place>, failure: Failure) -> Failure {
     }
 }
 
-/// The places that have the revision `key` whole, the nearest first; the space itself where that has no other level in
-/// sight.
+/// The places with the whole revision `key`, nearest first; the space itself if no other level is in sight.
 fn places_of(survey: &SpaceSurvey, key: RevisionKey, space: &Path) -> Vec<(Option<Place>, PathBuf)> {
     let revision = survey.complete(key);
     let lies = revision.iter().flat_map(|revision| &revision.lies);
@@ -141,7 +141,7 @@ fn places_of(survey: &SpaceSurvey, key: RevisionKey, space: &Path) -> Vec<(Optio
     whole.chain(alone.then(|| (None, space.to_owned()))).collect()
 }
 
-/// Which revision would be held, and whether there is room for that. What a job at work will say is not known.
+/// The revision that would be held, and whether there is room. The answer of a job at work is unknown.
 fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Failure> {
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let key = chosen(&survey, wanted.revision.number())?;
@@ -251,7 +251,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
             Ok(of_place) => released.extend(of_place),
             // It was opened, and nothing was saved there yet.
             Err(Error::NotASpace { .. }) if place.level != LevelKind::Pfs => {}
-            // What is held in the others is released all the same.
+            // Holds in the other places are released all the same.
             Err(error) => kept = kept.or(Some(Failure::from(error))),
         }
     }
@@ -270,7 +270,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     } else {
         let is = if wanted.dry_run { "would be" } else { "is" };
         let line = |hold: &Hold| format!("revision {} {is} released{}\n", hold.number, quoted(&hold.note));
-        // One line, on however many levels it was held.
+        // One line, whatever the number of levels with the hold.
         let mut lines: Vec<String> = released.iter().map(line).collect();
         let mut told = BTreeSet::new();
         lines.retain(|line| told.insert(line.clone()));
@@ -279,7 +279,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     kept.map_or(Ok(Exit::Good), Err)
 }
 
-/// Ends the holds on the revisions of these numbers, or all.
+/// Ends the holds on the revisions of these numbers, or all holds.
 fn release_in(wanted: &arguments::Release, numbers: &[u64], directory: &Path) -> mainstay_engine::Result<Vec<Hold>> {
     if !wanted.dry_run {
         return match numbers {

@@ -1,4 +1,4 @@
-//! Looking after a space.
+//! Tidying up a space, and requests to its job.
 
 mod checkpoint;
 mod evacuate;

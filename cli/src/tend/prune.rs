@@ -1,4 +1,4 @@
-//! `mainstay prune`: lets go of revisions that nobody wants.
+//! `mainstay prune`: removes revisions that nobody needs.
 
 use crate::{
     arguments, consent,
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     let places = of(wanted);
-    // What a killed job had staged counts as well, and could not be completed any more afterwards.
+    // Includes staged data of a killed job, which could not be completed afterwards.
     let gone_over = completing::in_all(&places, wanted.dry_run)?;
     let unseen: Vec<Unseen<'_>> = match wanted.give_up_staged {
         true => vec![Unseen::GivenUp; places.len()],
@@ -50,7 +50,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The nearest place first, as everywhere.
+/// Nearest place first, as everywhere.
 fn in_order(places: &[Place], surveys: &[SpaceSurvey], pruned: Vec<Pruned>, dry_run: bool) -> Vec<(Place, Done)> {
     let done = places.iter().zip(surveys).zip(pruned).map(|((place, survey), pruned)| {
         let staged = if dry_run { staged::of(survey, &place.directory) } else { Vec::new() };
@@ -61,11 +61,11 @@ fn in_order(places: &[Place], surveys: &[SpaceSurvey], pruned: Vec<Pruned>, dry_
     done
 }
 
-/// Where revisions of the space lie, as far as that is in sight; the space itself first.
+/// The places of the space's revisions in sight; the space itself first.
 fn of(wanted: &arguments::Prune) -> Vec<Place> {
     let places = Places::of(&wanted.space.path);
     places.unseen.iter().for_each(|what| say(what));
-    // A level that was opened and where nothing was saved yet is no space.
+    // A level that was opened and has no revision yet is no space.
     let is_one = |place: &Place| {
         let is_space = !matches!(SpaceSurvey::open(&place.directory), Err(Error::NotASpace { .. }));
         is_space || place.level == LevelKind::Pfs
@@ -73,7 +73,7 @@ fn of(wanted: &arguments::Prune) -> Vec<Place> {
     places.all.into_iter().rev().filter(is_one).collect()
 }
 
-/// What there is to tell of one place: what a killed job had staged, which is completed first, and what went.
+/// The report on one place: the staged data of a killed job, which is completed first, and the removed revisions.
 struct Done {
     path: String,
     staged: Vec<document::Staged>,
@@ -84,7 +84,7 @@ fn rules(wanted: &arguments::Prune) -> Rules {
     Rules { keep_last: wanted.keep_last, keep_every: wanted.keep_every, older_than_unix_ns: wanted.older_than.map(ago) }
 }
 
-/// Refuses numbers that no revision has, anywhere.
+/// Refuses numbers that no revision has in any place.
 fn refuse_missing(wanted: &arguments::Prune, numbers: &[u64], surveys: &[SpaceSurvey]) -> Result<(), Failure> {
     let is_there = |number: &u64| surveys.iter().any(|survey| survey.revision(*number).is_some());
     match numbers.iter().find(|number| !is_there(number)) {
@@ -128,7 +128,7 @@ fn would_go(
     done_or_refused(tend::removable(surveys, numbers))
 }
 
-/// Why what is only told of now would be refused.
+/// The reason that the real command would refuse.
 pub(super) fn refused_because(survey: &SpaceSurvey, unseen: &Unseen<'_>) -> Option<String> {
     if survey.is_at_work() {
         return Some(format!("{} is in use: as long as a job has it open, this is refused", printable(&survey.path)));
@@ -215,7 +215,7 @@ fn table(fates: &[Fate]) -> String {
     text::table(&columns, fates.iter().map(row))
 }
 
-/// What becomes of the revisions of one place.
+/// The table of one place.
 pub(super) fn page(dry_run: bool, fates: &[Fate]) -> String {
     if fates.is_empty() {
         return "no revision\n".to_owned();
@@ -238,13 +238,13 @@ fn words(reason: Reason) -> &'static str {
     }
 }
 
-/// The same for machines. `place`: where the space has other levels in sight.
+/// The same as a document. `place`: if the space has other levels in sight.
 pub(super) fn revisions(fates: &[Fate], place: Option<&Place>) -> Vec<PrunedRevision> {
     fates.iter().map(|fate| PrunedRevision::of(fate, place)).collect()
 }
 
 impl PrunedRevision {
-    /// `place`: where the space has other levels in sight.
+    /// `place`: if the space has other levels in sight.
     fn of(fate: &Fate, place: Option<&Place>) -> PrunedRevision {
         let name = |reason: &Reason| match reason {
             Reason::Newest => "newest",

@@ -1,4 +1,4 @@
-//! `mainstay rollback`: back to a revision for good, on all levels.
+//! `mainstay rollback`: goes back to a revision for good, on all levels.
 
 use super::prune::{page, refused_because, revisions};
 use crate::{
@@ -15,7 +15,7 @@ use mainstay_engine::{
 
 pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     let places = of(wanted)?;
-    // What a killed job had staged may be newer, and would come back.
+    // Staged data of a killed job may be newer, and would come back.
     let gone_over = completing::in_all(&places, wanted.dry_run)?;
     let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));
@@ -51,13 +51,13 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Where revisions of the space lie, the farthest place first; all of them must be in sight.
+/// The places of the space's revisions, farthest first; all of them must be in sight.
 fn of(wanted: &arguments::Rollback) -> Result<Vec<Place>, Failure> {
     let Places { all, unseen } = Places::of(&wanted.space.path);
     if let [first, ..] = &unseen[..] {
         return Err(Failure::refused(format!("not every level is in sight: {first}; nothing was changed")));
     }
-    // A level that was opened and where nothing was saved yet is no space.
+    // A level that was opened and has no revision yet is no space.
     let is_one = |place: &Place| match SpaceSurvey::open(&place.directory) {
         Err(mainstay_engine::Error::NotASpace { .. }) => place.level == LevelKind::Pfs,
         _ => true,
@@ -83,7 +83,7 @@ fn would_go(places: &[Place], unseen: &[Unseen<'_>], to: RevisionKey) -> Result<
     let (mut done, mut held, mut is_refused) = (Vec::new(), Vec::new(), false);
     for (place, unseen) in places.iter().zip(unseen) {
         let survey = SpaceSurvey::open(&place.directory)?;
-        // One place is enough to refuse all.
+        // One place that refuses is enough to refuse all.
         if !is_refused && let Some(why) = refused_because(&survey, unseen) {
             say(&why);
             is_refused = true;
@@ -113,7 +113,7 @@ fn tell(
     done: &[Pruned],
 ) -> Result<(), Failure> {
     let several = places.len() > 1;
-    // The nearest first, as everywhere.
+    // Nearest first, as everywhere.
     let all = || places.iter().zip(done).rev();
     if wanted.space.json {
         let of_place = |(place, done): (&Place, &Pruned)| revisions(&done.fates, several.then_some(place));

@@ -1,4 +1,4 @@
-//! `mainstay salvage`: completes what killed jobs had staged.
+//! `mainstay salvage`: completes the staged data of killed jobs.
 
 use crate::{
     arguments,
@@ -19,7 +19,7 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
         Some(directory) => directory.clone(),
         None => pool_directory()?,
     };
-    // Whoever names no space is told of all before any is written to.
+    // A call without a space only lists, and writes nothing.
     let dry_run = wanted.dry_run || (wanted.space.is_none() && !wanted.all);
     let go_over = if dry_run { tend::salvageable } else { tend::salvage };
     let salvaged = go_over(&directory, wanted.space.as_deref(), wanted.clean)?;

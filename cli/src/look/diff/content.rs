@@ -1,4 +1,4 @@
-//! Two items compared by their bytes: block by block, where both have their blocks in the same order, or cell by cell.
+//! Compares two items by their bytes: block by block, if the blocks have the same order in both, or cell by cell.
 
 use super::difference::Difference;
 use crate::{
@@ -10,35 +10,35 @@ use mainstay_engine::{
     space::format::{BLOCK_BYTES, Hash, Item},
 };
 
-/// Blocks whose hashes are compared together.
+/// Number of blocks in one comparison of hashes.
 const WINDOW: u64 = 4096;
-/// Blocks that are read together.
+/// Number of blocks in one read.
 const STRETCH: u64 = 256;
-/// Cells of a global array that are read together.
+/// Bytes of cells of a global array in one read.
 const SLAB_BYTES: u64 = 4 << 20;
 
-/// Makes bytes of an item equal that mean the same in both revisions: given its shard, its name, and the bytes of both.
+/// Equalizes bytes of an item that mean the same in both revisions; gets the shard, the name, and the bytes of both.
 pub type Settle<'a> = &'a dyn Fn(u32, &str, &[u8], &mut [u8]);
 
-/// How the bytes of two items differ.
+/// The difference of two items.
 #[derive(Debug, Default)]
 pub struct Content {
     pub blocks: u64,
     pub blocks_changed: u64,
     pub difference: Difference,
-    /// The block that was counted last.
+    /// The last block that was counted.
     last_changed: Option<u64>,
 }
 
 impl Content {
-    /// Of so many bytes that have no others to be compared with.
+    /// The difference of so many bytes without a counterpart.
     pub fn other(bytes: u64) -> Content {
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         Content { blocks, blocks_changed: blocks, ..Content::default() }
     }
 
-    /// Compares bytes of both that begin in the item at `at`, which is a multiple of a block. Those of `changed` have, whatever
-    /// is in them.
+    /// Compares bytes of both that begin at `at` in the item, a multiple of a block. Blocks in `changed` count as
+    /// changed in any case.
     fn add(&mut self, item: &Item, at: u64, changed: &[bool], a: &[u8], b: &[u8]) {
         let blocks = a.chunks(BLOCK_BYTES as usize).zip(b.chunks(BLOCK_BYTES as usize));
         for (offset, (a, b)) in (at..).step_by(BLOCK_BYTES as usize).zip(blocks) {
@@ -51,7 +51,7 @@ impl Content {
     }
 }
 
-/// Compares an item of one shard in both revisions. Only blocks whose hashes differ are read.
+/// Compares an item of one shard in both revisions. Reads only blocks with different hashes.
 pub fn by_blocks(
     a: &mut Reader,
     b: &mut Reader,
@@ -88,7 +88,7 @@ pub fn by_blocks(
             index = end;
         }
     }
-    // A block that one of the two fills further has changed, whatever they have in common of it.
+    // A block that is longer in one of the two has changed, even if the common part is equal.
     let is_filled = longer > common && !common.is_multiple_of(BLOCK_BYTES);
     let is_counted = content.last_changed.is_some_and(|last| last + 1 == blocks);
     content.blocks_changed += all - blocks + u64::from(is_filled && !is_counted);
@@ -106,18 +106,18 @@ fn read(reader: &mut Reader, shard: u32, name: &str, at: u64, bytes: usize) -> R
 pub struct Cells<'a> {
     pub item: &'a Item,
     pub boxed: Block,
-    /// Those that the other revision has not, in blocks.
+    /// The cells that the other revision lacks, as blocks.
     pub alone: Vec<Block>,
 }
 
 impl Cells<'_> {
-    /// Whether the other revision has none of them.
+    /// True if the other revision has none of them.
     pub fn are_all_alone(&self) -> bool {
         let cells = |block: &Block| block.shape.iter().product::<u64>();
         cells(&self.boxed) > 0 && self.alone.iter().map(cells).sum::<u64>() == cells(&self.boxed)
     }
 
-    /// Which blocks of the item hold cells that the other revision has not.
+    /// The blocks of the item with cells that the other revision lacks.
     pub fn blocks_alone(&self) -> Vec<bool> {
         let mut blocks = vec![false; self.item.bytes.div_ceil(BLOCK_BYTES) as usize];
         for (at, _, bytes) in self.alone.iter().flat_map(|block| stretches(block, &self.boxed, self.item)) {
@@ -127,7 +127,7 @@ impl Cells<'_> {
         blocks
     }
 
-    /// Of cells that are compared with none.
+    /// The difference for cells without a counterpart.
     pub fn uncompared(&self) -> Content {
         let blocks = self.blocks_alone();
         let changed = blocks.iter().filter(|is_alone| **is_alone).count() as u64;
@@ -135,8 +135,8 @@ impl Cells<'_> {
     }
 }
 
-/// Compares the box of a global array that a shard of `a` has with the same cells of `b`, whoever has them there. A cell that
-/// `b` has not counts in its block, and is no element that has changed.
+/// Compares the box of a global array in a shard of `a` with the same cells of `b`, in whichever shard. A cell that `b`
+/// lacks counts in its block, but not as a changed element.
 pub fn by_cells(a: &mut Reader, b: &mut Reader, shard: u32, cells: &Cells) -> Result<Content, Failure> {
     let Cells { item, boxed, alone } = cells;
     let blocks_alone = cells.blocks_alone();
@@ -157,14 +157,14 @@ pub fn by_cells(a: &mut Reader, b: &mut Reader, shard: u32, cells: &Cells) -> Re
     Ok(content)
 }
 
-/// A part of a box that lies in one piece, and where that is in the item.
+/// A contiguous part of a box, and its place in the item.
 struct Slab {
     slab: Block,
     at: u64,
     bytes: u64,
 }
 
-/// Cuts a box into parts that each lie in one piece, in order, none much larger than `SLAB_BYTES`; `cell`: bytes of a cell.
+/// Cuts a box into contiguous parts, in order, none much larger than `SLAB_BYTES`; `cell`: bytes of a cell.
 fn slabs(boxed: &Block, cell: u64) -> impl Iterator<Item = Slab> {
     // Bytes of all cells that share their first so many coordinates.
     let below = |dims: usize| boxed.shape[dims..].iter().product::<u64>() * cell;
@@ -192,7 +192,7 @@ fn slabs(boxed: &Block, cell: u64) -> impl Iterator<Item = Slab> {
     })
 }
 
-/// The cells of `slab` in `b`, and those of `here` in the place of the ones that are not there.
+/// The cells of `slab` in `b`, with the cells of `here` in place of missing ones.
 fn beside(b: &mut Reader, item: &Item, slab: &Block, alone: &[Block], here: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut there = here.to_vec();
     let both = left_by(slab, alone).ok_or_else(|| cut_too_finely(&item.name))?;
@@ -207,7 +207,7 @@ fn beside(b: &mut Reader, item: &Item, slab: &Block, alone: &[Block], here: &[u8
     Ok(there)
 }
 
-/// The rows of a block that lies in another: where each begins in that one, and in itself, and how long it is, in bytes.
+/// The rows of a block inside another: the begin of each in that block and in itself, and its length, in bytes.
 fn stretches(block: &Block, within: &Block, item: &Item) -> impl Iterator<Item = (usize, usize, usize)> {
     let size = item.element.size();
     let dims = block.shape.len();

@@ -1,28 +1,28 @@
-//! How much elements differ.
+//! The size of differences between elements.
 
 use mainstay_engine::space::format::ElementType;
 
-/// Of the elements that were compared so far.
+/// Number of elements that were compared so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
     pub changed: u64,
-    /// The largest that is a finite number, and the index of its element.
+    /// The largest finite difference, and the index of its element.
     pub largest: Option<(f64, u64)>,
-    /// Changed ones whose difference is infinite or no number.
+    /// Changed elements with an infinite difference or NaN.
     pub not_finite: u64,
     pub first: Option<First>,
 }
 
-/// The first element that has changed.
+/// The first changed element.
 #[derive(Debug, Clone, PartialEq)]
 pub struct First {
     pub index: u64,
-    /// As both have it.
+    /// Its value in both.
     pub values: [String; 2],
 }
 
 impl Difference {
-    /// Compares two rows of elements, the first of which has the index `first`. What is left of an element at the end is one
+    /// Compares two rows of elements; the first has the index `first`. An incomplete element at the end counts as one
     /// more.
     pub fn add(&mut self, element: ElementType, first: u64, a: &[u8], b: &[u8]) {
         let size = element.size() as usize;
@@ -44,7 +44,7 @@ impl Difference {
     }
 }
 
-/// An element as people read it; bytes, and what is left of an element at the end, in hexadecimal digits.
+/// An element as text; bytes, and an incomplete element at the end, as hexadecimal digits.
 fn value(element: ElementType, bytes: &[u8]) -> String {
     macro_rules! integer {
         ($type:ty) => {
@@ -77,7 +77,7 @@ fn value(element: ElementType, bytes: &[u8]) -> String {
     text.unwrap_or_else(|| format!("0x{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
-/// `None` of what is no number.
+/// `None` if it is no number.
 fn between(element: ElementType, a: &[u8], b: &[u8]) -> Option<f64> {
     macro_rules! integers {
         ($type:ty) => {{

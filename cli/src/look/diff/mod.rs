@@ -1,4 +1,4 @@
-//! `mainstay diff`: which items differ between two revisions, and how much.
+//! `mainstay diff`: the items that differ between two revisions, and by how much.
 
 mod content;
 mod difference;
@@ -30,7 +30,7 @@ pub fn diff(wanted: &arguments::Diff) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// All items of two revisions, which may be of different spaces.
+/// Compares all items of two revisions, which may be of different spaces.
 pub fn compare(a: &mut Reader, b: &mut Reader, settle: Settle) -> Result<Vec<ItemDiff>, Failure> {
     let pairs = pairs(a, b)?;
     let bar = progress::of_bytes(pairs.iter().map(Pair::bytes).sum());
@@ -44,12 +44,12 @@ pub fn compare(a: &mut Reader, b: &mut Reader, settle: Settle) -> Result<Vec<Ite
     Ok(items)
 }
 
-/// What is compared with what.
+/// One comparison.
 struct Pair {
     shard: u32,
     first: Option<Item>,
     second: Option<Item>,
-    /// Of a global array that is compared cell by cell: those cells that the other revision has not.
+    /// For a global array that is compared cell by cell: the cells that the other revision lacks.
     alone: Option<Vec<Block>>,
 }
 
@@ -82,7 +82,7 @@ fn pairs(a: &Reader, b: &Reader) -> Result<Vec<Pair>, Failure> {
     Ok(pairs)
 }
 
-/// A box of the first revision each, and then those of the second that have cells which the first has not.
+/// The boxes of the first revision, then those of the second with cells that the first lacks.
 fn by_box(name: &str, here: ByShard, there: ByShard) -> Result<Vec<Pair>, Failure> {
     let all = |items: &ByShard| items.values().map(boxed).collect::<Vec<_>>();
     let (ours, theirs) = (all(&here), all(&there));
@@ -100,7 +100,7 @@ fn by_box(name: &str, here: ByShard, there: ByShard) -> Result<Vec<Pair>, Failur
     Ok(pairs)
 }
 
-/// The box of an item that is a part of a global array.
+/// The box of an item of a global array.
 fn boxed(item: &Item) -> Block {
     let offset = item.place.as_ref().map_or_else(|| vec![0; item.shape.len()], |place| place.offset.clone());
     Block { offset, shape: item.shape.clone() }
@@ -116,7 +116,7 @@ fn by_name(reader: &Reader) -> Result<BTreeMap<String, ByShard>, Failure> {
     Ok(names)
 }
 
-/// Whether both revisions have the same global array of this name, in other boxes.
+/// True if both revisions have this global array in different boxes.
 fn is_cut_otherwise(here: &ByShard, there: &ByShard) -> bool {
     let whole = |item: &Item| item.place.as_ref().map(|place| (item.element, place.global_shape.clone()));
     let Some(of) = here.values().next().and_then(whole) else { return false };
@@ -188,7 +188,7 @@ fn state_of(content: &Content) -> DiffState {
     if content.blocks_changed == 0 { DiffState::Same } else { DiffState::Changed }
 }
 
-/// The index in each dimension of the element `index` of an item, in the global array if it belongs to one.
+/// The index of element `index` of an item in each dimension, in the global array if there is one.
 fn indices(item: &Item, index: u64) -> Vec<u64> {
     let mut rest = index;
     let mut indices: Vec<u64> = item

@@ -1,4 +1,4 @@
-//! The differences as people read them.
+//! The differences as tables.
 
 use crate::{
     document::{DiffSide, DiffState, ItemDiff},
@@ -40,7 +40,7 @@ pub fn page([a, b]: [RevisionKey; 2], items: &[ItemDiff], by_shard: bool) -> Str
     page + &format!("{things} the same\n")
 }
 
-/// Of an item of one shard, or of all shards.
+/// The line of an item of one shard, or of all shards.
 fn row(all: &[&ItemDiff], by_shard: bool) -> Vec<String> {
     let changed: Vec<&&ItemDiff> = all.iter().filter(|item| item.state != DiffState::Same).collect();
     let shards = if by_shard { all[0].shard.to_string() } else { format!("{} of {}", changed.len(), all.len()) };
@@ -88,7 +88,7 @@ fn shape_of(side: &DiffSide) -> String {
     shape.trim_end().to_owned()
 }
 
-/// That of all shards in both revisions; once, if it is the same.
+/// The value of all shards in both revisions; once, if it is the same.
 fn size(all: &[&ItemDiff]) -> String {
     let sum = |side: fn(&ItemDiff) -> &Option<DiffSide>| {
         all.iter().filter_map(|item| side(item).as_ref()).map(|side| side.bytes).reduce(|sum, bytes| sum + bytes)
@@ -124,7 +124,7 @@ fn largest(all: &[&ItemDiff], by_shard: bool) -> String {
     text
 }
 
-/// With four digits that count; whole numbers as they are.
+/// With four significant digits; whole numbers unchanged.
 fn number(by: f64) -> String {
     const WHOLE_MAX: f64 = 1e15;
     match by {
@@ -132,7 +132,7 @@ fn number(by: f64) -> String {
         0.001..10_000.0 => {
             let digits = 3 - by.log10().floor() as i32;
             let text = format!("{by:.*}", digits.max(0) as usize);
-            // Zeros of a whole number count.
+            // Zeros of a whole number are significant.
             if digits <= 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
         }
         _ => format!("{by:.3e}"),

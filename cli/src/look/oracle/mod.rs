@@ -1,4 +1,4 @@
-//! `mainstay oracle`: what saving pages early would have gained in a run that was recorded.
+//! `mainstay oracle`: the gain of saving pages early in a recorded run.
 
 mod plot;
 
@@ -37,7 +37,7 @@ pub fn oracle(wanted: &arguments::Oracle) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The traces of a directory, as `mainstay trace` makes them, or the one that was named.
+/// The traces of a directory, as `mainstay trace` makes them, or the named file.
 fn files_of(given: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !given.is_dir() {
         return Ok(vec![given.to_owned()]);
@@ -52,7 +52,7 @@ fn files_of(given: &Path) -> Result<Vec<PathBuf>, Failure> {
             "{name} has no trace: give the directory that `mainstay trace` made, or a file"
         )));
     }
-    // By rank, not by the digits of its number.
+    // Sort by rank, not by the digits of its number.
     files.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     Ok(files)
 }

@@ -1,4 +1,4 @@
-//! What each predictor gains, drawn.
+//! A drawing of each predictor's gain.
 
 use crate::{document::Replayed, exit::Failure};
 use plotters::{
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 300; // of one trace
-/// Of the width that a predictor has, how much its bar takes.
+/// The share of a predictor's width that its bar takes.
 const BAR: f64 = 0.7;
 
 /// Draws a panel for each trace to the file `path`.

@@ -1,4 +1,4 @@
-//! Sizes and times over the run, and what recoveries took.
+//! Sizes and times over the run, and the times of recoveries.
 
 use super::{
     history::{Checkpoint, History, Recovered, Row},
@@ -15,11 +15,11 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
-/// Points beyond this many have no mark of their own.
+/// Beyond this number, points have no mark of their own.
 const MARKS_MAX: usize = 1500;
-/// Of more bars than these each stands for several checkpoints.
+/// With more bars than this, each stands for several checkpoints.
 const BARS_MAX: usize = 100;
-/// So many recoveries are drawn, the newest; the table has all.
+/// Number of recoveries in the chart, the newest; the table has all.
 const RECOVERIES_MAX: usize = 40;
 
 type Value = fn(&Checkpoint) -> Option<u64>;
@@ -30,7 +30,7 @@ struct Series {
     value: Value,
 }
 
-/// How long checkpoints took on the level of `row`; on the nearest, for which the program waits, two curves.
+/// The time of checkpoints on the level of `row`; for the nearest level, which the program waits for, two curves.
 pub fn times(history: &History, row: &Row, is_nearest: bool) -> Markup {
     let perceived: Value = Checkpoint::perceived_ns;
     let durable: Value = Checkpoint::durable_ns;
@@ -99,7 +99,7 @@ fn rules(scale: &ValueScale, shown: fn(u64) -> String) -> Markup {
     }
 }
 
-/// What each colour stands for.
+/// The legend of the colours.
 pub fn legend(names: &[(&str, &str)]) -> Markup {
     html! {
         div .legend {
@@ -121,7 +121,7 @@ fn phases_of(phases: &PhaseRecord) -> [Part; 5] {
     ]
 }
 
-/// Where the program's waiting went, a bar for each checkpoint, or for several in a row.
+/// The parts of the program's wait, a bar for each checkpoint, or for several in a row.
 pub fn phases(row: &Row) -> Markup {
     let all: Vec<(&Checkpoint, PhaseRecord)> =
         row.checkpoints.iter().filter_map(|checkpoint| Some((checkpoint, checkpoint.phases?))).collect();
@@ -157,7 +157,7 @@ pub fn phases(row: &Row) -> Markup {
     }
 }
 
-/// Each part with where it begins.
+/// Each part with its begin.
 fn stacked(parts: &[Part]) -> Vec<(u64, Part)> {
     let mut from = 0;
     let place = |part: &Part| {
@@ -180,7 +180,7 @@ fn mean(several: &[(&Checkpoint, PhaseRecord)]) -> (String, [Part; 5]) {
     (name, parts)
 }
 
-/// What the recoveries took, a bar each.
+/// The times of recoveries, one bar each.
 pub fn recoveries(recoveries: &[Recovered]) -> Markup {
     const ROW: f64 = 30.0;
     const WIDE: f64 = 1000.0;
@@ -229,7 +229,7 @@ pub fn recoveries(recoveries: &[Recovered]) -> Markup {
     }
 }
 
-/// The ranks of a failure, shortly.
+/// The ranks of a failure, in short.
 pub fn who(failed: &[u32]) -> String {
     const NAMED_MAX: usize = 4;
     let names: Vec<String> = failed.iter().take(NAMED_MAX).map(u32::to_string).collect();

@@ -1,4 +1,4 @@
-//! What happened in a space: what its journal says, with what lies in it.
+//! The events in a space, from its journal and its contents.
 
 use mainstay_engine::{
     LevelKind, Places, Result, SpaceSurvey,
@@ -18,17 +18,17 @@ pub struct History {
     pub space: String,
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// The oldest first.
+    /// Oldest first.
     pub starts: Vec<Start>,
-    /// The nearest level first, each before its copies.
+    /// Nearest level first, each before its copies.
     pub rows: Vec<Row>,
     pub recoveries: Vec<Recovered>,
     pub failures: Vec<Failed>,
-    /// How often a level was busy at its turn, all starts together.
+    /// How often a level was busy at its turn, over all starts.
     pub passed_over: BTreeMap<LevelKind, u64>,
-    /// What could not be read.
+    /// Unreadable parts.
     pub unseen: Vec<String>,
-    /// At which step revisions were begun, as far as that is known.
+    /// The step of each revision, if it is known.
     steps: BTreeMap<Key, u64>,
 }
 
@@ -36,21 +36,21 @@ pub struct History {
 pub struct Start {
     pub opening: Opening,
     pub opened_ns: u64,
-    /// When it closed the space, or was last heard of.
+    /// Time of its close, or of its last sign of life.
     pub end_ns: u64,
     pub end: End,
-    /// Why it ended without closing the space, if `mainstay run` saw it.
+    /// The reason that it ended without closing the space, if `mainstay run` saw it.
     pub died_of: Option<String>,
-    /// What it began with; `None` if it began anew, or went on without asking.
+    /// The revision that it began with; `None` if it began anew, or went on without asking.
     pub restored: Option<Key>,
-    /// It has saved something, or gone on after a failure: what it restores now is not what it began with.
+    /// It has saved something, or recovered: a later restore is not its begin.
     has_begun: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Closed,
-    /// It did not close the space, and nobody has it open.
+    /// It did not close the space, and no job has the space open.
     Died,
     AtWork,
 }
@@ -66,11 +66,11 @@ pub struct Row {
 pub struct Checkpoint {
     pub key: Key,
     pub t1_ns: u64,
-    /// `None` where rank 0 does not see the shard: the copies of other nodes.
+    /// `None` if rank 0 does not see the shard, as in copies of other nodes.
     pub phases: Option<PhaseRecord>,
     pub bytes: Option<u64>,
     pub step: Option<u64>,
-    /// What saving early came to before it; `None` without a predictor.
+    /// The result of saving early before it; `None` without a predictor.
     pub saved_early: Option<SavedEarly>,
     /// How often `due` had put it off.
     pub put_off: u64,
@@ -88,7 +88,7 @@ pub struct Failed {
 }
 
 impl History {
-    /// Of the space in the directory `space`. Errors are those of a survey of it.
+    /// The history of the space in the directory `space`. Errors come from its survey.
     pub fn of(space: &Path) -> Result<History> {
         let survey = SpaceSurvey::open(space)?;
         let Places { all: places, mut unseen } = Places::of(space);
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// The start that was the last when it was `unix_ns`, and is known to have lived then.
+    /// The last start at `unix_ns` that is known to have been alive then.
     fn lived(&mut self, unix_ns: u64) {
         let next = self.starts.partition_point(|start| start.opened_ns <= unix_ns);
         let below = self.starts.get(next).map_or(u64::MAX, |next| next.opened_ns);
@@ -202,18 +202,19 @@ impl History {
     fn add(&mut self, complete: Completion, unix_ns: u64) {
         let Completion { level, copy, lineage, revision, step, bytes, phases, saved_early, put_off } = complete;
         let key = (lineage, revision);
-        // Where the shard is out of sight, the level has the time.
+        // If the shard is out of sight, take the time of the level.
         let own = self.rows.iter().find(|row| row.level == level && row.copy == 0);
         let own = own.and_then(|row| row.checkpoints.iter().rev().find(|checkpoint| checkpoint.key == key));
         let t1_ns = phases.map(|phases| phases.t1_unix_ns).or(own.map(|own| own.t1_ns)).unwrap_or(unix_ns);
         let step = step.or(own.and_then(|own| own.step));
         let checkpoints = &mut self.row(level, copy).checkpoints;
-        // One that was made again is there once.
+        // A revision that was made again is there once.
         checkpoints.retain(|checkpoint| checkpoint.key != key);
         checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step, saved_early, put_off });
     }
 
-    /// Adds what lies in the space and is in no journal, as of a job that was killed before it wrote one.
+    /// Adds revisions that are in the space but in no journal, such as those of a job that was killed before it wrote
+    /// one.
     fn add_survey(&mut self, survey: &SpaceSurvey) {
         for revision in survey.revisions.iter().filter(|revision| revision.complete) {
             let key = (revision.key.lineage.number, revision.key.number);
@@ -240,7 +241,7 @@ impl History {
         if let Some(start) = self.starts.last_mut().filter(|start| start.end == End::Died && start.died_of.is_none()) {
             match (survey.in_use, was_closed) {
                 (Some(true), _) => start.end = End::AtWork,
-                // The journal could not be written any more.
+                // The journal could no longer be written.
                 (Some(false), true) => start.end = End::Closed,
                 _ => {}
             }
@@ -276,7 +277,7 @@ fn went_on_under(event: &Event) -> Option<u64> {
 }
 
 impl Start {
-    /// What it began with, in words.
+    /// Its begin, in words.
     pub fn began_with(&self) -> String {
         match self.restored {
             Some((lineage, revision)) => format!("revision {revision} (lineage {lineage})"),
@@ -296,22 +297,22 @@ impl Row {
 }
 
 impl Checkpoint {
-    /// When the program went on.
+    /// Time when the program went on.
     pub fn t2_ns(&self) -> u64 {
         self.t1_ns.saturating_add(self.phases.map_or(0, |phases| phases.perceived_ns))
     }
 
-    /// t3 − t1, if it is known.
+    /// t3 − t1, if known.
     pub fn durable_ns(&self) -> Option<u64> {
         self.phases.map(|phases| phases.durable_ns).filter(|ns| *ns > 0)
     }
 
-    /// t2 − t1, if it is known.
+    /// t2 − t1, if known.
     pub fn perceived_ns(&self) -> Option<u64> {
         self.phases.map(|phases| phases.perceived_ns).filter(|ns| *ns > 0)
     }
 
-    /// When the data was durable, as far as that is known.
+    /// Time when the data was durable, if known.
     pub fn t3_ns(&self) -> u64 {
         let durable_ns = self.phases.map_or(0, |phases| phases.durable_ns);
         self.t2_ns().max(self.t1_ns.saturating_add(durable_ns))

@@ -1,4 +1,4 @@
-//! `mainstay report`: one page of a run, for a browser.
+//! `mainstay report`: one HTML page about the runs of a space.
 
 mod charts;
 mod history;
@@ -17,7 +17,7 @@ use mainstay_engine::{printable_path, unix_ns};
 use std::fs;
 
 pub fn report(wanted: &arguments::Report) -> Result<Exit, Failure> {
-    // A page may go to a device, and takes its place no more than that of a space's file.
+    // A page may go to a device, but replaces neither a device nor a space's own file.
     wanted
         .output
         .iter()

@@ -1,4 +1,4 @@
-//! The page: one file, with all that it needs.
+//! The page: one file with everything that it needs.
 
 use super::{
     charts,
@@ -10,11 +10,11 @@ use mainstay_engine::space::format::{BLOCK_BYTES, SavedEarly};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeMap;
 
-/// So many revisions are listed, the newest.
+/// Number of listed revisions, the newest.
 const REVISIONS_MAX: usize = 500;
-/// So many at once; the others on demand.
+/// Number of rows at first; the others on demand.
 const FIRST: usize = 12;
-/// A browser that is shown a page of somebody else's space loads nothing for it.
+/// The page may show a stranger's space: the browser must load nothing for it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub fn page(history: &History, now_unix_ns: u64) -> String {
@@ -161,7 +161,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How often checkpoints were put off, as the one before was still under way; `None` if none was.
+/// How often checkpoints were put off, because the last one was still under way; `None` if none was.
 fn put_off(rows: &[&Row]) -> Option<String> {
     let all = rows.first()?.checkpoints.iter().filter(|checkpoint| checkpoint.put_off > 0);
     let (checkpoints, times) = all.fold((0, 0u64), |(n, sum), one| (n + 1, sum.saturating_add(one.put_off)));
@@ -171,7 +171,7 @@ fn put_off(rows: &[&Row]) -> Option<String> {
     })
 }
 
-/// What was saved before checkpoints asked for it, of the shards of rank 0, over all that is told of; `None` without a predictor.
+/// The result of saving early for rank 0's shards, over all known checkpoints; `None` without a predictor.
 fn saved_early(rows: &[&Row]) -> Option<String> {
     let nearest = rows.iter().find(|row| row.checkpoints.iter().any(|checkpoint| checkpoint.saved_early.is_some()))?;
     let told: Vec<_> = nearest.checkpoints.iter().filter_map(|one| Some((one.key, one.saved_early?))).collect();
@@ -288,7 +288,7 @@ fn starts_table(history: &History) -> Markup {
     }
 }
 
-/// A revision, as it is told, and where it was complete.
+/// A revision, and the levels on which it was complete.
 type Listed<'a> = (Key, &'a Checkpoint, Vec<(String, &'a Checkpoint)>);
 
 fn revisions_table(history: &History) -> Markup {
@@ -298,7 +298,7 @@ fn revisions_table(history: &History) -> Markup {
             found.entry(checkpoint.key).or_default().push((row.name(), checkpoint));
         }
     }
-    // The nearest level is what the program waited for.
+    // The program waits for the nearest level.
     let all: Vec<Listed> = found.into_iter().rev().map(|(key, places)| (key, places[0].1, places)).collect();
     let (first, others) = all.split_at(FIRST.min(all.len()));
     let others = &others[..others.len().min(REVISIONS_MAX)];

@@ -1,17 +1,17 @@
-//! Where times and values lie in a picture, and which of them are named beside it.
+//! Axes: the places of times and values in a picture, and their labels.
 
-/// A gap in which nothing happened is cut out if it is longer than this part of the rest.
+/// A quiet gap is cut out if it is longer than this share of the rest.
 const GAP_PART: f64 = 0.25;
-/// What is left of it in the picture.
+/// The width that remains of a cut in the picture.
 const CUT_WIDTH: f64 = 24.0;
 const TICKS: f64 = 8.0;
 
-/// The axis of time: stretches in which something happened, each as wide as it is long.
+/// The axis of time: active periods, each as wide as it is long.
 pub struct TimeScale {
     stretches: Vec<Stretch>,
 }
 
-/// From and to, in nanoseconds since 1970 and in the picture.
+/// Begin and end, in nanoseconds since 1970 and in the picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stretch {
     pub from_ns: u64,
@@ -21,7 +21,7 @@ pub struct Stretch {
 }
 
 impl TimeScale {
-    /// Of stretches, the earliest first, from `left` to `right`.
+    /// An axis of periods, earliest first, from `left` to `right`.
     pub fn new(mut spans: Vec<(u64, u64)>, left: f64, right: f64) -> TimeScale {
         spans.sort_unstable();
         let mut united: Vec<(u64, u64)> = Vec::new();
@@ -40,7 +40,7 @@ impl TimeScale {
             }
         }
         let total = kept.iter().map(|(from, to)| to - from).sum::<u64>().max(1) as f64;
-        // With very many the cuts would take all.
+        // With very many cuts, they would take all the room.
         let cut = CUT_WIDTH.min((right - left) / 2.0 / kept.len().max(1) as f64);
         let per_ns = (right - left - cut * kept.len().saturating_sub(1) as f64) / total;
         let mut x = left;
@@ -65,7 +65,7 @@ impl TimeScale {
         &self.stretches
     }
 
-    /// Moments to name: since the begin of their stretch, and where they lie.
+    /// Times to label: the time since the begin of the period, and the place.
     pub fn ticks(&self) -> Vec<(u64, f64)> {
         let busy: u64 = self.stretches.iter().map(|stretch| stretch.to_ns - stretch.from_ns).sum();
         let step = time_step(busy as f64 / TICKS);
@@ -74,7 +74,7 @@ impl TimeScale {
             let mut after = step;
             while stretch.from_ns + after <= stretch.to_ns && ticks.len() < 100 {
                 let x = self.x(stretch.from_ns + after);
-                // The begin has a name of its own.
+                // The begin has a label of its own.
                 if x - stretch.from > 60.0 {
                     ticks.push((after, x));
                 }
@@ -99,7 +99,7 @@ fn time_step(ns: f64) -> u64 {
     (step as u64).max(1)
 }
 
-/// 1, 2 or 5 and zeros: at least `value`.
+/// The next 1, 2 or 5 times a power of ten, at least `value`.
 fn round(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -117,7 +117,7 @@ pub struct ValueScale {
 }
 
 impl ValueScale {
-    /// For values up to `max`, drawn from `bottom` up to `top`. In `base` 1024 steps are round numbers of bytes.
+    /// For values up to `max`, drawn from `bottom` up to `top`. With `base` 1024 the steps are round numbers of bytes.
     pub fn new(max: f64, base: f64, bottom: f64, top: f64) -> ValueScale {
         let max = if max > 0.0 { max } else { 1.0 };
         let unit = base.powf((max.log10() / base.log10()).floor().max(0.0));
@@ -150,7 +150,7 @@ mod tests {
             [0, 100, 200, 90_000, 90_100].map(|s| scale.x(s * SECOND).round()),
             [0.0, 100.0, 200.0, 224.0, 324.0]
         );
-        // What lies in the gap, before and after all is at its edge.
+        // A time in a gap, or before or after all periods, is at its edge.
         assert_eq!([300, 90_200].map(|s| scale.x(s * SECOND).round()), [200.0, 324.0]);
         let ticks: Vec<u64> = scale.ticks().iter().map(|(after, _)| after / SECOND).collect();
         assert_eq!(ticks, [120, 180]);

@@ -1,4 +1,4 @@
-//! The timeline: what was saved where, and what failed, over the time of all starts.
+//! The timeline: checkpoints and failures over the time of all starts.
 
 use super::{
     history::{Checkpoint, End, History, Row, Start},
@@ -13,15 +13,15 @@ pub const LEFT: f64 = 112.0;
 pub const RIGHT: f64 = 984.0;
 const ROW: f64 = 34.0;
 const BAR: f64 = 20.0;
-/// What takes no time to see is drawn so wide.
+/// Least width of a mark for a short event.
 const LEAST: f64 = 2.0;
 
-/// In the picture, with no more digits than show.
+/// A coordinate in the picture, without useless digits.
 pub fn px(at: f64) -> String {
     format!("{at:.1}")
 }
 
-/// The stretches of time in which something happened.
+/// The periods in which something happened.
 pub fn spans(history: &History) -> Vec<(u64, u64)> {
     let starts = history.starts.iter().map(|start| (start.opened_ns, start.end_ns));
     let checkpoints = history.rows.iter().flat_map(|row| &row.checkpoints);
@@ -54,7 +54,7 @@ pub fn timeline(history: &History) -> Markup {
     }
 }
 
-/// Rules at round times, and where time was cut out.
+/// Rules at round times, and at the cuts.
 fn axis(scale: &TimeScale, bottom: f64) -> Markup {
     let stretches = scale.stretches();
     html! {

@@ -1,4 +1,4 @@
-//! `mainstay status`: how a space stands, while its job runs and after it.
+//! `mainstay status`: the state of a space, while its job runs and after it.
 
 mod page;
 mod prometheus;
@@ -30,7 +30,7 @@ pub fn status(wanted: &arguments::Status) -> Result<Exit, Failure> {
     }
 }
 
-/// Says it once; returns also whether somebody still reads it.
+/// Prints the state once; returns false if the reader is gone.
 fn tell(wanted: &arguments::Status) -> Result<(Exit, bool), Failure> {
     let standing = Standing::of(&wanted.space.path)?;
     let now_unix_ns = unix_ns();

@@ -1,4 +1,4 @@
-//! What people read of how a space stands.
+//! The output of `status` for people.
 
 use crate::{
     text::{self, Align},
@@ -9,14 +9,14 @@ use mainstay_engine::{
     status::{LevelStanding, Loss, Node, Recovery, Saved, Standing, Status, Survivor, Told},
 };
 
-/// Of nodes with one fate, so many are named.
+/// Number of nodes to name, if several have one fate.
 const NAMED_MAX: usize = 8;
-/// So many lines say who holds what for whom.
+/// Number of lines about holders.
 const HOLDERS_MAX: usize = 32;
-/// So many lines tell of recoveries.
+/// Number of lines about recoveries.
 const RECOVERIES_MAX: usize = 8;
 
-/// With `has_details`, the table of levels also where there is one level alone.
+/// With `has_details`, prints the table of levels even if there is only one.
 pub fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> String {
     let space = printable(&standing.survey.path);
     let mut page = match &standing.told {
@@ -43,7 +43,7 @@ pub fn page(standing: &Standing, has_details: bool, now_unix_ns: u64) -> String 
     page
 }
 
-/// What is saved in a space that has no other level, in a line.
+/// The saved revisions of a space without other levels, in a line.
 fn saved(standing: &Standing, now_unix_ns: u64) -> String {
     let complete = standing.levels.iter().find(|level| !level.complete.is_empty()).map(|level| &level.complete);
     let Some((newest, older)) = complete.and_then(|complete| complete.split_first()) else {
@@ -137,7 +137,7 @@ fn levels(levels: &[LevelStanding], now_unix_ns: u64) -> String {
     text::table(&columns, rows)
 }
 
-/// How often, and the newest revisions that are lacking because of that.
+/// The number, and the newest revisions that are missing for that reason.
 fn passed_over(times: u64, lacks: &[u64]) -> String {
     if lacks.is_empty() {
         return times.to_string();
@@ -168,12 +168,12 @@ fn wheres(directories: &[String]) -> String {
     }
 }
 
-/// The node of ranks and the one that holds what is theirs, by their indexes.
+/// The node of the ranks, and the node that holds their copy, by index.
 type Pair = (Option<usize>, Option<usize>);
-/// The first rank of each, and the one after the last.
+/// The first rank of each range, and the one after the last.
 type Stretches = Vec<(u32, u32)>;
 
-/// Who holds what for whom, a line for each two nodes of each copy.
+/// The holders of copies: a line for each two nodes of each copy.
 fn holders(told: &Status) -> String {
     let job = &told.job;
     let node_of = |rank: u32| {
@@ -187,7 +187,7 @@ fn holders(told: &Status) -> String {
                 let nodes = (node_of(rank), node_of(*holder));
                 let at = pairs.iter().position(|(pair, _)| *pair == nodes);
                 let Some(at) = at else {
-                    // What cannot be shown need not be found.
+                    // Holders that are not shown need not be looked up.
                     if pairs.len() > HOLDERS_MAX {
                         break;
                     }
@@ -221,7 +221,7 @@ fn put_off(told: &Status) -> String {
     }
 }
 
-/// How the job went on after failures, the newest first.
+/// The recoveries of the job, newest first.
 fn recoveries(told: &Status, now_unix_ns: u64) -> String {
     let Told { recovered, recoveries, .. } = &told.told;
     if recoveries.is_empty() {
@@ -240,7 +240,7 @@ fn recoveries(told: &Status, now_unix_ns: u64) -> String {
     page
 }
 
-/// Which losses would be survived now, in the order of the nodes.
+/// The losses that the job would survive now, in the order of the nodes.
 fn losses(standing: &Standing) -> String {
     let mut lines: Vec<(String, Option<Survivor>)> = Vec::new();
     let mut nodes: Vec<(Option<Survivor>, Vec<&Node>)> = Vec::new();

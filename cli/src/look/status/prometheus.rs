@@ -1,6 +1,6 @@
-//! The same for Prometheus, as node_exporter's textfile collector reads it.
+//! The state for Prometheus, as node_exporter's textfile collector reads it.
 //!
-//! What must hold: whoever reads the file finds a whole one.
+//! Invariant: a reader of the file always finds a whole one.
 
 use crate::exit::{Exit, Failure};
 use mainstay_engine::{
@@ -16,7 +16,7 @@ use std::{
     process,
 };
 
-/// One measure: its name, what it means, and how a sample of it comes about.
+/// One measure: its name, its meaning, and the function for its samples.
 struct Measure {
     name: &'static str,
     help: &'static str,
@@ -27,7 +27,7 @@ struct Measure {
 
 const GAUGE: &str = "gauge";
 
-/// Puts what there is to measure in the place of `file`.
+/// Replaces `file` with the current measures.
 pub fn write(file: &Path, standing: &Standing, now_unix_ns: u64) -> Result<(), Failure> {
     let failed =
         |e: io::Error| Failure { exit: Exit::System, message: format!("writing {} failed: {e}", printable_path(file)) };

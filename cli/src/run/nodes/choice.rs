@@ -1,11 +1,11 @@
-//! Which nodes a start gets, and how many ranks each.
+//! The nodes of a start, and the number of ranks on each.
 //!
-//! What must hold: ranks stay on their nodes where those are left, as their memory is there; spares come before nodes get
-//! more ranks than they have slots; all ranks have a place while any node answers.
+//! Invariants: ranks stay on their nodes if these are left, because their memory is there. Spares come before more
+//! ranks than slots. All ranks have a place while any node answers.
 
 use super::list::Node;
 
-/// A node with its ranks, which follow those of the node before.
+/// A node with its ranks, which follow the ranks of the node before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Share {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub shares: Vec<Share>,
-    /// Which node takes whose place.
+    /// Which node replaces which.
     pub moves: Vec<(String, String)>,
 }
 
@@ -26,8 +26,8 @@ impl Choice {
     }
 }
 
-/// Places `ranks` on those of `listed` and `spares` that answer; empty where none does. `before`: the nodes of the last
-/// start.
+/// Places `ranks` on the nodes of `listed` and `spares` that answer; empty if none does. `before`: the nodes of the
+/// last start.
 pub fn choose(
     before: &[String],
     listed: &[Node],
@@ -42,7 +42,7 @@ pub fn choose(
     } else {
         before.iter().map(String::as_str).collect()
     };
-    // A node that is in both lists is a listed one.
+    // A node in both lists counts as a listed one.
     let spares = spares.iter().filter(|spare| listed.iter().all(|node| node.name != spare.name));
     let there: Vec<&Node> = listed.iter().chain(spares.clone()).filter(|node| answers(&node.name)).collect();
     let free = spares.chain(listed).filter(|node| answers(&node.name) && !seats.contains(&node.name.as_str()));
@@ -70,7 +70,7 @@ pub fn choose(
     Choice { shares, moves }
 }
 
-/// As many as there are slots; if that is too few, in proportion.
+/// One rank for each slot; if the slots are too few, in proportion.
 fn share_out(nodes: &[&Node], ranks: u32) -> Vec<Share> {
     let total: u64 = nodes.iter().map(|node| u64::from(node.slots)).sum();
     let (mut slots, mut placed) = (0, 0);
@@ -113,13 +113,13 @@ mod tests {
     #[test]
     fn a_spare_takes_the_place_of_a_lost_node() {
         assert_eq!(chosen("a b c", "a:2,b:2,c:2", "s:2", &["b"], 6), "a:2 s:2 c:2 b>s");
-        // Spares before nodes of the list that were not needed, or are back.
+        // Spares before listed nodes that were not needed or have come back.
         assert_eq!(chosen("a b", "a:2,b:2,c:2", "s:2", &["b"], 4), "a:2 s:2 b>s");
         assert_eq!(chosen("a s", "a:2,b:2", "s:2", &[], 4), "a:2 s:2");
         assert_eq!(chosen("a s", "a:2,b:2", "s:2", &["s"], 4), "a:2 b:2 s>b");
-        // A smaller one is not enough alone.
+        // A smaller node is not enough alone.
         assert_eq!(chosen("a b", "a:4,b:4", "s:2,t:2", &["b"], 8), "a:4 s:2 t:2 b>s");
-        // One that the list names, too, is there once.
+        // A spare that the list names, too, is there once.
         assert_eq!(chosen("a b", "a:2,b:2,s:2", "s:2", &["b"], 4), "a:2 s:2 b>s");
     }
 

@@ -1,4 +1,4 @@
-//! Which nodes there are: a list of hosts, or what a batch system says.
+//! The list of nodes: a list of hosts, or the answer of a batch system.
 
 use crate::{exit::Failure, given::text_of, run::outside};
 use mainstay_engine::printable_path;
@@ -6,17 +6,17 @@ use std::{collections::BTreeMap, env, path::PathBuf, process::Command, time::Dur
 
 /// How long a batch system may take to answer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A list of hosts is no larger.
+/// Size limit of a list of hosts.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
-    /// How many ranks it is meant for.
+    /// Number of ranks for the node.
     pub slots: u32,
 }
 
-/// Where the list is; it is read again before each start.
+/// Source of the list; it is read again before each start.
 pub enum Source {
     Given(Vec<Node>),
     File(PathBuf),
@@ -54,7 +54,7 @@ pub fn of_words(text: &str) -> Result<Vec<Node>, String> {
     joined(nodes.collect::<Result<_, _>>()?)
 }
 
-/// A line for each host, as Open MPI ("n1 slots=2") or MPICH ("n1:2") has it; `#` begins a comment.
+/// A line for each host, as for Open MPI ("n1 slots=2") or MPICH ("n1:2"); `#` begins a comment.
 fn of_file(text: &str) -> Result<Vec<Node>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty());
     let nodes = lines.map(|line| {
@@ -82,7 +82,7 @@ fn node(name: &str, slots: &str) -> Result<Node, String> {
     }
 }
 
-/// A host that is named several times has so many slots more.
+/// If a host is named several times, its slots are added.
 fn joined(nodes: Vec<Node>) -> Result<Vec<Node>, String> {
     let mut all: Vec<Node> = Vec::new();
     for node in nodes {
@@ -94,7 +94,7 @@ fn joined(nodes: Vec<Node>) -> Result<Vec<Node>, String> {
     if all.is_empty() { Err("it names no host".to_owned()) } else { Ok(all) }
 }
 
-/// The nodes that the allocation has now: with `--no-kill` it goes on without those that have failed.
+/// The present nodes of the allocation: with `--no-kill` it goes on without failed nodes.
 fn slurm() -> Result<Vec<Node>, String> {
     let variable = |name: &str| env::var(name).map_err(|_| format!("{name} is not set, as within a job it is"));
     let (job, first) = (variable("SLURM_JOB_ID")?, names(&variable("SLURM_JOB_NODELIST")?)?);
@@ -134,7 +134,7 @@ fn flux() -> Result<Vec<Node>, String> {
     })
 }
 
-/// Lines of nodes that are alike, with the cores that they have together.
+/// Lines of equal nodes, with the sum of their cores.
 fn of_flux(told: &str, names: impl Fn(&str) -> Result<Vec<String>, String>) -> Result<Vec<Node>, String> {
     let mut nodes = Vec::new();
     for line in told.lines().filter(|line| !line.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! The nodes of a job: which there are (`list`), which of them answer (`reach`), and which ranks each is given (`choice`).
+//! The nodes of a job: the list (`list`), the check that they answer (`reach`), and the ranks of each (`choice`).
 
 mod choice;
 mod list;

@@ -1,4 +1,4 @@
-//! Asks nodes whether they answer: a command for each, all side by side, and each within a time.
+//! Checks that nodes answer: one command for each node, all in parallel, each with a time limit.
 
 use crate::run::outside;
 use std::{
@@ -11,21 +11,21 @@ use std::{
     time::Duration,
 };
 
-/// So many are asked at a time.
+/// Number of nodes to check at a time.
 const ABREAST: usize = 32;
 pub const HOST: &str = "{host}";
 
 #[derive(Debug, Clone)]
 pub struct Reach {
-    /// A line for the shell, with `{host}` in the place of the node's name.
+    /// A shell line, with `{host}` for the name of the node.
     pub command: String,
     pub limit: Duration,
-    /// Names of this machine, which answers.
+    /// Names of this machine, which always answers.
     pub here: Vec<String>,
 }
 
 impl Reach {
-    /// Why those of `names` that do not answer do not; `None` for those that do.
+    /// For each of `names`, the reason that it does not answer, or `None` if it does.
     pub fn ask(&self, names: &[String]) -> Vec<Option<String>> {
         let (next, told) = (AtomicUsize::new(0), Mutex::new(vec![None; names.len()]));
         thread::scope(|scope| {
@@ -68,7 +68,7 @@ mod tests {
             told.iter().enumerate().filter_map(|(at, why)| Some((at, why.as_deref()?))).collect();
         assert_eq!(lost, [(7, "no route to n7")]);
         assert_eq!(told.len(), 41);
-        // This machine is not asked.
+        // This machine is not checked.
         assert_eq!(reach("false", 60_000).ask(&["me".to_owned()]), [None]);
     }
 
@@ -78,7 +78,7 @@ mod tests {
         let started = Instant::now();
         let told = reach("sleep 600", 200).ask(&names);
         assert!(told.iter().all(|why| why.as_deref() == Some("no answer within 200ms")));
-        // One after the other they would take 4 s, and without a limit ten minutes: generous for a busy machine.
+        // In sequence this would take 4 s, and without a limit ten minutes. The limit is generous for a busy machine.
         assert!(started.elapsed() < Duration::from_secs(200));
     }
 }

@@ -1,4 +1,4 @@
-//! Files that both runs have written, compared byte by byte.
+//! Files of both runs, compared byte by byte.
 
 use crate::exit::Failure;
 use mainstay_engine::{printable, printable_path};
@@ -8,10 +8,10 @@ use std::{
     path::Path,
 };
 
-/// How much of a line is shown.
+/// Length of a shown line.
 const SHOWN: usize = 60;
 
-/// Where the file differs, in words; `None`: nowhere.
+/// The place of the first difference, in words; `None` if there is none.
 pub fn difference(calm: &Path, killed: &Path, name: &Path) -> Result<Option<String>, Failure> {
     let failed = |e: io::Error| Failure::refused(format!("reading {} failed: {e}", printable_path(name)));
     let one = File::open(calm).map_err(|_| {
@@ -29,7 +29,7 @@ pub fn difference(calm: &Path, killed: &Path, name: &Path) -> Result<Option<Stri
 
 fn first_difference(mut one: impl BufRead, mut other: impl BufRead) -> io::Result<Option<String>> {
     let (mut line, mut at) = (1_u64, 0_u64);
-    // What the line has so far, to show it.
+    // The line so far, to show it.
     let mut begin = Vec::new();
     loop {
         let (a, b) = (one.fill_buf()?, other.fill_buf()?);
@@ -59,7 +59,7 @@ fn first_difference(mut one: impl BufRead, mut other: impl BufRead) -> io::Resul
     }
 }
 
-/// A line that goes on with `rest`; `None` where it is no text.
+/// A line that goes on with `rest`; `None` if it is no text.
 fn shown(begin: &[u8], rest: &[u8]) -> Option<String> {
     if begin.is_empty() && rest.is_empty() {
         return Some("its end".to_owned());
@@ -69,7 +69,7 @@ fn shown(begin: &[u8], rest: &[u8]) -> Option<String> {
     bytes.truncate(SHOWN);
     let text = match str::from_utf8(&bytes) {
         Ok(text) => text,
-        // Cut within a character.
+        // The cut may be inside a character.
         Err(error) if error.error_len().is_none() => str::from_utf8(&bytes[..error.valid_up_to()]).ok()?,
         Err(_) => return None,
     };

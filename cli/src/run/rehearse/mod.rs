@@ -1,7 +1,7 @@
-//! `mainstay rehearse`: an undisturbed run of a job beside one that is killed and started again, and their ends compared.
+//! `mainstay rehearse`: compares the end of an undisturbed run with the end of a run that is killed and restarted.
 //!
-//! What must hold: no process of the job is left, and nothing of the user's is changed but files that the job itself names by
-//! an absolute path.
+//! Invariants: no process of the job is left, and nothing of the user's changes except files that the job itself names
+//! by an absolute path.
 
 mod files;
 mod page;
@@ -43,20 +43,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a last checkpoint may take that a signal asks for.
+/// How long a last checkpoint after a signal may take.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long killed processes may take to disappear.
 const GONE_LIMIT: Duration = Duration::from_secs(10);
-/// A start after a kill may take so many times as long as the undisturbed run, and this in any case.
+/// A start after a kill may take this many times as long as the undisturbed run, and this time in any case.
 const TIMES_LONGER: u32 = 10;
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// How the names of the program's own variables begin.
+/// Prefix of the names of the program's own variables.
 const GLOBALS: &str = "globals/";
 
 pub fn rehearse(wanted: &arguments::Rehearse) -> Result<u8, Failure> {
     Surroundings::here().check()?;
     wanted.compare.iter().try_for_each(|file| check_within(file, "--compare"))?;
-    // Processes whose parent is killed become ours, so that none is missed.
+    // Processes become ours when their parent is killed, so none is missed.
     prctl::set_child_subreaper(true).map_err(|e| system("looking after the job's processes", e.into()))?;
     let scratch = Scratch::make(&wanted.with)?;
     let done = Rehearsal::new(wanted, &scratch).and_then(|mut rehearsal| rehearsal.go());
@@ -83,7 +83,7 @@ struct Rehearsal<'a> {
     seed: u64,
 }
 
-/// How a start of the job has ended.
+/// The end of a start of the job.
 struct Start {
     status: ExitStatus,
     asked: Option<Signal>,
@@ -140,7 +140,7 @@ impl<'a> Rehearsal<'a> {
         Ok(if compared.is_same() { Exit::Good as u8 } else { Exit::Lost as u8 })
     }
 
-    /// Kills the job again and again, and has it end then.
+    /// Kills the job again and again, and lets it end after the last kill.
     fn disturb(&mut self, calm: &Calm, report: &Report) -> Result<Disturbed, Failure> {
         let Self { wanted, scratch, .. } = *self;
         let mut random = Random::new(self.seed);
@@ -202,9 +202,9 @@ impl<'a> Rehearsal<'a> {
         let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| no_text(path));
         words.variables.push(("MAINSTAY_RUN_REHEARSAL", text(directory)?));
         words.variables.push(("MAINSTAY_POOL_DIRECTORY", text(&self.scratch.memory)?));
-        // Open MPI's own files in shared memory, which stay where its processes are killed.
+        // Open MPI's own files in shared memory stay if its processes are killed.
         words.variables.push(("OMPI_MCA_btl_sm_backing_directory", text(&self.scratch.memory)?));
-        // As `fresh` of an earlier job would have each start begin anew.
+        // Otherwise `fresh` from an earlier job would make each start begin anew.
         words.variables.push(("MAINSTAY_START", String::new()));
         let begun = Instant::now();
         let mut killing = Killing::begin(report, moment, limit);
@@ -248,7 +248,7 @@ impl<'a> Rehearsal<'a> {
             let name = space.strip_prefix(&scratch.calm).unwrap_or(space);
             let again = scratch.killed.join(name);
             let ends = one.ends.get(space).copied().zip(other.ends.get(&again).copied());
-            // As the job calls it.
+            // The name in the job.
             let shown = name.strip_prefix("elsewhere").map_or(name.to_owned(), |name| Path::new("/").join(name));
             compared.add_space(&shown, compare_spaces(space, &again, ends)?);
         }
@@ -274,7 +274,7 @@ fn no_text(path: &Path) -> Failure {
     Failure::usage(format!("{} is no text; call it in another directory", printable_path(path)))
 }
 
-/// What both spaces have: their ends where both jobs have saved theirs, and else the newest of each.
+/// The common revisions of both spaces: the ends if both jobs saved theirs, otherwise the newest of each.
 fn compare_spaces(calm: &Path, killed: &Path, ends: Option<(u64, u64)>) -> Result<Option<page::Pair>, Failure> {
     let is_empty = |space: &Path| SpaceSurvey::open_all(space).is_ok_and(|survey| survey.newest().is_none());
     if ends.is_none() && is_empty(calm) {
@@ -296,13 +296,13 @@ fn compare_spaces(calm: &Path, killed: &Path, ends: Option<(u64, u64)>) -> Resul
     Ok(Some(page::Pair { items, are_ends: ends.is_some(), ranks: calm.shard_count() }))
 }
 
-/// What lay where in each rank.
+/// The map of memory in each rank.
 fn landmarks(reader: &Reader) -> Result<Vec<Landmarks>, Failure> {
     let of = |shard| Ok(Landmarks::of(&reader.shard(shard)?.annex.notes));
     (0..reader.shard_count()).map(of).collect()
 }
 
-/// Ends all that is left of the job: processes of ours that are not waited for.
+/// Ends all that is left of the job: our child processes that were not waited for.
 fn end_all() {
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What a rehearsal found, as people read it.
+//! The result of a rehearsal, for people.
 
 use crate::{
     document::{DiffState, ItemDiff},
@@ -7,7 +7,7 @@ use crate::{
 use mainstay_engine::printable_path;
 use std::path::Path;
 
-/// How many differences are shown one by one.
+/// Number of differences to show one by one.
 const SHOWN_MAX: usize = 20;
 
 const CAUSES: &str = "\
@@ -21,16 +21,16 @@ What it often is:
 /// A space of both runs.
 pub struct Pair {
     pub items: Vec<ItemDiff>,
-    /// Both are what was saved at the close: at the same step, whenever the program had saved by itself.
+    /// Both are the revisions of the close: at the same step, whenever the program saved by itself.
     pub are_ends: bool,
     pub ranks: u32,
 }
 
-/// All that was compared, by name.
+/// All compared items and files, by name.
 #[derive(Default)]
 pub struct Compared {
     spaces: Vec<(String, Pair)>,
-    /// Where each differs.
+    /// The places of the differences.
     files: Vec<(String, Option<String>)>,
 }
 

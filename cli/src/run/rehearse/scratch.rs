@@ -1,6 +1,6 @@
-//! Where the two runs of a rehearsal work: two directories with what the job needs, and one for the memory that it takes.
+//! The directories of a rehearsal: one for each run, with the files that the job needs, and one for its memory.
 //!
-//! What must hold: what is removed was made here.
+//! Invariant: only files that were made here are removed.
 
 use crate::{exit::Failure, space::completing::pool_directory};
 use mainstay_engine::{SpaceSurvey, printable_path, space::is_of_space, unix_ns};
@@ -13,7 +13,7 @@ use std::{
 };
 
 const NAME: &str = "mainstay-rehearsal-";
-/// The most that is copied of a whole working directory.
+/// Limits on the copy of a whole working directory.
 const BYTES_MAX: u64 = 1 << 30;
 const FILES_MAX: usize = 20_000;
 
@@ -21,16 +21,16 @@ pub struct Scratch {
     root: PathBuf,
     pub calm: PathBuf,
     pub killed: PathBuf,
-    /// The pools and the memory levels of both.
+    /// The pools and the memory levels of both runs.
     pub memory: PathBuf,
 }
 
 impl Scratch {
-    /// Both directories, in the working directory, with all that is there or what `with` names.
+    /// Both directories, inside the working directory, with all its files or those of `with`.
     pub fn make(with: &[PathBuf]) -> Result<Scratch, Failure> {
         let here = std::env::current_dir().and_then(|here| here.canonicalize());
         let here = here.map_err(|e| failed("finding", Path::new("the working directory"), &e))?;
-        // Process ids repeat, and directories of earlier rehearsals stay where they differed.
+        // Process ids repeat, and directories of earlier rehearsals stay if the runs differed.
         let name = format!("{NAME}{:x}-{}", unix_ns() / 1_000_000, process::id());
         let root = here.join(&name);
         let scratch = Scratch {
@@ -81,7 +81,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// What lies in memory goes in any case.
+    /// Files in memory are removed in any case.
     pub fn remove_memory(&self) {
         let _ = fs::remove_dir_all(&self.memory);
     }
@@ -91,7 +91,7 @@ impl Scratch {
         let _ = fs::remove_dir_all(&self.root);
     }
 
-    /// As people are told where it is.
+    /// The place, as a text for people.
     pub fn root(&self) -> String {
         printable_path(&self.root)
     }
@@ -101,11 +101,11 @@ impl Scratch {
 enum What {
     Directory,
     File,
-    /// To the same place.
+    /// Copies to the same relative place.
     Link,
 }
 
-/// How much more may be copied.
+/// The rest of the allowed copy.
 struct Room {
     bytes: u64,
     files: usize,
@@ -113,7 +113,7 @@ struct Room {
     is_named: bool,
 }
 
-/// Refuses a path that leads out of the working directory.
+/// Refuses a path out of the working directory.
 pub fn check_within(path: &Path, option: &str) -> Result<(), Failure> {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     match path.components().all(is_plain) {
@@ -125,7 +125,7 @@ pub fn check_within(path: &Path, option: &str) -> Result<(), Failure> {
     }
 }
 
-/// Adds what is in the directory `path` of `here`, and in those below it.
+/// Adds the contents of the directory `path` of `here`, and of those below it.
 fn list(here: &Path, path: &Path, room: &mut Room, files: &mut Vec<(PathBuf, What)>) -> Result<(), Failure> {
     let directory = here.join(path);
     for entry in fs::read_dir(&directory).map_err(|e| failed("listing", &directory, &e))? {
@@ -144,7 +144,7 @@ fn list_one(here: &Path, path: &Path, room: &mut Room, files: &mut Vec<(PathBuf,
     }
     let what = match kind {
         _ if kind.is_symlink() => What::Link,
-        // Environments, repositories: much that no job writes.
+        // Environments and repositories are large, and jobs do not write to them.
         _ if kind.is_dir() && name.starts_with('.') && !room.is_named => What::Link,
         _ if kind.is_dir() => What::Directory,
         _ if kind.is_file() => What::File,
@@ -178,7 +178,7 @@ fn copy(from: &Path, to: &Path, what: What) -> Result<(), Failure> {
     let done = match what {
         What::Directory => fs::create_dir(to),
         What::File => fs::copy(from, to).map(drop),
-        // A link that is relative would lead elsewhere.
+        // A relative link would lead elsewhere.
         What::Link => symlink(from.canonicalize().unwrap_or_else(|_| from.to_owned()), to),
     };
     done.map_err(|e| failed("copying", from, &e))

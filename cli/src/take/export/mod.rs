@@ -1,7 +1,7 @@
-//! `mainstay export`: the items of a revision as files that other tools read.
+//! `mainstay export`: writes the items of a revision to files for other tools.
 //!
-//! What must hold: every block is verified before a file gets its name; all files are of one revision; a
-//! name from the space makes no path that leaves the directory.
+//! Invariants: every block is verified before a file gets its name; all files are from one revision; no name from the
+//! space leads out of the directory.
 
 mod npy;
 mod whole;
@@ -31,10 +31,10 @@ use std::{
 };
 use whole::Spread;
 
-/// How long another newest revision is tried when a running job lets go of each.
+/// How long to try the next newest revision, if a running job removes each one.
 const TRY: Duration = Duration::from_secs(5);
 
-/// One shard's items that are wanted, and what they become.
+/// The wanted items of one shard, and their files.
 struct Part {
     shard: u32,
     items: Vec<Item>,
@@ -44,11 +44,11 @@ struct Part {
 struct OutputFile {
     name: PathBuf,
     head: Vec<u8>,
-    /// Of what comes after the head.
+    /// Bytes after the head.
     bytes: u64,
     element: ElementType,
     shape: Vec<u64>,
-    /// Of a file that several shards fill: where the bytes of this one go.
+    /// For a file that several shards fill: the places of this shard's bytes.
     spread: Option<Spread>,
 }
 
@@ -74,7 +74,7 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     }
 }
 
-/// Which files would be made. A reader would hold the revision: here it is only looked at.
+/// Lists the files of a dry run. It does not hold the revision, as a reader would.
 fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     revision::read(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let (number, shards) = (revision.key.number, revision.shard_count);
@@ -90,9 +90,9 @@ fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     })
 }
 
-/// Why the files were not made.
+/// The reason that no files were made.
 enum Stopped {
-    /// A job let the revision go.
+    /// A job removed the revision.
     LetGo(Error),
     Failed(Failure),
 }
@@ -103,7 +103,7 @@ impl From<Failure> for Stopped {
     }
 }
 
-/// What is wanted of each shard of the revision `number`; `items_of` tells what is in one.
+/// The wanted items of each shard of revision `number`; `items_of` returns the items of one shard.
 fn parts(
     wanted: &arguments::Export,
     number: u64,
@@ -137,7 +137,7 @@ fn parts(
     }
 }
 
-/// Refuses items of which one would lie where another does, or in a directory of its name.
+/// Refuses two items if one would have the other's path, or a directory of its name.
 fn refuse_clashes(parts: &[Part]) -> Result<(), Failure> {
     let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items));
     let mut told: BTreeMap<&Path, (&OutputFile, &Item)> = BTreeMap::new();
@@ -161,7 +161,7 @@ fn refuse_clashes(parts: &[Part]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the parts of each array that lies over the shards become one file.
+/// Merges the parts of each array over the shards into one file.
 fn make_whole(format: Format, parts: &mut [Part]) -> Result<(), Failure> {
     let placed = parts.iter().flat_map(|part| &part.items).filter(|item| item.place.is_some());
     let names: BTreeSet<String> = placed.map(|item| item.name.clone()).collect();
@@ -192,11 +192,11 @@ fn head(format: Format, element: ElementType, shape: &[u64]) -> (Vec<u8>, &'stat
 }
 
 fn target(format: Format, shard: &str, item: &Item) -> Result<OutputFile, Failure> {
-    // It comes from the space, and is about to become a path.
+    // The name comes from the space, and becomes a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("{shard}: {error}; it is not exported")))?;
     let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
-        // What is in it, only the program knows.
+        // Only the program knows the meaning of its bytes.
         (ItemKind::Stream, _) => (Vec::new(), "bin"),
         (_, format) => head(format, element, &shape),
     };
@@ -204,19 +204,19 @@ fn target(format: Format, shard: &str, item: &Item) -> Result<OutputFile, Failur
     Ok(OutputFile { name, head, bytes: item.bytes, element, shape, spread: None })
 }
 
-/// The files of all `parts`, each once: with the first shard that it has something of.
+/// The files of all `parts`, each once, at the first shard with a part of it.
 fn files(parts: &[Part]) -> impl Iterator<Item = (u32, &OutputFile, &Item)> {
     let mut told = BTreeSet::new();
     let all = parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     all.filter(move |(_, file, _)| told.insert(&file.name))
 }
 
-/// Of the files of all `parts`, in the directory.
+/// The paths of these files.
 fn names(parts: &[Part]) -> Vec<PathBuf> {
     files(parts).map(|(_, file, _)| file.name.clone()).collect()
 }
 
-/// Makes the files of all `parts`, whole or not at all.
+/// Writes the files of all `parts`, whole or not at all.
 fn write(wanted: &arguments::Export, reader: &mut Reader, parts: &[Part]) -> Result<(), Stopped> {
     let names = names(parts);
     refuse_existing(&wanted.directory, &names, wanted.force)?;
@@ -224,7 +224,7 @@ fn write(wanted: &arguments::Export, reader: &mut Reader, parts: &[Part]) -> Res
     let bar = progress::of_bytes(parts.iter().flat_map(|part| &part.items).map(|item| item.bytes).sum());
     bar.set_message(format!("revision {}", reader.key().number));
     files(parts).try_for_each(|(_, file, _)| unfinished.make(&file.name, &file.head, file.bytes))?;
-    // Where shards have the same part of an array, that of the lowest stays, as in a restore.
+    // If shards have the same cell, the lowest shard counts, as in a restore.
     let written = parts.iter().rev().try_for_each(|part| write_part(part, reader, &unfinished, &bar));
     bar.finish_and_clear();
     written?;
@@ -238,7 +238,7 @@ fn write_part(part: &Part, reader: &mut Reader, unfinished: &Unfinished, bar: &P
         let file = &part.files[index];
         let head = file.head.len() as u64;
         let written = || match &file.spread {
-            // It has zeros there, which take no room until they are written.
+            // Zeros, which take no room until they are written.
             None if bytes.iter().all(|byte| *byte == 0) => Ok(()),
             None => unfinished.write(&file.name, [(head + offset, bytes)]),
             Some(spread) => {

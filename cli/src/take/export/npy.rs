@@ -1,8 +1,8 @@
-//! The header of a .npy file, version 1.0: what numpy needs to know of the bytes that follow.
+//! The header of a .npy file, version 1.0, which describes the bytes after it.
 
 use mainstay_engine::space::format::ElementType;
 
-/// All that comes before the bytes, a multiple of 64.
+/// All bytes of the header; a multiple of 64.
 pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
     const BEFORE: usize = 10;
     let numbers: String = shape.iter().map(|n| format!("{n}, ")).collect();
@@ -12,7 +12,7 @@ pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
     let bytes = (BEFORE + text.len() + 1).next_multiple_of(64);
     text += &" ".repeat(bytes - BEFORE - text.len() - 1);
     text.push('\n');
-    // 32 dimensions of 20 digits are far below what a length of two bytes can tell.
+    // 32 dimensions of 20 digits are far below the limit of a two-byte length.
     let length = (text.len() as u16).to_le_bytes();
     [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes()].concat()
 }

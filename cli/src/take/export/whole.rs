@@ -1,28 +1,28 @@
-//! A global array as one file: where the bytes of a shard's box lie in it.
+//! A global array as one file: the places of a shard's box in it.
 
 use super::super::cover::{Block, blocks_of_their_own};
 use mainstay_engine::space::format::{ElementType, Item};
 use std::ops::Range;
 
-/// A box of a global array: stretches of its bytes that are contiguous in the whole, too.
+/// A box of a global array: runs of its bytes that are contiguous in the whole array, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
-    /// Where the box begins in the whole, bytes.
+    /// Offset of the box in the whole array, in bytes.
     begin: u64,
-    /// Bytes of a stretch.
+    /// Bytes of a run.
     stretch: u64,
-    /// The dimensions over the stretches, the slowest first: how long the box is, and how far apart two neighbours lie, bytes.
+    /// The dimensions over the runs, slowest first: the length of the box, and the distance of two neighbours in bytes.
     outer: Vec<(u64, u64)>,
 }
 
 impl Spread {
-    /// Of a box that lies in the whole: `check` has seen it.
+    /// `check` has made sure that the box fits into the whole array.
     fn new(element_bytes: u64, global: &[u64], offset: &[u64], shape: &[u64]) -> Spread {
         let mut strides = vec![element_bytes; shape.len()];
         for dim in (1..shape.len()).rev() {
             strides[dim - 1] = strides[dim].saturating_mul(global[dim]);
         }
-        // A single cell, without sides, is one stretch.
+        // A single cell, without sides, is one run.
         let Some(mut last) = shape.len().checked_sub(1) else {
             return Spread { begin: 0, stretch: element_bytes, outer: Vec::new() };
         };
@@ -39,7 +39,8 @@ impl Spread {
         }
     }
 
-    /// Where `bytes` bytes from `offset` of the box on lie: a place in the whole, and which of the bytes.
+    /// The places of the `bytes` bytes at `offset` of the box: each a place in the whole array and a range of these
+    /// bytes.
     pub fn stretches(&self, offset: u64, bytes: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -60,8 +61,8 @@ impl Spread {
     }
 }
 
-/// The shape of the whole array `name`, and how each of its parts lies there; `parts` has the shards with an item of that
-/// name. An error says why they are no array, or do not fill it.
+/// The shape of the whole array `name`, and the place of each part in it. `parts` has the shards with an item of that
+/// name. Fails if they are no array, or do not fill it.
 pub fn spread(parts: &[(u32, &Item)]) -> Result<(ElementType, Vec<u64>, Vec<Spread>), String> {
     let [(first, head), ..] = parts else { return Err("no shard has it".to_owned()) };
     let Some(whole) = &head.place else { return Err(format!("shard {first} has it alone, not as a part of a whole")) };
@@ -103,7 +104,7 @@ mod tests {
         Item { name, kind, element, bytes, shape: shape.to_vec(), place, same_on_all_ranks: false, extents: Vec::new() }
     }
 
-    /// Each byte of the box goes where plain loops over its cells say.
+    /// Compares each byte's place with plain loops over the cells.
     #[test]
     fn each_byte_lies_where_its_cell_does() {
         for (global, offset, shape) in [

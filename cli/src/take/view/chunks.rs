@@ -1,22 +1,22 @@
-//! How an array is cut so that it can be copied a chunk at a time.
+//! Cutting an array into chunks for the copy.
 
-/// Arrays of more bytes are cut.
+/// Larger arrays are cut.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Chunks that are in one piece in the array: some rows of one dimension, whole in those after it.
+/// A chunk is contiguous in the array: some rows of one dimension, with all of the later dimensions.
 #[derive(Debug)]
 pub struct Chunks {
-    /// Of a chunk.
+    /// Bytes of a chunk.
     pub shape: Vec<u64>,
-    /// Of a whole chunk; the last along the dimension may have fewer.
+    /// Rows of a full chunk; the last along the dimension may have fewer.
     pub bytes: u64,
-    /// Bytes along the dimension that is cut, from one to the next of the dimension before it.
+    /// Bytes along the cut dimension: the distance between two neighbours in the dimension before it.
     span: u64,
     total: u64,
 }
 
 impl Chunks {
-    /// `None` of an array that is copied whole.
+    /// `None` if the array is copied whole.
     pub fn of(element_bytes: u64, shape: &[u64]) -> Option<Chunks> {
         let total = shape.iter().fold(element_bytes, |total, n| total * n);
         if total <= CHUNK_BYTES {
@@ -34,7 +34,7 @@ impl Chunks {
         None
     }
 
-    /// Offset and bytes of each, in the order of their numbers.
+    /// Offset and bytes of each chunk, in order.
     pub fn each(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Chunks { bytes, span, total, .. } = *self;
         (0..total).step_by(span as usize).flat_map(move |from| {

@@ -1,6 +1,6 @@
-//! What a view shows of a revision, under which names, and what it leaves out.
+//! The items that a view shows, their names, and the items that it leaves out.
 //!
-//! What must hold: no element reads as a value that was not saved. Names come from the space, whoever wrote it.
+//! Invariant: no element reads as a value that was not saved. Names come from the space, and may be hostile.
 
 use super::{
     global::{self, Global},
@@ -30,8 +30,8 @@ pub struct Contents<'a> {
     pub left_out: Vec<LeftOut>,
 }
 
-/// What there is to show of a revision of the space at `path`, with `in_place` of it what HDF5 can read where it is;
-/// `None` if the job let the revision go.
+/// The contents of a revision of the space at `path`. `in_place` has the items that HDF5 can read in place. `None` if
+/// the job removed the revision.
 pub fn contents<'a>(
     path: &Path,
     survey: &SpaceSurvey,
@@ -66,7 +66,7 @@ pub fn contents<'a>(
     let (mut arrays, of_arrays) = global::arrays(&shards, &left_out);
     left_out.extend(of_arrays);
     let mut names = Names::default();
-    // Not an array either: whoever looks there finds shards, and nothing else.
+    // No array may have this name: the path is for shards only.
     let of_shards = |name: &str| name == SHARDS || name.starts_with(&format!("{SHARDS}/"));
     let mut take = |name: &str| match of_shards(name) {
         true => Err(format!("the shards are in the group /{SHARDS}")),
@@ -82,7 +82,7 @@ pub fn contents<'a>(
     Ok(Some(Contents { space, shards, arrays, left_out }))
 }
 
-/// Why HDF5 cannot read an item where it is.
+/// The reason that HDF5 cannot read an item in place.
 const COMPRESSED: &str =
     "it is compressed, and HDF5 reads only what lies there as it is (--copy and `mainstay export` unpack it)";
 
@@ -90,7 +90,7 @@ fn too_many(pieces: usize) -> String {
     format!("it lies in {pieces} pieces, and HDF5 reads at most {PIECES_MAX} in place (--copy takes them together)")
 }
 
-/// The layout's file that a shard lies in, and where its portion begins there.
+/// The layout file of a shard, and the offset of its portion there.
 fn home(survey: &SpaceSurvey, revision: &RevisionSurvey, shard: u32, space: &Path) -> Result<(PathBuf, u64), Failure> {
     let of_layout = survey.layouts.iter().filter(|layout| layout.header.layout_id == revision.layout);
     let mut places = of_layout.flat_map(|layout| layout.header.portions.iter().map(move |place| (layout, place)));
@@ -100,7 +100,7 @@ fn home(survey: &SpaceSurvey, revision: &RevisionSurvey, shard: u32, space: &Pat
     Ok((space.join(&layout.file), place.at))
 }
 
-/// What stands for what, within one group.
+/// The names in one group, and their items.
 #[derive(Default)]
 struct Names {
     groups: HashSet<String>,
@@ -108,7 +108,7 @@ struct Names {
 }
 
 impl Names {
-    /// Takes the name of a dataset, and those of the groups above it.
+    /// Reserves the name of a dataset, and those of the groups above it.
     fn take(&mut self, path: &str) -> Result<(), String> {
         let above = || path.match_indices('/').map(|(at, _)| &path[..at]);
         if self.datasets.contains(path) {

@@ -1,4 +1,4 @@
-//! Copying what a revision holds into the file.
+//! Copying the bytes of a revision into the file.
 
 use super::{contents::Contents, file::File};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use mainstay_engine::{Error, Reader, RevisionSurvey};
 use std::path::Path;
 
-/// Whether all of it could be read; otherwise the job let it go. Every block is verified before it is copied.
+/// Returns true if all of it was readable; otherwise the job removed it. Every block is verified before it is copied.
 pub fn copy(
     space: &Path,
     revision: &RevisionSurvey,

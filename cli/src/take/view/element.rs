@@ -1,4 +1,4 @@
-//! How HDF5 describes the elements: as h5py writes them, so that numpy has the types back.
+//! The element types in HDF5, as h5py writes them, so that numpy gets the types back.
 
 use mainstay_engine::space::format::ElementType;
 use rust_hdf5::{
@@ -7,7 +7,7 @@ use rust_hdf5::{
     types::{Complex32, Complex64},
 };
 
-/// Little-endian, as the space has them.
+/// Little-endian, as in the space.
 pub fn datatype(element: ElementType) -> DatatypeMessage {
     match element {
         ElementType::Bytes | ElementType::U8 => DatatypeMessage::u8_type(),
@@ -29,8 +29,8 @@ pub fn datatype(element: ElementType) -> DatatypeMessage {
     }
 }
 
-/// The upper half of an f32. HDF5 converts whatever has a sign, an exponent and a mantissa; since 2.0 it has a
-/// name for this one.
+/// The upper half of an f32. HDF5 converts any type with a sign, an exponent and a mantissa; since 2.0 it has a name
+/// for this one.
 fn bf16() -> DatatypeMessage {
     DatatypeMessage::FloatingPoint {
         size: 2,

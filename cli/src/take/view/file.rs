@@ -21,10 +21,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where tools read bytes that are zero and lie nowhere.
+/// Source of zeros that are stored nowhere.
 const ZEROS: &str = "/dev/zero";
 
-/// Fills the buffer with the bytes of a shard's item from an offset on, verified.
+/// Fills the buffer with verified bytes of a shard's item, from an offset on.
 pub type Read<'a> = &'a mut dyn FnMut(u32, &str, u64, &mut [u8]) -> Result<(), Failure>;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -37,16 +37,16 @@ impl From<Hdf5Error> for Failure {
 
 pub struct File {
     file: H5File,
-    /// By path; the root has none.
+    /// Groups by path; the root has none.
     groups: HashMap<String, H5Group>,
 }
 
 impl File {
-    /// Makes it, with what all of it is of: a revision of `space`.
+    /// Makes the file, with the attributes of the whole: a revision of `space`.
     pub fn create(path: &Path, space: &str, revision: &RevisionSurvey) -> Result<File> {
-        // Virtual datasets came with 1.10; what is newer, older tools do not read.
+        // Virtual datasets came with 1.10. Older tools do not read a newer format.
         let options = H5File::options().libver(LibverBound::V110).track_order(true);
-        // Nobody knows its name yet.
+        // The file has no name yet.
         let file = options.locking(FileLocking::Disabled).create(path)?;
         let root = file.root_group();
         root.set_attr_string("space", space)?;
@@ -58,7 +58,7 @@ impl File {
         Ok(File { file, groups: HashMap::from([(String::new(), root)]) })
     }
 
-    /// The shards' datasets, in place, by the `names` of the layout's files.
+    /// Adds the shards' datasets in place; `names` are those of the layout files.
     pub fn show(&mut self, shards: &[Shard<'_>], names: &HashMap<PathBuf, String>) -> Result<()> {
         for shard in shards {
             self.number(shard)?;
@@ -70,7 +70,7 @@ impl File {
                 };
                 let pieces: Vec<_> = dataset.pieces.iter().map(place).collect();
                 let new = self.new_dataset(dataset)?;
-                // Of nothing there is no place.
+                // An empty item has no place.
                 let new = if pieces.is_empty() { new } else { new.external(&pieces) };
                 describe(&new.create(leaf(&dataset.path))?, dataset)?;
             }
@@ -78,7 +78,7 @@ impl File {
         Ok(())
     }
 
-    /// The shards' datasets, with the bytes that `read` reads.
+    /// Adds the shards' datasets with the bytes from `read`.
     pub fn copy(&mut self, shards: &[Shard<'_>], read: Read<'_>) -> Result<()> {
         let mut buffer = Vec::new();
         for shard in shards {
@@ -108,7 +108,7 @@ impl File {
         Ok(())
     }
 
-    /// The arrays over the shards' datasets.
+    /// Adds the arrays over the shards' datasets.
     pub fn join(&mut self, arrays: &[Global]) -> Result<()> {
         arrays.iter().try_for_each(|array| self.array(array))
     }
@@ -119,7 +119,7 @@ impl File {
         Ok(file.close()?)
     }
 
-    /// The shard's group, which says whose it is.
+    /// The group of a shard, with its attribute.
     fn number(&mut self, shard: &Shard<'_>) -> Result<()> {
         Ok(self.group(&shard.path)?.set_attr_numeric("shard", &shard.survey.shard)?)
     }
@@ -134,7 +134,7 @@ impl File {
         let mut new = group.new_dataset::<u8>().datatype(datatype(array.element)).shape(lengths(&array.shape));
         for part in &array.parts {
             let (of_array, of_dataset) = (part.block.offset.clone(), part.within.clone());
-            // A dot is this file, whatever it is called.
+            // A dot means this file, under any name.
             let source = format!("/{}", part.path);
             let [of_array, of_dataset] = [of_array, of_dataset].map(|start| selection(start, &part.block.shape));
             new = new.virtual_mapping(of_array, ".", &source, of_dataset);
@@ -143,7 +143,7 @@ impl File {
         Ok(made.new_attr::<VarLenUnicode>().create("element_type")?.write_string(array.element.name())?)
     }
 
-    /// The group of this path, made if it is not there.
+    /// The group of this path; makes it if it is missing.
     fn group(&mut self, path: &str) -> Result<&H5Group> {
         if !self.groups.contains_key(path) {
             let group = self.group(above(path))?.create_group(leaf(path))?;

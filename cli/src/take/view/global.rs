@@ -1,7 +1,7 @@
-//! Items that know their place in the whole: each is shown as one array over its shards.
+//! Items of a global array: each array is shown as one over its shards.
 //!
-//! What must hold: every element of such an array lies in a shard; where several hold it, it comes from the
-//! lowest, as in a restore.
+//! Invariant: every element of such an array is in a shard. If several shards have it, the lowest counts, as in a
+//! restore.
 
 use super::{
     super::cover::{Block, blocks_of_their_own},
@@ -19,13 +19,13 @@ pub struct Global {
     pub parts: Vec<Part>,
 }
 
-/// A block of it that one dataset holds.
+/// A block of the array in one dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Of the dataset.
+    /// Shape of the dataset.
     pub path: String,
     pub block: Block,
-    /// Where the block begins in the dataset.
+    /// Start of the block in the dataset.
     pub within: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ fn array(name: &str, placed: &[Placed<'_>]) -> Result<Global, String> {
         if dataset.element != element || place.global_shape != *shape {
             return Err(format!("shards {first} and {shard} disagree on its type or its shape"));
         }
-        // Where the shape does not fit the bytes, the dataset is one of bytes.
+        // If the shape does not fit the bytes, the dataset is one of bytes.
         let fits = |dim: usize| place.offset[dim].checked_add(dataset.shape[dim]).is_some_and(|end| end <= shape[dim]);
         if shape.is_empty() || dataset.shape != dataset.item.shape || !(0..shape.len()).all(fits) {
             return Err(format!("the part in shard {shard} does not lie in it"));
@@ -75,7 +75,7 @@ fn array(name: &str, placed: &[Placed<'_>]) -> Result<Global, String> {
     let all = elements(shape).filter(|n| n.checked_mul(element.size()).is_some_and(|n| i64::try_from(n).is_ok()));
     let all = all.ok_or_else(|| "it is larger than any file".to_owned())?;
     let own = blocks_of_their_own(&blocks).ok_or_else(|| "its parts overlap too often".to_owned())?;
-    // They lie inside it and do not overlap: together they are not larger.
+    // The boxes are inside it and do not overlap, so together they are not larger.
     let held: u64 = own.iter().flatten().filter_map(|block| elements(&block.shape)).sum();
     if held != all {
         return Err(format!("the shards hold {held} of its {all} elements"));
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(array.parts.len(), 4);
         assert_eq!(array.parts[0].block, Block { offset: vec![2, 3], shape: vec![2, 3] });
         assert_eq!(array.parts[0].within, [0, 0]);
-        // A copy, and a shard that has nothing of it.
+        // A copy, and a shard without a part of it.
         let more = [[2, 3], [0, 0], [0, 3], [2, 0], [2, 3]].map(quarter);
         assert_eq!(made(&more).unwrap().parts.len(), 4);
         let rows = [dataset(global, &[0, 0], &[4, 6]), dataset(global, &[4, 0], &[0, 6])];
@@ -153,7 +153,7 @@ mod tests {
         other.element = ElementType::F32;
         let cases = [
             (vec![part([0, 0], [2, 6])], "12 of its 24"),
-            // As many elements as it has, and yet not all of them.
+            // The right number of elements, but not all different ones.
             (vec![part([0, 0], [2, 6]), part([0, 3], [4, 3])], "18 of its 24"),
             (vec![part([3, 0], [2, 6])], "shard 0 does not lie in it"),
             (vec![part([u64::MAX, 0], [2, 6])], "shard 0 does not lie in it"),

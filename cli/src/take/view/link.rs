@@ -1,13 +1,13 @@
-//! How the file names the layout's files that it points to.
+//! Names of the layout files in the HDF5 file.
 
 use crate::exit::Failure;
 use mainstay_engine::printable_path;
 use std::path::{Component, Path, PathBuf};
 
-/// Has HDF5 look for relative names from the folder of the file; without it, it looks in the working directory.
+/// Makes HDF5 look for relative names from the folder of the file; without it, HDF5 uses the working directory.
 pub const PREFIX: &str = "HDF5_EXTFILE_PREFIX='${ORIGIN}'";
 
-/// The name of `file`: absolute, which is found from everywhere, or as seen from the folder `from`. Both paths are
+/// The name of `file`: absolute, which works from everywhere, or relative to the folder `from`. Both paths are
 /// canonical.
 pub fn name(file: &Path, from: Option<&Path>) -> Result<String, Failure> {
     let path = from.map_or_else(|| file.to_owned(), |from| relative(file, from));

@@ -1,7 +1,7 @@
-//! `mainstay view`: a revision as an HDF5 file, which points into the space or is a copy of what lies there.
+//! `mainstay view`: a revision as an HDF5 file, which points into the space or is a copy.
 //!
-//! What must hold: nothing is written to the space but a hold; what the file points to was verified before the
-//! file got its name, and is held from then on.
+//! Invariants: `view` writes nothing to the space but a hold. The data was verified before the file got its name, and
+//! is held from then on.
 
 mod chunks;
 mod contents;
@@ -41,17 +41,17 @@ use std::{
     time::Duration,
 };
 
-/// How long to wait for a job at work to take on the hold.
+/// How long to wait until a job at work accepts the hold.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Of a hold for a file whose path is too long to be told.
+/// Note of a hold if the path of the file is too long for one.
 const NOTE_SHORT: &str = "mainstay view";
 
-/// The file that is to be.
+/// The file to write.
 struct ViewFile {
     directory: PathBuf,
     name: PathBuf,
-    /// There is one that it may replace.
+    /// A file exists and may be replaced.
     replaces: bool,
 }
 
@@ -72,12 +72,12 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     }
 }
 
-/// Of the place that is named as the space.
+/// The survey of the place that the file names as the space.
 fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure> {
     if wanted.dry_run {
         return would_view(wanted, target);
     }
-    // A copy is held while it is made, by whoever reads it.
+    // The reader holds the revision while it copies.
     let holds = !wanted.copy && !wanted.no_hold;
     if holds {
         completing::first(&wanted.space.path).map_err(or_without_hold)?;
@@ -96,7 +96,7 @@ fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure>
                 let _ = release_replaced(wanted, target, survey, hold.as_ref());
                 report::tell(wanted, &target.path(), survey, revision, contents, hold.as_ref())?;
             }
-            // It would hold for nothing.
+            // The hold would protect nothing.
             (_, Some((hold, _))) => drop(tend::release_one(&wanted.space.path, hold)),
             (_, None) => {}
         }
@@ -104,7 +104,7 @@ fn view_in(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure>
     })
 }
 
-/// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
+/// The plan of a dry run. It checks if the revision could be held, but does not read blocks.
 fn would_view(wanted: &arguments::View, target: &ViewFile) -> Result<Exit, Failure> {
     revision::read_in(&wanted.space.path, wanted.revision.number(), |survey, revision| {
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
@@ -134,14 +134,14 @@ impl ViewFile {
         self.directory.join(&self.name)
     }
 
-    /// What a hold for it says.
+    /// The note of its hold.
     fn note(&self) -> String {
         let note = format!("mainstay view {}", printable_path(&self.path()));
         if note.len() <= NOTE_BYTES_MAX { note } else { NOTE_SHORT.to_owned() }
     }
 }
 
-/// Holds what the file is to show; `None` if the job let it go before.
+/// Holds the revision for the file; `None` if the job removed it before.
 fn take(
     wanted: &arguments::View,
     target: &ViewFile,
@@ -154,7 +154,7 @@ fn take(
         held.map_err(|error| or_without_hold(error.into()))
     };
     let mut holding = hold()?;
-    // What takes the room may be held for the very file that this one replaces.
+    // The room may be taken by the hold of the very file that this one replaces.
     if matches!(holding, Holding::NoRoom) && release_replaced(wanted, target, survey, None) {
         holding = hold()?;
     }
@@ -170,8 +170,8 @@ fn or_without_hold(failure: Failure) -> Failure {
     Failure { message, ..failure }
 }
 
-/// Nobody needs what the file showed that is replaced. Whether anything was held for it. Where no file is replaced, the one of that
-/// name may lie elsewhere by now.
+/// Releases the hold of the replaced file; returns true if there was one. If no file is replaced, the file of that name
+/// may be elsewhere by now.
 fn release_replaced(
     wanted: &arguments::View,
     target: &ViewFile,
@@ -183,12 +183,12 @@ fn release_replaced(
     }
     let note = target.note();
     let is_old = |old: &&Hold| old.note == note && note != NOTE_SHORT && hold.is_none_or(|(hold, _)| hold.id != old.id);
-    // What cannot be released can be by hand.
+    // If the release fails, the user can release by hand.
     let release = |old: &Hold| tend::release_one(&wanted.space.path, old).is_ok();
     survey.holds.iter().map(|held| &held.hold).filter(is_old).filter(|old| release(old)).count() > 0
 }
 
-/// What the file shows; `None` if the job let the revision go meanwhile.
+/// The contents of the file; `None` if the job removed the revision meanwhile.
 fn write<'a>(
     wanted: &arguments::View,
     target: &ViewFile,
@@ -211,7 +211,7 @@ fn write<'a>(
     file.join(&contents.arrays)?;
     file.close()?;
     if in_place {
-        // Who opened it for writing would write into the checkpoint.
+        // A tool that opened it for writing would write into the checkpoint.
         let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
         let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
         sealed
@@ -221,7 +221,7 @@ fn write<'a>(
     Ok(Some(contents))
 }
 
-/// What the file calls each layout's file.
+/// The file's name for each layout file.
 fn names(
     wanted: &arguments::View,
     target: &ViewFile,
@@ -233,7 +233,7 @@ fn names(
     files.into_iter().map(|file| Ok((file.clone(), link::name(file, from.as_deref())?))).collect()
 }
 
-/// Whether all of it could be read; otherwise the job let it go.
+/// Returns true if all of it was readable; otherwise the job removed it.
 fn verify(revision: &RevisionSurvey) -> Result<bool, Failure> {
     let bar = progress::of_bytes(revision.block_bytes());
     bar.set_message("verifying");

@@ -1,12 +1,12 @@
-//! Where an item's bytes lie in the layout's file.
+//! The places of an item's bytes in the layout file.
 
 use mainstay_engine::space::format::Item;
 
-/// Of so many pieces HDF5 takes a dataset together, at most: the list of them is one message of an object header,
-/// which has 64 KiB, at 24 bytes a piece.
+/// HDF5 joins at most this many pieces to a dataset: their list is one message of an object header, of 64 KiB at 24
+/// bytes a piece.
 pub const PIECES_MAX: usize = 2700;
 
-/// A stretch of the layout's file, or of zeros, which lie nowhere.
+/// A range of the layout file, or of zeros, which are stored nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// `None`: zeros.
@@ -14,7 +14,7 @@ pub struct Piece {
     pub bytes: u64,
 }
 
-/// The item's bytes in order, of a portion that begins at `portion_at`. Neighbours are one piece.
+/// The item's bytes in order, in a portion that begins at `portion_at`. Adjacent ranges are one piece.
 pub fn pieces(item: &Item, portion_at: u64) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for extent in item.extents.iter().filter(|extent| extent.bytes > 0) {

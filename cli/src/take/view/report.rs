@@ -1,4 +1,4 @@
-//! What `mainstay view` says of the file that it wrote.
+//! The report of `mainstay view` on its file.
 
 use super::{contents::Contents, link, shard::Dataset};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable_path, space::format::Hold};
 use std::path::Path;
 
-/// So many are told of one by one.
+/// Number of items to name one by one.
 const LINES_MAX: usize = 20;
 
 pub fn tell(
@@ -80,7 +80,7 @@ pub fn tell(
     Ok(output::text(&page)?)
 }
 
-/// How many items, and of how many bytes.
+/// The number of items and bytes.
 fn sum(contents: &Contents<'_>) -> (usize, u64) {
     let datasets = contents.shards.iter().flat_map(|shard| &shard.datasets);
     (datasets.clone().count(), datasets.map(|dataset| dataset.item.bytes).sum())

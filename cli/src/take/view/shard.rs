@@ -1,4 +1,4 @@
-//! What a view shows of one shard, each item as a dataset.
+//! The items of one shard in a view, each as a dataset.
 
 use super::pieces::Piece;
 use mainstay_engine::{
@@ -11,7 +11,7 @@ pub struct Shard<'a> {
     pub survey: &'a ShardSurvey,
     /// The group of its datasets.
     pub path: String,
-    /// The layout's file that it lies in.
+    /// The layout file of the shard.
     pub file: PathBuf,
     pub datasets: Vec<Dataset>,
 }
@@ -21,12 +21,12 @@ pub struct Dataset {
     pub item: Item,
     pub element: ElementType,
     pub shape: Vec<u64>,
-    /// Where its bytes are in the layout's file.
+    /// The places of its bytes in the layout file.
     pub pieces: Vec<Piece>,
 }
 
 pub struct LeftOut {
-    /// `None` of an array of all shards.
+    /// `None` for an array of all shards.
     pub shard: Option<u32>,
     pub item: String,
     pub why: String,
