@@ -176,15 +176,15 @@ def test_a_signal_and_the_time_limit_ask_for_one_checkpoint(comes_first, tmp_pat
         space = tmp_path / str(seconds)
         job = ["--", sys.executable, "-c", SLOW, space, seconds + 3]
         with Run("--time-limit", f"{1000 + seconds}s", "--margin", "1000s", *job) as running:
-            if running.until("^ready$|the time limit comes near").string.strip() != "ready":
+            if running.until("^ready$|the time limit is near").string.strip() != "ready":
                 running.end()  # it took too long to begin
                 continue
             if comes_first == "limit":
-                running.until("the time limit comes near: the job is asked for a last checkpoint")
+                running.until("the time limit is near: asking the job for a last checkpoint")
             running.process.send_signal(signal.SIGTERM)
             _, output = last_checkpoint(running, space)
             break
-    assert output.count("asked for a last checkpoint") == 1, output
+    assert output.count("asking the job for a last checkpoint") == 1, output
 
 
 def test_a_second_warning_does_not_end_the_job(tmp_path):
@@ -241,19 +241,19 @@ def test_a_job_saves_itself_before_the_time_limit(jacobi3d, tmp_path):  # noqa: 
     command = jacobi3d(tmp_path / "space", NEVER, "--every", NEVER, "--progress", 1)
     for seconds in (2, 8, 32, 128):
         with Run("--time-limit", f"{100 + seconds}s", "--margin", "100s", "--", *command) as running:
-            came_first = running.until(r"step \d+$|the time limit comes near").string
+            came_first = running.until(r"step \d+$|the time limit is near").string
             if came_first.startswith("step"):
                 status, output = last_checkpoint(running, tmp_path / "space")
                 break
             running.end()
-    assert status != 0 and "the time limit comes near: the job is asked for a last checkpoint" in output, output
+    assert status != 0 and "the time limit is near: asking the job for a last checkpoint" in output, output
     assert "not starting it again" in output and output.count("mainstay: start ") == 1, output
 
 
 def test_a_job_that_takes_no_requests_is_ended_at_the_time_limit_all_the_same():
     with Run("--time-limit", "2s", "--margin", "1s", *shell("exec sleep 500")) as running:
         status, output = running.end()
-    assert status == 128 + signal.SIGTERM and "the job is asked to end" in output, output
+    assert status == 128 + signal.SIGTERM and "asking the job to end" in output, output
 
 
 def test_a_second_sigterm_ends_the_job_at_once(tmp_path):
@@ -261,7 +261,7 @@ def test_a_second_sigterm_ends_the_job_at_once(tmp_path):
     with Run("--margin", "1000s", "--", sys.executable, "-c", SLOW, tmp_path / "space", 1000) as running:
         running.until("^ready$")
         running.process.send_signal(signal.SIGTERM)
-        running.until("asked for a last checkpoint")
+        running.until("asking the job for a last checkpoint")
         running.process.send_signal(signal.SIGTERM)
         status, output = running.end()
     assert status == 128 + signal.SIGTERM and "is complete" not in output, output

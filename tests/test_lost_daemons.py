@@ -61,7 +61,7 @@ def test_a_daemon_is_lost(nodes, scratch, way):
         (scratch / f"gate.{STOP}").touch()
         status, output = running.end()
     assert status == 0 and hashes(output) == calm, output
-    why = "it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one"
+    why = "it could not go on by itself, for example because a node was lost, or Open MPI's own daemon on it"
     assert re.search(f"^mainstay: start 1 failed: exit status (0|137), .*; {why}$", output, re.M), output
     # From memory alone, as nothing goes to the space; beyond 3: ranks whose daemon is gone may save a few times more before they end.
     assert re.search(rf"^mainstay: going on from revision [{'3' if way == 'node' else '3-6'}] \(lineage 1\) of ", output, re.M), output
@@ -69,4 +69,4 @@ def test_a_daemon_is_lost(nodes, scratch, way):
     # Open MPI cannot always start a daemon where one ended a moment ago, killed or told to as another was lost.
     again = 2 * ("A daemon failed to report back" in output and "mainstay: start 2 failed" in output)
     assert output.count("mainstay: start ") == 3 + again, output
-    assert ("mainstay: n3 takes the place of n2" in output) == (way == "node"), output
+    assert ("mainstay: n3 replaces n2" in output) == (way == "node"), output

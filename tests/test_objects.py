@@ -329,7 +329,7 @@ def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
     with Leaving(lossy, 2, **SHRINK) as job:
         said = job.leave(job.nodes()[1])
         assert said.returncode == 0 and "2 copies stay" not in said.stdout, said
-        assert re.search(r" objects and 0 copies have left node .*\n1 copy stays on nodes that were left", said.stdout), said
+        assert re.search(r" objects and 0 copies have left node .*\n1 copy stays on emptied nodes", said.stdout), said
         assert job.holders() == [1, 0]
         job.job.kill_rank(0)
         job.until(r"revision [1-9]\d*: .* on 1 rank")

@@ -113,5 +113,5 @@ def test_starts_that_were_killed_are_told_as_what_they_were(tmp_path):
     assert "The last job did not end in order" in page and "0 ms" not in page, page
     stands = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert re.fullmatch(
-        r"space   \S+: not ended in order: it died, or was stopped\nsaved   revision 2, step 7, .* ago; older: 1\n", stands
+        r"space   \S+: not ended in order: it died or was stopped\nsaved   revision 2, step 7, .* ago; older: 1\n", stands
     )

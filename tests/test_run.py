@@ -377,7 +377,7 @@ def test_a_job_that_does_not_end_is_ended_by_a_second_signal():
         running.signal(signal.SIGTERM)
         running.signal(signal.SIGTERM)
         status, output = running.end()
-    assert status == 137 and "it is killed, with all that it has started here" in output, output
+    assert status == 137 and "killing it, with all processes that it started here" in output, output
     assert "the job ended after SIGTERM (killed by SIGKILL); not starting it again" in output
     deadline = time.monotonic() + LIMIT_S
     while sleeper.exists() and ") Z " not in sleeper.read_text():
@@ -405,7 +405,7 @@ def test_a_space_that_all_have_left_is_not_said_to_be_closed(tmp_path):
     with Run(*shell(f"{sys.executable} {tmp_path}/job.py {space} {gate}; exec sleep 250")) as running:
         running.until("^ready$")
         running.process.send_signal(signal.SIGTERM)
-        running.until("the job is asked for a last checkpoint")
+        running.until("asking the job for a last checkpoint")
         gate.touch()
         status, output = running.end()
     assert status == 143, output

@@ -98,7 +98,7 @@ def test_spares_are_nodes_and_ranks(launcher):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--spares", "1"], "--spares 1 counts ranks that wait, which takes --in-job"),
+        (["--spares", "1"], "--spares 1 is a number of spare ranks, which needs --in-job"),
         (["--in-job", "--spares", "1", "--spares", "2"], "two numbers"),
         (["--in-job", "--spares", "n3"], "--spares names nodes"),
         (["--in-job", "--recovery", "shrink", "--spares", "1"], "needs no spare ranks"),
@@ -130,7 +130,7 @@ def test_where_the_mpi_cannot_it_says_so_and_starts_again(launcher, version, why
     command = [launcher(version, status=3), "-n", 4, "./a"]
     status, output = run("--in-job", "--spares", 1, "--restarts", 1, "--", *command)
     assert status == 3, output
-    assert re.search(f"mainstay: the job cannot go on by itself when ranks fail: .*{why}.*; it is started again instead", output)
+    assert re.search(f"mainstay: the job cannot go on by itself when ranks fail: .*{why}.*; after a failure it is started again instead", output)
     assert launched(output) == (["-n 4 ./a"] * 2, ["none none"] * 2), output
 
 
@@ -196,7 +196,7 @@ def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tell
     ended, output = run("--in-job", "--restarts", 0, "--", path, "-n", 4, "./a")
     assert ended == status and ("killed by a signal" in output) == bool(status), output
     assert "[n:1] of its own" in output and "errmgr" not in output, output
-    anew = "/s was opened anew after a failure; none of those who worked on it then is left to tell more"
+    anew = "/s was opened anew after a failure; no rank is left that knows more"
     assert (anew in output) == (AGAIN_OPENED in tells[1:]), output
 
 
@@ -207,7 +207,7 @@ def test_a_launcher_that_stays_after_mpi_abort_is_ended(launcher):
     words = f"printf '{line}' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\nsleep {LIMIT_S}\n"
     path.write_text(path.read_text().replace("exit 0\n", f"{words}exit 0\n"))
     ended, output = run("--in-job", "--restarts", 0, "--", path, "-n", 4, "./a")
-    assert ended == 137 and "mainstay: the launcher does not end: it is killed" in output, output
+    assert ended == 137 and "mainstay: the launcher does not end: killing it" in output, output
     assert "could not go on by itself" not in output, output
 
 
@@ -308,7 +308,7 @@ def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, ca
     dies = f'[ "$PMIX_RANK" = 1 ] && mkdir {tmp_path / "died"} 2>/dev/null && kill -9 $$'
     status, output = run("--in-job", "--spares", 1, "--restarts", 1, *command, f"{dies}; {words}")
     assert status == 0 and hashes(output) == [calm], output
-    assert "the others wait for it: the job is ended" in output and "mainstay: start 2" in output, output
+    assert "the others wait for it: ending the job" in output and "mainstay: start 2" in output, output
 
 
 @pytest.mark.each_mpi

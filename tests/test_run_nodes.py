@@ -98,8 +98,8 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, m
     assert status == 0, output
     assert hashes(output) == [calm], output
     assert places(output, 1) == ["n1", "n1", "n2", "n2"] and places(output, 2) == ["n1", "n1", "n3", "n3"], output
-    assert re.search("^mainstay: n2 does not answer, and is left out: no route to n2$", output, re.M), output
-    assert "n3 takes the place of n2" in said(output)
+    assert re.search("^mainstay: n2 does not answer and is left out: no route to n2$", output, re.M), output
+    assert "n3 replaces n2" in said(output)
     came, reached = {
         2: ("30", f"going on from revision 3 (lineage 1) of {job.scratch}/space{in_memory('revision 2 (lineage 1)')}"),
         1: ("20", f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"),
@@ -162,7 +162,7 @@ def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeyp
         nodes.lose("n2")
         status, output = running.end()
     assert status == 0, output
-    assert "2 ranks start in place of 4, as the nodes that answer have 2 slots" in said(output), output
+    assert "2 ranks start instead of 4, because the nodes that answer have 2 slots" in said(output), output
     restored = [int(match[2]) for line in output.splitlines() if (match := demo.RESTORED.match(line))]
     assert len(restored) == 1 and 5 <= restored[0] < steps, output
     assert (scratch / "out").read_bytes() == (scratch / "calm").read_bytes()
@@ -207,7 +207,7 @@ def test_a_launcher_that_does_not_notice_is_ended(jobs, nodes):
     with Run(*looks, "--hosts", "n1:2,n2:2", "--spares", "n3:2", *job.command(15)) as running:
         running.until("^waiting at step 15$")
         nodes.stop("n2")
-        running.until("^mainstay: n2 does not answer any more .no route to n2.: the job is ended$")
+        running.until("^mainstay: n2 no longer answers .no route to n2.: ending the job$")
         job.let_on(15)
         running.until("^mainstay: (the launcher does not end|start 1 failed)")
         nodes.lose("n2")  # as a node does that is without power
@@ -257,7 +257,7 @@ def test_the_list_of_hosts_is_read_again(launcher, scratch):
     status, output = run("--hostfile", hosts, *reach(scratch), "--", mpiexec, "program")
     assert status == 0, output
     assert told(output) == ["-hosts a:2,b:2 -n 4 program", "-hosts a:2,c:2 -n 4 program"]
-    assert "c takes the place of b" in said(output)
+    assert "c replaces b" in said(output)
 
 
 def test_a_lost_node_is_no_failure_of_the_job(launcher, scratch):
@@ -273,7 +273,7 @@ def test_a_job_that_saves_nothing_is_not_believed_either_where_a_node_is_gone(la
     mpiexec = launcher(f"touch {scratch}/b.lost", "exit 0")
     status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
     assert status == 0 and told(output) == ["-hosts a:1,b:1 -n 2 program", "-hosts a:2 -n 2 program"], output
-    assert "start 1 failed: exit status 0, but b does not answer any more (exit status 1)" in said(output)
+    assert "start 1 failed: exit status 0, but b no longer answers (exit status 1)" in said(output)
 
 
 def test_a_launcher_that_hangs_is_killed_with_what_it_has_started(launcher, scratch):
@@ -283,7 +283,7 @@ def test_a_launcher_that_hangs_is_killed_with_what_it_has_started(launcher, scra
     mpiexec = launcher(hang, "exit 0")
     status, output = run("--hosts", "a,b", *reach(scratch), *looks, "--", mpiexec, "program")
     assert status == 0 and told(output)[1:] == ["-hosts a:2 -n 2 program"], output
-    assert "the launcher does not end: it is killed, with all that it has started here" in said(output)
+    assert "the launcher does not end: killing it, with all processes that it started here" in said(output)
     pid = (scratch / "pid").read_text()
     assert subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True).stdout[:1] in ("", "Z")
 
@@ -293,12 +293,12 @@ def test_no_node_that_answers(launcher, scratch):
         (scratch / f"{node}.lost").touch()
     mpiexec = launcher("exit 0")
     status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
-    assert status == 4 and "none of the nodes answers" in output and not told(output), output
+    assert status == 4 and "no node answers" in output and not told(output), output
     # Later it is the end of a job that has run.
     (scratch / "a.lost").unlink()
     mpiexec = launcher(f"touch {scratch}/a.lost; exit 7")
     status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
-    assert status == 7 and "giving up: none of the nodes answers" in output, output
+    assert status == 7 and "giving up: no node answers" in output, output
 
 
 def test_a_start_has_as_many_ranks_as_there_are_slots_where_fewer_are_enough(launcher, scratch):
@@ -307,7 +307,7 @@ def test_a_start_has_as_many_ranks_as_there_are_slots_where_fewer_are_enough(lau
     status, output = run(*hosts, "--ranks-at-least", 3, "--", mpiexec, "-n", 7, "program")
     assert status == 0, output
     assert told(output) == ["-hosts a:2,b:2,c:3 -n 7 program", "-hosts a:2,c:3 -n 5 program", "-hosts a:3 -n 3 program"]
-    assert "5 ranks start in place of 7, as the nodes that answer have 5 slots" in said(output), output
+    assert "5 ranks start instead of 7, because the nodes that answer have 5 slots" in said(output), output
     assert "3 ranks share 2 slots: several to a core" in said(output), output
 
 
@@ -317,7 +317,7 @@ def test_a_dry_run_starts_nothing(launcher, scratch):
         "--dry-run", "--hosts", "a:2,b:2", "--spares", "s:2", *reach(scratch), "--", launcher("exit 9"), "-n", 4, "program"
     )
     assert status == 0 and not told(output), output
-    assert said(output)[-2:] == ["s takes the place of b", f"start 1: {scratch}/mpiexec -hosts a:2,s:2 -n 4 program"]
+    assert said(output)[-2:] == ["s replaces b", f"start 1: {scratch}/mpiexec -hosts a:2,s:2 -n 4 program"]
 
 
 @pytest.mark.parametrize(
@@ -326,9 +326,9 @@ def test_a_dry_run_starts_nothing(launcher, scratch):
         (["--hosts", "a:x", "--", "MPIEXEC", "p"], "--hosts: a has \"x\" slots"),
         (["--hosts", "a", "--spares", ",", "--", "MPIEXEC", "p"], "--spares: it names no host"),
         (["--hosts", "a", "--", "true"], "the command names no launcher"),
-        (["--hosts", "a", "--", "MPIEXEC", "-hosts", "b", "p"], "the command says itself where its ranks run (-hosts)"),
-        (["--hosts", "a", "--ranks", 2, "--", "MPIEXEC", "-n", 3, "p"], "--ranks 2, and the command says 3"),
-        (["--hosts", "a", "--ranks-at-least", 3, "--", "MPIEXEC", "-n", 2, "p"], "--ranks-at-least 3, and a start has 2 ranks"),
+        (["--hosts", "a", "--", "MPIEXEC", "-hosts", "b", "p"], "the command itself places its ranks (-hosts)"),
+        (["--hosts", "a", "--ranks", 2, "--", "MPIEXEC", "-n", 3, "p"], "--ranks 2 conflicts with 3 in the command"),
+        (["--hosts", "a", "--ranks-at-least", 3, "--", "MPIEXEC", "-n", 2, "p"], "--ranks-at-least 3 is more than the 2 ranks of a start"),
         (["--hosts", "a", "--hostfile", "b", "--", "MPIEXEC", "p"], "cannot be used with"),
         (["--hosts", "a", "--reach", "true", "--", "MPIEXEC", "p"], "it lacks {host}"),
         (["--spares", "a", "--", "MPIEXEC", "p"], "give those with --hosts"),
@@ -344,4 +344,4 @@ def test_what_cannot_be_meant_is_refused(launcher, arguments, words):
 def test_a_batch_system_that_is_not_there_is_told(launcher, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     status, output = run("--nodes-from", "slurm", "--", launcher("exit 0"), "program")
-    assert status == 4 and "Slurm does not tell which nodes the job has: SLURM_JOB_ID is not set" in output, output
+    assert status == 4 and "Slurm does not report the nodes of the job: SLURM_JOB_ID is not set" in output, output

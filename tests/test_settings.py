@@ -97,7 +97,7 @@ def test_what_cannot_be_refused_is_told_once(program, scratch, rule):
     done = subprocess.run(words, cwd=scratch, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     told = [line for line in done.stderr.splitlines() if line.startswith("mainstay: ")]
     passed_over, *others = told
-    assert passed_over.startswith("mainstay: MAINSTAY_ROOT is no setting and is passed over"), told
+    assert passed_over.startswith("mainstay: MAINSTAY_ROOT is no setting and is ignored"), told
     # That there is no rule is told once. Each of the two sessions tells that it saved nothing by its rule.
     says, times = ("no checkpoint was saved: `due` was asked 2 times", 2) if rule else ("no setting says when", 1)
     assert len(others) == times and all(says in line for line in others), told

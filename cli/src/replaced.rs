@@ -7,8 +7,8 @@ use std::{ffi::OsStr, path::Path};
 /// Fails if a file at `path` would replace one of a space's own files, a directory or a device.
 pub fn refuse_irreplaceable(path: &Path) -> Result<(), Failure> {
     let why = match path.metadata() {
-        _ if is_of_space(path) => "is a file of the space that lies there",
-        Ok(there) if !there.is_file() => "is there already, and no file; name one",
+        _ if is_of_space(path) => "is a file of the space in that directory",
+        Ok(there) if !there.is_file() => "exists and is no regular file; name another",
         _ => return Ok(()),
     };
     Err(Failure::refused(format!("{} {why}", printable_path(path))))

@@ -52,9 +52,7 @@ pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
             },
         }
     }
-    Err(Failure::lost(
-        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
-    ))
+    Err(Failure::lost("the job that has the space open removed each revision while it was read; try again".to_owned()))
 }
 
 /// The program's wait for the newest complete revision, if known.
@@ -127,7 +125,7 @@ fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>
         survey.damage.iter().for_each(|what| say(what));
         return Err(Failure::lost(format!("there is no complete revision in {}", survey.path)));
     };
-    Err(Failure::lost(format!("no complete revision in {} tells what a pool took: {newest}", survey.path)))
+    Err(Failure::lost(format!("no complete revision in {} has the times of a pool: {newest}", survey.path)))
 }
 
 /// The profile of each shard, `None` for one without; `None` as a whole if the revision was removed meanwhile.
@@ -153,12 +151,11 @@ fn unfit(parts: &[Option<Part>]) -> Option<String> {
         ));
     }
     if parts.iter().any(|part| part.profile.pool_bytes == 0) {
-        let why = "was copied straight into memory that is its nearest level, and through no pool: pool_bytes has no effect \
-                   there, and only a job without the setting memory has a pool";
+        let why = "was copied straight to memory, its nearest level, and through no pool: pool_bytes has no effect there, and only a job without the setting memory has a pool";
         return Some(why.to_owned());
     }
     if parts.iter().any(|part| part.phases.durable_ns == 0) {
-        return Some("does not say when it was durable; let the job close the space".to_owned());
+        return Some("has no time when it was durable; let the job close the space".to_owned());
     }
     let empty = parts.iter().all(|part| part.profile.pieces.total().bytes == 0);
     empty.then(|| "holds no data".to_owned())
@@ -252,8 +249,7 @@ fn no_pool_helps(advice: &Advise<'_>) -> Option<String> {
     let waited = text::duration(waited_ns);
     Some(if ranks_ns > waited_ns / 2 {
         format!(
-            "the program waited {waited}, {} of it for other ranks: they come to the checkpoint at different times, and no \
-             pool changes that; even out their work, or save at a step after which they meet anyway\n",
+            "the program waited {waited}, {} of it for other ranks: they reach the checkpoint at different times, and no pool changes that; balance their work, or save at a step after which they meet anyway\n",
             text::duration(ranks_ns)
         )
     } else {

@@ -26,9 +26,8 @@ pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<Ad
         _ => return Err(Failure::usage("--level needs --mtbf, or --node-mtbf and --nodes")),
     };
     let costs = levels.iter().map(|level| {
-        let why = || {
-            Failure::usage(format!("--level {0}: say {0}:cost=TIME, or a SPACE in which it was measured", level.name))
-        };
+        let why =
+            || Failure::usage(format!("--level {0}: give {0}:cost=TIME, or a SPACE with a measured cost", level.name));
         let checkpoint = level.cost.or(measured).ok_or_else(why)?;
         Ok(LevelCost { checkpoint, restart: level.restart, survives: level.survives })
     });
@@ -74,10 +73,9 @@ pub fn reliability(stated: &Failures, levels: Option<&AdvisedLevels>) -> Result<
     let lasts =
         |levels: &AdvisedLevels| Duration::try_from_secs_f64(run.as_secs_f64() / (1.0 - levels.lost_share)).ok();
     let run_with = stated.run_with.or_else(|| levels.and_then(lasts));
-    let run_with = run_with
-        .ok_or_else(|| Failure::usage("--run needs --run-with, or levels with which the job comes to an end"))?;
+    let run_with = run_with.ok_or_else(|| Failure::usage("--run needs --run-with, or levels that let the job end"))?;
     let interval = stated.interval.or_else(|| levels.map(|levels| Duration::from_nanos(levels.interval_ns)));
-    let interval = interval.ok_or_else(|| Failure::usage("--run needs --interval, or levels that tell it"))?;
+    let interval = interval.ok_or_else(|| Failure::usage("--run needs --interval, or levels to compute it from"))?;
     Ok(Some(Reliability {
         nodes,
         node_mtbf_ns: ns(node_mtbf),
@@ -126,7 +124,7 @@ pub fn levels_page(advised: &AdvisedLevels) -> String {
             match level.every {
                 Some(1) => "all".to_owned(),
                 Some(every) => format!("1 in {every}"),
-                None => "none: less is lost without".to_owned(),
+                None => "none: less is lost without it".to_owned(),
             },
         ]
     });
@@ -136,7 +134,7 @@ pub fn levels_page(advised: &AdvisedLevels) -> String {
     page += &format!("time lost: {} of the job's\n", percent(advised.lost_share));
     if advised.unsurvived_share > 0.0 {
         page += &format!(
-            "no level survives {} of the failures: after one of these nothing is left\n",
+            "no level survives {} of the failures: after one of these no revision is left\n",
             percent(advised.unsurvived_share)
         );
     }
@@ -160,7 +158,7 @@ pub fn reliability_page(told: &Reliability) -> String {
 
 pub fn memory_page(memory: &Memory) -> String {
     let feeding =
-        memory.feeding_bytes.map(|bytes| format!("; {} while slower levels are fed from there", text::bytes(bytes)));
+        memory.feeding_bytes.map(|bytes| format!("; {} while slower levels read from there", text::bytes(bytes)));
     format!(
         "memory of a rank: {}, {} of {} + 1 revisions of {}{}\n",
         text::bytes(memory.bytes),

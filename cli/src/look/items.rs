@@ -76,7 +76,7 @@ fn by_item(shards: &[ShownShard]) -> String {
         ]
     });
     let of = count(shards.len() as u64, "shard");
-    format!("{}\nthe sums of {of}; --shards lists each\n", text::table(&columns, rows))
+    format!("{}\nthe sums of {of}; give --shards to list each\n", text::table(&columns, rows))
 }
 
 /// The word, if all items have the same.

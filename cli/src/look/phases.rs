@@ -13,8 +13,7 @@ pub fn page(shown: &ShownRevision) -> String {
     let first = shown.list.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0);
     let mut page = rank_table(shown, first);
     let Some(nodes) = shown.nodes.as_deref() else {
-        return page
-            + "\nno profile was kept with this revision: who shared a node, and how large pieces and writes were\n";
+        return page + "\nthis revision has no profile of its nodes, and of the sizes of pieces and writes\n";
     };
     page += &format!("\n{}", node_table(nodes, first));
     page += &pools(nodes);
@@ -40,9 +39,9 @@ fn sum(nodes: &[Node], of: fn(&Node) -> &Histogram) -> Histogram {
     sum
 }
 
-const PIECES: &str = "pieces: what the program handed over";
+const PIECES: &str = "pieces: data from the program";
 const WRITES: &str =
-    "writes: data written to the space (those of hashes, manifest and roots are in the first table only)";
+    "writes: data written to the space (writes of hashes, manifest and roots are only in the first table)";
 
 /// Heads of the columns of `times`.
 const TIMES: [&str; 9] = ["t1", "phase 1", "buffer wait", "copy", "other", "phase 3", "t2−t1", "t3−t1", "t3−t2"];

@@ -62,9 +62,7 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
             Some(Err(failure)) => return Err(failure),
         }
     }
-    Err(Failure::lost(
-        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
-    ))
+    Err(Failure::lost("the job that has the space open removed each revision while it was read; try again".to_owned()))
 }
 
 /// `None` if the revision was removed meanwhile.
@@ -105,8 +103,8 @@ fn space(survey: &SpaceSurvey) -> String {
     let state = match (survey.in_use, survey.clean) {
         (Some(true), _) => "a job has it open",
         (Some(false), true) => "closed in order",
-        (Some(false), false) => "not closed in order: the last job died, or was stopped",
-        (None, _) => "not known, for lack of the right to read its lock",
+        (Some(false), false) => "not closed in order: the last job died or was stopped",
+        (None, _) => "unknown: no right to read its lock",
     };
     let mut page = format!("space   {}\nstate   {state}\n", printable(&survey.path));
     for layout in &survey.layouts {
@@ -210,13 +208,13 @@ fn changed(shown: &ShownRevision) -> String {
     let written = shown.list.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.phases.written_bytes));
     let mut line = format!("wrote {}", text::bytes(written));
     if !found_by.is_empty() {
-        line += &format!(", what changed, as found by {}", found_by.into_iter().collect::<Vec<_>>().join(" and "));
+        line += &format!(", the changes found by {}", found_by.into_iter().collect::<Vec<_>>().join(" and "));
     }
     for shares in &shown.shares {
         line += &format!("; shares {} with revision {}", text::bytes(shares.bytes), shares.revision);
     }
     if shown.shares.len() > 1 {
-        line += ", where what several have counts for each";
+        line += ", where bytes that several share count for each";
     }
     if shown.zero_bytes > 0 {
         line += &format!("; {} are zeros, which take no room", text::bytes(shown.zero_bytes));
@@ -236,7 +234,7 @@ fn saved_early(shown: &ShownRevision) -> String {
     let sum =
         |of: fn(&SavedEarly) -> u64| text::bytes(told.iter().map(|(_, one)| of(one)).fold(0, u64::saturating_add));
     let mut line = format!(
-        "saved early: {} of the {} that had been written since the revision before; {} were saved, {} in vain",
+        "saved early: {} of the {} that the program wrote since the revision before; {} were saved, {} in vain",
         sum(|one| one.early_bytes),
         sum(|one| one.dirty_bytes),
         sum(|one| one.saved_bytes),

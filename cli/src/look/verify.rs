@@ -35,7 +35,7 @@ pub fn verify(wanted: &arguments::Verify) -> Result<Exit, Failure> {
     match (good, whole, damaged) {
         (true, ..) => Ok(Exit::Good),
         (false, 0, 0) => Err(Failure::lost(format!(
-            "the job that has {} open let go of what was being read; nothing was verified, try again",
+            "the job that has {} open removed the revisions while they were read; nothing was verified, try again",
             survey.path
         ))),
         _ => Ok(Exit::Lost),
@@ -128,7 +128,7 @@ fn table(revisions: &[VerifiedRevision]) -> String {
         let verdict = match r.verdict {
             Verdict::Good => "good",
             Verdict::Damaged => "damaged",
-            Verdict::LetGo => "let go meanwhile by the job that has the space open",
+            Verdict::LetGo => "removed meanwhile by the job that has the space open",
         };
         let mut row =
             vec![r.key.revision.to_string(), r.key.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()];

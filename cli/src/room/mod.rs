@@ -22,9 +22,9 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 
 pub fn reserve(arguments::Reserve { room: wanted }: &arguments::Reserve) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
-    let ranks = || Err(Failure::usage("say for how many ranks: --ranks"));
+    let ranks = || Err(Failure::usage("give the number of ranks: --ranks"));
     let Some(reservation) = sized(&wanted.sizes, config.keep, ranks)? else {
-        return Err(Failure::usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
+        return Err(Failure::usage("give the size of the shards: --per-rank, --like, --sizes or --sizes-from"));
     };
     let reservation = placed(reservation, &wanted.placing, &config);
     let path = &wanted.space.path;
@@ -44,7 +44,7 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
         (Some(reservation), _) => reservation,
         (None, Some(ranks)) => Reservation::as_before(path, ranks)?,
         (None, None) => {
-            return Err(Failure::usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
+            return Err(Failure::usage("give the value to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
         }
     };
     if !wanted.dry_run {
@@ -69,8 +69,7 @@ fn tell_small(path: &Path, wanted: &Reservation, keep: u32) {
         && let Some(rank) = wanted.blocks.iter().zip(&needed).position(is_small)
     {
         say(&format!(
-            "rank {rank} gets less room than {} shards like its newest need: a job that keeps {keep} and whose state is as \
-             large ends with PORTION_TOO_SMALL",
+            "rank {rank} gets less room than {} shards like its newest need: a job that keeps {keep} revisions of this size fails with PORTION_TOO_SMALL",
             keep + 2
         ));
     }
@@ -84,9 +83,9 @@ fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
     let portions = of_newest.map(|layout| layout.header.portions.len()).sum();
     match newest {
         Some(header) if header.ranks as usize == portions => Ok(portions),
-        _ => {
-            Err(Failure::usage("not all portions of the newest layout are here: say for how many ranks, with --ranks"))
-        }
+        _ => Err(Failure::usage(
+            "not all portions of the newest layout are here: give the number of ranks, with --ranks",
+        )),
     }
 }
 

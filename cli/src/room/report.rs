@@ -57,17 +57,17 @@ fn page(path: &str, reserved: &Reserved, dry_run: bool) -> String {
     let mut page = format!("space   {}\n", printable(path));
     if reserved.stripe_bytes > 0 {
         let stripe = text::bytes(reserved.stripe_bytes);
-        page += &format!("stripe  {stripe}: portions and slots begin on one each\n");
+        page += &format!("stripe  {stripe}: portions and slots begin at a stripe\n");
     }
     if reserved.is_lazy() {
-        page += "lazy    nodes that write to one file need not wait for one another\n";
+        page += "lazy    nodes that write to one file need not wait for each other\n";
     }
     page += "\n";
     page += &text::table(&columns, rows);
     let removed = if dry_run { "holds nothing and would be removed" } else { "held nothing and is removed" };
     reserved.removed.iter().for_each(|file| page += &format!("{} {removed}\n", printable(file)));
     if dry_run {
-        page += "nothing was changed, and the file system was not asked whether it grants so much\n";
+        page += "nothing was changed; the file system was not asked if it grants this room\n";
     }
     page
 }
@@ -79,9 +79,9 @@ fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
         remarks.push(
             match reserved.file_system {
                 FileSystem::Lustre { .. } => {
-                    "the stripes have no effect: Lustre takes them from its tool `lfs`, which is not here"
+                    "the stripes have no effect: Lustre sets them by its tool `lfs`, which is not installed"
                 }
-                _ => "the stripes have no effect: this file system has none that can be chosen",
+                _ => "the stripes have no effect: this file system has no stripes to choose",
             }
             .to_owned(),
         );
@@ -92,8 +92,7 @@ fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
         && reserved.files.iter().any(|file| file.ranks.len() > of_node)
     {
         remarks.push(format!(
-            "nodes that write to one file of {} wait for one another: --per node avoids it, or lazy I/O, which this mount \
-             grants to no single file; ceph-fuse has it for all, by its option client_force_lazyio",
+            "nodes that write to one file of {} wait for each other: --per node avoids that. So does lazy I/O, but this mount grants it to no single file; ceph-fuse has it for all files, by its option client_force_lazyio",
             reserved.file_system.name()
         ));
     }
@@ -102,14 +101,14 @@ fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
     let short = granted.is_some_and(|granted| granted < used);
     match (wanted.allocate, granted) {
         (Allocate::Sparse, _) => {
-            remarks.push("sparse: no room is promised; a checkpoint that finds none fails with DISK_FULL".to_owned());
+            remarks.push("sparse: no room is reserved; a checkpoint without room fails with DISK_FULL".to_owned());
         }
         (Allocate::Blocks, None) => remarks.push(format!(
-            "{} sets nothing aside, whatever it is asked: a checkpoint may find no room; --allocate zero writes all of it",
+            "{} reserves no room, even on request: a checkpoint may find none; --allocate zero writes all of it",
             reserved.file_system.name()
         )),
         (_, Some(granted)) if short => remarks.push(format!(
-            "the file system said yes and set aside {} of {}: a checkpoint may find no room",
+            "the file system agreed but reserved only {} of {}: a checkpoint may find no room",
             text::bytes(granted),
             text::bytes(used)
         )),

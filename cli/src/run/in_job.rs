@@ -40,7 +40,9 @@ impl InJob {
             Err(why) => Some(why),
         };
         if let Some(why) = why {
-            say(&format!("the job cannot go on by itself when ranks fail: {why}; it is started again instead"));
+            say(&format!(
+                "the job cannot go on by itself when ranks fail: {why}; after a failure it is started again instead"
+            ));
             return Ok(None);
         }
         // Everything else comes from the settings, as the ranks will read them. The ranks report wrong settings.
@@ -48,7 +50,7 @@ impl InJob {
         let recovery = wanted.recovery.unwrap_or_else(|| Recovery::set(set.as_ref()));
         if recovery == Recovery::Shrink && spares > 0 {
             let which =
-                if wanted.recovery.is_some() { "--recovery shrink" } else { "recovery = \"shrink\", as is set," };
+                if wanted.recovery.is_some() { "--recovery shrink" } else { "the setting recovery = \"shrink\"" };
             let why = format!("{which} goes on with fewer ranks and needs no spare ranks; leave --spares out");
             return Err(Failure::usage(why));
         }
@@ -122,18 +124,19 @@ pub fn spares(wanted: &arguments::Run) -> Result<(u32, Vec<&str>), Failure> {
     let ranks = match numbers[..] {
         [] => 0,
         [number] if wanted.in_job => {
-            number.parse().map_err(|_| Failure::usage(format!("--spares {number}: that is too many")))?
+            number.parse().map_err(|_| Failure::usage(format!("--spares {number}: too many")))?
         }
         [number] => {
-            let why =
-                format!("--spares {number} counts ranks that wait, which takes --in-job; of nodes, give the names");
+            let why = format!(
+                "--spares {number} is a number of spare ranks, which needs --in-job; for spare nodes, give their names"
+            );
             return Err(Failure::usage(why));
         }
         [..] => return Err(Failure::usage("--spares has two numbers; give one")),
     };
     if !nodes.is_empty() && wanted.hosts.is_none() && wanted.hostfile.is_none() && wanted.nodes_from.is_none() {
         return Err(Failure::usage(
-            "--spares names nodes that take the place of others: give those with --hosts, --hostfile or --nodes-from",
+            "--spares names nodes that replace others: give those with --hosts, --hostfile or --nodes-from",
         ));
     }
     Ok((ranks, nodes))

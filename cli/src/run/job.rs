@@ -173,10 +173,10 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
                 continue;
             }
             asked = Some(Signal::SIGTERM);
-            match LastCheckpoint::ask(&(limits.spaces)(), "the time limit comes near", true, limits.grace) {
+            match LastCheckpoint::ask(&(limits.spaces)(), "the time limit is near", true, limits.grace) {
                 Some(begun) => last = Some((Some(Signal::SIGTERM), begun)),
                 None => {
-                    say("the time limit comes near: the job is asked to end");
+                    say("the time limit is near: asking the job to end");
                     pass_on(Signal::SIGTERM);
                 }
             }
@@ -199,7 +199,7 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
             tree::end(job);
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {
-            say(&format!("{node} does not answer any more ({why}): the job is ended"));
+            say(&format!("{node} no longer answers ({why}): ending the job"));
             (lost, kill_at) = (Some("a node was lost"), Some(Instant::now() + END_LIMIT));
             pass_on(Signal::SIGTERM);
         }
@@ -214,13 +214,13 @@ fn follow(child: &mut Child, report: &Report, signals: &mut Signals, limits: Lim
         let hangs = starting.as_mut().is_some_and(|starting| starting.hangs(job));
         first_was_here |= starting.as_ref().is_some_and(Starting::has_seen_first);
         if hangs {
-            say("a rank has ended while the job started, and the others wait for it: the job is ended");
+            say("a rank ended while the job started, and the others wait for it: ending the job");
             starting = None;
             (lost, kill_at) = (Some("a rank ended while it started"), Some(Instant::now() + END_LIMIT));
             pass_on(Signal::SIGTERM);
         }
         if kill_at.is_some_and(|at| Instant::now() >= at) {
-            say("the launcher does not end: it is killed, with all that it has started here");
+            say("the launcher does not end: killing it, with all processes that it started here");
             kill_at = None;
             tree::end(job);
         }

@@ -38,7 +38,7 @@ impl LastCheckpoint {
         if asking.is_empty() {
             return None;
         }
-        say(&format!("{why}: the job is asked for a {}checkpoint", if is_last { "last " } else { "" }));
+        say(&format!("{why}: asking the job for a {}checkpoint", if is_last { "last " } else { "" }));
         Some(LastCheckpoint { asking, deadline: Instant::now().checked_add(limit) })
     }
 
@@ -50,11 +50,10 @@ impl LastCheckpoint {
             for asking in self.asking.drain(..) {
                 let space = printable_path(asking.space());
                 match asking.progress() {
-                    Progress::Begun(revision, Some(level)) => say(&format!(
-                        "revision {revision} is complete in {}, but not in {space} within the time given",
-                        level.name()
-                    )),
-                    _ => say(&format!("no checkpoint of {space} within the time given")),
+                    Progress::Begun(revision, Some(level)) => {
+                        say(&format!("revision {revision} is complete in {}, but not in {space} in time", level.name()))
+                    }
+                    _ => say(&format!("no checkpoint of {space} in time")),
                 }
                 asking.withdraw();
             }

@@ -57,8 +57,8 @@ impl Launcher {
         let Some((end, kind)) = found else {
             let known = "mpiexec, mpirun, prterun, srun, flux run or flux submit";
             return Err(Failure::usage(match placed {
-                Placed::ByUs => format!("the command names no launcher that nodes can be given to: {known}"),
-                Placed::ByCommand => format!("the command names no launcher that is known here: {known}"),
+                Placed::ByUs => format!("the command names no launcher that accepts nodes: {known}"),
+                Placed::ByCommand => format!("the command names no known launcher: {known}"),
             }));
         };
         let (kind, version) = kind.map_or_else(|| which_mpi(&command[end - 1]), |kind| Ok((kind, None)))?;
@@ -77,9 +77,7 @@ impl Launcher {
         match self.ranks {
             Some(ranks) => options.extend(["-n".to_owned(), ranks.saturating_add(self.spares()).to_string()]),
             None if self.spares() > 0 => {
-                return Err(Failure::usage(
-                    "the command says no number of ranks (-n) that --spares could add to".to_owned(),
-                ));
+                return Err(Failure::usage("the command gives no number of ranks (-n) to add --spares to".to_owned()));
             }
             None => {}
         }
@@ -232,8 +230,7 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
         let (option, value) = attached(kind, &text).unwrap_or((option, value));
         if placed == Placed::ByUs && text.starts_with('-') && places(kind).contains(&option) {
             return Err(Failure::usage(format!(
-                "the command says itself where its ranks run ({option}): leave that out, as the nodes \
-                                      are given to mainstay run"
+                "the command itself places its ranks ({option}): leave that out, because mainstay run has the nodes"
             )));
         }
         may_be_value = false;
@@ -296,7 +293,7 @@ mod tests {
         assert!(told("srun -lp batch -n 4 ./program", "n1:4/2").ends_with("-lp batch ./program"));
         for placed in ["srun -N2 -n4 ./program", "srun -n4 -wn1 ./program"] {
             let error = Launcher::find(&split(placed), Placed::ByUs).err().unwrap();
-            assert!(error.message.contains("says itself where its ranks run (-"), "{}", error.message);
+            assert!(error.message.contains("itself places its ranks (-"), "{}", error.message);
         }
     }
 
@@ -400,7 +397,7 @@ mod tests {
     #[test]
     fn what_only_one_can_say_is_refused() {
         let refused = |text: &str| Launcher::find(&split(text), Placed::ByUs).unwrap_err().message;
-        assert!(refused("srun -w n3 -n 2 ./a").contains("where its ranks run (-w)"));
+        assert!(refused("srun -w n3 -n 2 ./a").contains("places its ranks (-w)"));
         assert!(refused("prterun --host n1 ./a").contains("(--host)"));
         assert!(refused("flux run --nodes=3 ./a").contains("(--nodes)"));
         assert!(refused("prterun -n 2 ./a : -n 3 ./b").contains("several programs"));

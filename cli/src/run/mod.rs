@@ -84,7 +84,7 @@ fn exit_code(done: Result<u8, Failure>) -> ExitCode {
 fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let report = Report::new().map_err(|e| Failure {
         exit: Exit::System,
-        message: format!("making the report that the job writes to failed: {e}"),
+        message: format!("making the file for the job's reports failed: {e}"),
     })?;
     // The job may use other spaces than the given ones.
     let known = || {
@@ -189,13 +189,11 @@ fn start_until_done(
         // A space that was lost in the midst of a recovery is still open, or failed after it.
         for space in told.untold.iter().filter(|_| code == 0 && told.left_open().is_none()) {
             let space = printable_path(space);
-            say(&format!(
-                "{space} was opened anew after a failure; none of those who worked on it then is left to tell more"
-            ));
+            say(&format!("{space} was opened anew after a failure; no rank is left that knows more"));
         }
         let mut how = outside::describe(status);
         if in_job && code != 0 && asked.is_none() && lost.is_none() && outcome.went_on() {
-            say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
+            say(&format!("the job closed its spaces, after failures that it recovered from ({how})"));
             code = 0;
         }
         if code == 0 {
@@ -227,7 +225,8 @@ fn start_until_done(
             && report.told_since(outcome.mark()).left_open().is_some()
         {
             // A program reports an error of its own by another status.
-            how += "; it could not go on by itself, as where a node is lost, or Open MPI's own daemon on one";
+            how +=
+                "; it could not go on by itself, for example because a node was lost, or Open MPI's own daemon on it";
         }
         say(&format!("start {start} failed: {how}"));
         journal_death(&told, &how);
@@ -249,7 +248,7 @@ fn start_until_done(
             Free::Yes => {}
             Free::No(space) => {
                 say(&format!(
-                    "giving up: {} is still in use {} s after the failure; end the ranks that are left",
+                    "giving up: {} is still in use {} s after the failure; end the remaining ranks",
                     printable_path(&space),
                     GONE_LIMIT.as_secs()
                 ));
@@ -284,7 +283,7 @@ fn journal_death(told: &Reported, how: &str) {
 
 /// Nobody notices that a job saves nothing, until it fails.
 fn tell_if_nothing_was_saved(spaces: &[PathBuf]) {
-    const RULES: &str = "`mainstay config` shows whether a setting makes one due";
+    const RULES: &str = "`mainstay config` shows if a setting makes one due";
     if spaces.is_empty() {
         say("the job saved nothing: it opened no space (or its rank 0 ran on another machine; then give --space)");
     }
@@ -297,7 +296,7 @@ fn margin(wanted: &arguments::Run) -> Result<Duration, Failure> {
     match (wanted.margin, wanted.time_limit) {
         (Some(margin), Some(limit)) if margin >= limit => {
             let [margin, limit] = [margin, limit].map(humantime::format_duration);
-            let message = format!("--margin {margin} leaves nothing of --time-limit {limit}; give a smaller margin");
+            let message = format!("--margin {margin} leaves no time of --time-limit {limit}; give a smaller margin");
             Err(Failure::usage(message))
         }
         (Some(margin), _) => Ok(margin),

@@ -58,7 +58,7 @@ impl Outcome<'_> {
             return None;
         }
         let (node, why) = nodes?.silent()?;
-        Some(format!("{node} does not answer any more ({why})"))
+        Some(format!("{node} no longer answers ({why})"))
     }
 
     /// True if the killed ranks have ended the job, and it has left no space open.

@@ -55,7 +55,7 @@ impl Nodes {
         let ranks = match (wanted.ranks, launcher.ranks) {
             (Some(wanted), Some(said)) if wanted != said => {
                 return Err(Failure::usage(format!(
-                    "--ranks {wanted}, and the command says {said}; leave one of them out"
+                    "--ranks {wanted} conflicts with {said} in the command; leave one of them out"
                 )));
             }
             (Some(ranks), _) | (None, Some(ranks)) => ranks,
@@ -65,7 +65,7 @@ impl Nodes {
         let enough = wanted.ranks_at_least.unwrap_or(ranks);
         if enough > ranks {
             return Err(Failure::usage(format!(
-                "--ranks-at-least {enough}, and a start has {} at most",
+                "--ranks-at-least {enough} is more than the {} ranks of a start",
                 count(ranks.into(), "rank")
             )));
         }
@@ -90,7 +90,7 @@ impl Nodes {
         let silent = names.iter().zip(&told).filter_map(|(name, why)| Some((name, why.as_ref()?)));
         let silent: Vec<(&String, &String)> = silent.collect();
         for (name, why) in &silent {
-            say(&format!("{name} does not answer, and is left out: {why}"));
+            say(&format!("{name} does not answer and is left out: {why}"));
         }
         let answers =
             |name: &str| names.iter().any(|known| known == name) && silent.iter().all(|(known, _)| *known != name);
@@ -100,14 +100,14 @@ impl Nodes {
         let ranks = self.ranks.min(slots.max(self.enough));
         let choice = choose(&self.used, &listed, &self.spares, answers, ranks);
         if choice.shares.is_empty() {
-            return Err(Failure::refused(format!("none of the nodes answers ({})", self.reach.command)));
+            return Err(Failure::refused(format!("no node answers ({})", self.reach.command)));
         }
         for (lost, spare) in &choice.moves {
-            say(&format!("{spare} takes the place of {lost}"));
+            say(&format!("{spare} replaces {lost}"));
         }
         if ranks < self.ranks {
             say(&format!(
-                "{} start in place of {}, as the nodes that answer have {}",
+                "{} start instead of {}, because the nodes that answer have {}",
                 count(ranks.into(), "rank"),
                 self.ranks,
                 count(slots.into(), "slot")

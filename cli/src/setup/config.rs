@@ -21,7 +21,7 @@ pub fn config(wanted: &arguments::Config) -> Result<Exit, Failure> {
     let resolved = Config::resolve_in(&Choice::default(), &surroundings)?;
     for UnknownVariable { name, nearest, .. } in surroundings.unknown() {
         let meant = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-        say(&format!("{name} is no setting and is passed over{meant}"));
+        say(&format!("{name} is no setting and is ignored{meant}"));
     }
     if wanted.json {
         let file = resolved.file.as_ref().map(|file| file.to_string_lossy().into_owned());
@@ -75,7 +75,7 @@ impl Pool {
 
     fn told(&self) -> String {
         let (bytes, bound) = (text::bytes(self.bytes_max), self.bound);
-        format!("pool_bytes = auto: what the ranks of a node save; here and now at most {bytes}, {bound}\n")
+        format!("pool_bytes = auto: the data of a node's ranks; here and now at most {bytes}, {bound}\n")
     }
 }
 

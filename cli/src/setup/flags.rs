@@ -40,7 +40,7 @@ pub fn flags(wanted: &arguments::Config) -> Result<Exit, Failure> {
 fn prefix() -> Result<PathBuf, Failure> {
     let failed = |message| Failure { exit: Exit::System, message };
     let own = env::current_exe().and_then(|path| path.canonicalize());
-    let own = own.map_err(|e| failed(format!("where this command is cannot be told: {e}")))?;
+    let own = own.map_err(|e| failed(format!("the path of this command is unknown: {e}")))?;
     let prefix = own.ancestors().nth(2).unwrap_or(Path::new("/"));
     let missing = |name: &str| !prefix.join(name).exists();
     if missing("include/mainstay.h") || (missing("lib/libmainstay.so") && missing("lib/libmainstay.a")) {

@@ -88,20 +88,19 @@ impl Asking {
                 format!("revision {revision} was begun, and is not complete after {after}")
             }
             (Progress::Begun(revision, Some(level)), None) => format!(
-                "revision {revision} is complete in {}, and after {after} not in {space}: until it is, it may go with the job",
+                "revision {revision} is complete in {}, and after {after} not in {space}: until it is, it may be lost with the job",
                 level.name()
             ),
             (Progress::Begun(revision, _), Some(node)) => format!(
-                "revision {revision} was begun, and after {after} it is not complete beside node {}: mainstay status {space} tells \
-                 which loss would be survived",
+                "revision {revision} was begun, and after {after} it is not complete beside node {}: mainstay status {space} shows which losses the job would survive",
                 printable(node)
             ),
             _ if self.is_heard() => format!(
-                "the job has not come to a safe point within {after}: its steps take longer, or it waits for something; \
+                "the job has not reached a safe point within {after}: its steps take longer, or it waits for something; \
                  the request is withdrawn"
             ),
             _ => format!(
-                "nobody looked for requests within {after}: the program must call mainstay_due (in Python: session.due) \
+                "no program looked for requests within {after}: the program must call mainstay_due (in Python: session.due) \
                  in its loop; the request is withdrawn"
             ),
         };

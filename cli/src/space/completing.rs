@@ -17,7 +17,7 @@ pub fn first(space: &Path) -> Result<GoneOver, Failure> {
     };
     match salvaged.shards.iter().find_map(failed) {
         Some(why) => Err(Failure::refused(format!(
-            "what a killed job had staged could not be completed, and would be lost: {why}; try again when that is mended"
+            "the staged data of a killed job could not be completed, and would be lost: {why}; try again after the repair"
         ))),
         None => Ok(salvaged.gone_over),
     }
@@ -50,7 +50,7 @@ fn losses(salvaged: &Salvaged) -> Vec<String> {
     let shards = salvaged.shards.iter().filter_map(|shard| match &shard.fate {
         SalvageFate::Lost(why) => {
             let (number, space) = (shard.key.number, shard.space.display());
-            Some(format!("revision {number}, shard {} in {space}: what was staged is lost: {why}", shard.shard))
+            Some(format!("revision {number}, shard {} in {space}: its staged data is lost: {why}", shard.shard))
         }
         _ => None,
     });

@@ -25,7 +25,7 @@ pub fn taken(
         Holding::Gone => Ok(None),
         Holding::NoRoom => Err(Failure::refused(no_room(survey, place, key))),
         Holding::NoPlace => Err(Failure::refused(format!(
-            "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
+            "{} has its largest number of holds; release one first (`mainstay ls` lists them)",
             survey.path
         ))),
     }
@@ -53,8 +53,7 @@ pub fn no_room(survey: &SpaceSurvey, place: Option<&Place>, key: RevisionKey) ->
         ));
     }
     format!(
-        "with revision {} held there would be no room for the job's next checkpoint in {}; {} (what was released counts \
-         until the job's next checkpoint: try again then)",
+        "with revision {} held the job's next checkpoint would have no room in {}; {} (released revisions count until the job's next checkpoint: try again then)",
         key.number,
         survey.path,
         ways.join(", or ")
@@ -111,9 +110,9 @@ fn words(state: HoldState) -> &'static str {
     match state {
         HoldState::Counts => "yes",
         HoldState::Pending => "from the job's next checkpoint on",
-        HoldState::Gone => "no, the revision is not there any more",
+        HoldState::Gone => "no, the revision is gone",
         HoldState::NoRoom => "no, there is no room for it",
-        HoldState::Expired => "no, its time is over",
+        HoldState::Expired => "no, its time has ended",
     }
 }
 

@@ -44,7 +44,7 @@ pub fn place_to_show(space: &Path, number: Option<u64>) -> Result<Option<Place>,
     let whole = revision.lies.iter().rev().find(|lying| lying.whole).map(|lying| lying.place.clone());
     let place = whole.ok_or_else(|| {
         let number = revision.key.number;
-        let why = "no directory in sight has all of its shards; `mainstay export` takes them together";
+        let why = "no directory in sight has all of its shards; `mainstay export` collects them";
         Failure::lost(format!("revision {number} cannot be shown: {why}"))
     })?;
     Ok(Some(place).filter(|place| place.directory != space))
@@ -65,7 +65,7 @@ fn read_by<T>(
         }
     }
     Err(Failure::lost(
-        "the job that has the space open let the revision go while it was read; nothing was written, try again, or \
+        "the job that has the space open removed the revision while it was read; nothing was written, try again, or \
          `mainstay hold` it first"
             .to_owned(),
     ))

@@ -19,8 +19,7 @@ pub fn of(survey: &SpaceSurvey, space: &Path) -> Vec<Staged> {
 pub fn lines(staged: &[Staged]) -> String {
     let line = |revision: &Staged| {
         format!(
-            "revision {} of lineage {}: {} of {} staged in memory here, not saved; the next start completes it, or mainstay \
-             salvage\n",
+            "revision {} of lineage {}: {} of {} staged in memory here, not saved; the next start or mainstay salvage completes it\n",
             revision.key.revision,
             revision.key.lineage,
             revision.shards_staged.len(),

@@ -81,7 +81,7 @@ fn table(dry_run: bool, revisions: &[CopiedRevision]) -> String {
         ("lineage", Align::Right),
         ("size", Align::Right),
         (&saved, Align::Left),
-        ("what becomes of it", Align::Left),
+        ("outcome", Align::Left),
     ];
     let row = |revision: &CopiedRevision| {
         let what = match revision.state {
@@ -89,7 +89,7 @@ fn table(dry_run: bool, revisions: &[CopiedRevision]) -> String {
             COPIED => "copied",
             THERE => "was there already",
             LOST => "not copied: damaged",
-            _ => "not copied: its job let it go",
+            _ => "not copied: its job removed it",
         };
         vec![
             revision.key.revision.to_string(),

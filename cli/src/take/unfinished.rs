@@ -82,7 +82,7 @@ pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<
     names.iter().try_for_each(|name| refuse_irreplaceable(&target.join(name)))?;
     let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
     there.map_or(Ok(()), |path| {
-        Err(Failure::refused(format!("{} is there already; --force replaces such files", printable_path(&path))))
+        Err(Failure::refused(format!("{} exists already; --force replaces such files", printable_path(&path))))
     })
 }
 

@@ -25,7 +25,7 @@ pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
 pub fn check_is_open(space: &Path, to_do: &str) -> Result<(), Failure> {
     if is_over(space)? {
         let space = printable_path(space);
-        return Err(Failure::lost(format!("no job has {space} open: there is nobody {to_do}")));
+        return Err(Failure::lost(format!("no job has {space} open: there is no job {to_do}")));
     }
     Ok(())
 }

@@ -20,8 +20,7 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
         Emptied::Refused(why) => return Err(Failure::refused(format!("nothing has moved: {}", printable(&why)))),
         Emptied::No => {
             return Err(Failure::refused(format!(
-                "revision {revision} is complete, and nothing has moved: the program has no objects that move \
-                 (mainstay_objects_checkpoint), or a Mainstay that cannot leave a node yet"
+                "revision {revision} is complete, and nothing has moved: the program has no objects that move (mainstay_objects_checkpoint), or its Mainstay is too old to empty a node"
             )));
         }
     };
@@ -40,7 +39,7 @@ pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
         if copies_stay > 0 {
             let stay = if copies_stay == 1 { "stays" } else { "stay" };
             said += &format!(
-                "{} {stay} on nodes that were left: the others are fewer than a shard has copies\n",
+                "{} {stay} on emptied nodes: the other nodes are fewer than the copies of a shard\n",
                 count(copies_stay, "copy")
             );
         }

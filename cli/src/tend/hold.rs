@@ -41,7 +41,7 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
                 continue;
             }
             return Err(Failure::lost(format!(
-                "revision {} was let go before the hold counted; nothing is held, choose a newer one",
+                "revision {} was removed before the hold counted; nothing is held, choose a newer one",
                 key.number
             )));
         };
@@ -49,7 +49,7 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     Err(Failure::lost(
-        "the job that has the space open let go of each revision before the hold counted; nothing is held, try again"
+        "the job that has the space open removed each revision before the hold counted; nothing is held, try again"
             .to_owned(),
     ))
 }
@@ -63,9 +63,7 @@ fn is_spread(survey: &SpaceSurvey, key: RevisionKey) -> Failure {
         format!("{} ({shards} {})", lying.place, if shards == 1 { "shard" } else { "shards" })
     };
     Failure::refused(format!(
-        "revision {} lies in several directories, none of which has all of its shards: {}; nothing is held. `mainstay export` \
-         copies it out; `mainstay checkpoint` has the job save one more to all levels, which can be held in the space; or hold \
-         one that `mainstay ls` shows whole on a level",
+        "revision {} is in several directories, and none has all of its shards: {}; nothing is held. `mainstay export` copies it out; `mainstay checkpoint` makes the job save a revision to all levels, which you can hold in the space; or hold one that `mainstay ls` shows whole on a level",
         key.number,
         places.map(part).collect::<Vec<_>>().join("; ")
     ))
@@ -210,7 +208,7 @@ fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure
     let levels: Vec<String> = levels.iter().map(Place::to_string).collect();
     if levels == ["memory"] {
         say(
-            "it is held in memory alone, which goes with the end of the job, held or not: `mainstay export` copies it out",
+            "it is held only in memory, which is lost at the end of the job, held or not: `mainstay export` copies it out",
         );
     }
     if wanted.space.json {
@@ -226,7 +224,7 @@ fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure
     } else {
         say(&format!(
             "revision {} (lineage {}) is to be held {until}: that counts from the job's next checkpoint, or its next \
-             start, on; until then it may let the revision go (`mainstay ls` shows what became of it)",
+             start, on; until then it may remove the revision (`mainstay ls` shows the hold)",
             hold.number, hold.lineage.number
         ));
     }
@@ -241,7 +239,7 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
         let held = held_numbers(&survey);
         let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {held}") };
         return Err(Failure::lost(format!(
-            "nobody holds revision {number} in {}; {held}; nothing was released",
+            "revision {number} in {} is not held; {held}; nothing was released",
             survey.path
         )));
     }

@@ -42,7 +42,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
             return Ok(Exit::Good);
         }
         if goes {
-            consent::ask("Let them go for good?")?;
+            consent::ask("Remove them for good?")?;
         }
     }
     let pruned = carry_out(wanted, &numbers, &places, &surveys, &unseen)?;
@@ -131,7 +131,7 @@ fn would_go(
 /// The reason that the real command would refuse.
 pub(super) fn refused_because(survey: &SpaceSurvey, unseen: &Unseen<'_>) -> Option<String> {
     if survey.is_at_work() {
-        return Some(format!("{} is in use: as long as a job has it open, this is refused", printable(&survey.path)));
+        return Some(format!("{} is in use: this is refused as long as a job has it open", printable(&survey.path)));
     }
     unseen.check(survey).err().map(|error| error.to_string())
 }
@@ -146,13 +146,13 @@ fn done_or_refused(removed: Removed) -> Result<Vec<Pruned>, Failure> {
 fn has_to_stay(fate: &Fate) -> Failure {
     let number = fate.key.number;
     let why = if fate.reasons.contains(&Reason::Held) {
-        format!("it is held; `mainstay release SPACE --revision {number}` lets it go")
+        format!("it is held; `mainstay release SPACE --revision {number}` ends that")
     } else if fate.reasons.contains(&Reason::Newest) {
         "it is the newest complete one of the space, or of one of its levels; `mainstay rollback SPACE --revision N` goes back \
          to an older one"
             .to_owned()
     } else {
-        "it is newer than any that is complete, and may be complete one day; `mainstay rollback` lets it go".to_owned()
+        "it is newer than all complete ones, and may be completed later; `mainstay rollback` removes it".to_owned()
     };
     Failure::refused(format!("revision {number} has to stay: {why}; nothing was changed"))
 }
@@ -195,7 +195,7 @@ fn table(fates: &[Fate]) -> String {
         ("lineage", Align::Right),
         ("size", Align::Right),
         (&saved, Align::Left),
-        ("what becomes of it", Align::Left),
+        ("outcome", Align::Left),
     ];
     let row = |fate: &Fate| {
         let reasons: Vec<&str> = fate.reasons.iter().map(|reason| words(*reason)).collect();
@@ -230,9 +230,9 @@ fn words(reason: Reason) -> &'static str {
         Reason::Newest => "newest",
         Reason::Held => "held",
         Reason::Last => "among the last",
-        Reason::Every => "one of every so many",
-        Reason::Young => "not so old",
-        Reason::Unfinished => "incomplete, and newer than any that is complete",
+        Reason::Every => "one of every M",
+        Reason::Young => "not old enough",
+        Reason::Unfinished => "incomplete, and newer than all complete ones",
         Reason::NotNewer => "not newer",
         Reason::NotNamed => "not named",
     }

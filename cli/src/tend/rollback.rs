@@ -22,8 +22,7 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
     let not_here = survey.not_here();
     if !not_here.is_empty() {
         return Err(Failure::refused(format!(
-            "{}: nothing was changed, as newer revisions may lie where this does not see them; bring it here first, or have the \
-             program go back itself (mainstay_restore_revision)",
+            "{}: nothing was changed, because newer revisions may be out of sight; bring it here first, or let the program go back itself (mainstay_restore_revision)",
             not_here.join("; ")
         )));
     }
@@ -43,7 +42,7 @@ pub fn rollback(wanted: &arguments::Rollback) -> Result<Exit, Failure> {
             return Ok(Exit::Good);
         }
         if goes {
-            consent::ask("Let the newer ones go for good?")?;
+            consent::ask("Remove the newer ones for good?")?;
         }
     }
     let done = carry_out(&places, &unseen, to)?;
@@ -100,7 +99,7 @@ fn is_held(held: &[Hold]) -> Failure {
     numbers.dedup();
     let (first, all) = (numbers[0], numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
     Failure::refused(format!(
-        "newer revisions are held: {all}; nothing was changed; `mainstay release SPACE --revision {first}` lets one go"
+        "newer revisions are held: {all}; nothing was changed; `mainstay release SPACE --revision {first}` ends a hold"
     ))
 }
 

@@ -56,7 +56,7 @@ fn page(salvaged: &Salvaged, dry_run: bool) -> String {
         ("lineage", Align::Right),
         ("shard", Align::Right),
         ("space", Align::Left),
-        (if dry_run { "what would become of it" } else { "what became of it" }, Align::Left),
+        (if dry_run { "outcome of a salvage" } else { "outcome" }, Align::Left),
     ];
     let rows = salvaged.shards.iter().map(|shard| {
         vec![
@@ -89,8 +89,7 @@ fn lack(revision: &tend::Incomplete) -> String {
         })
         .collect();
     format!(
-        "revision {} of lineage {} in {} is incomplete still: of {} these are missing: {}; \
-         if another node staged them, salvage there\n",
+        "revision {} of lineage {} in {} is still incomplete: of {} these are missing: {}; if another node staged them, salvage there\n",
         revision.key.number,
         revision.key.lineage.number,
         printable_path(&revision.space),
@@ -109,7 +108,7 @@ fn words(fate: &SalvageFate, dry_run: bool) -> String {
         SalvageFate::Completed => "completed".to_owned(),
         SalvageFate::WasComplete => "was complete".to_owned(),
         SalvageFate::Lost(why) => format!("lost: {why}"),
-        SalvageFate::SpaceGone => "left: its space is not there".to_owned(),
+        SalvageFate::SpaceGone => "left: its space is missing".to_owned(),
         SalvageFate::InUse => "left: a job has the space open".to_owned(),
         SalvageFate::Failed(why) => format!("left: {why}"),
     }

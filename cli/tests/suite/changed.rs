@@ -55,8 +55,7 @@ fn show_says_what_is_shared_with_which_revision_and_what_is_zero() {
     let line = page.lines().find(|line| line.starts_with("wrote ")).unwrap();
     assert!(
         line.contains(
-            ", what changed, as found by hashes; shares 468 KiB with revision 2; shares 456 KiB with revision 1, where what \
-             several have counts for each; 456 KiB are zeros, which take no room"
+            ", the changes found by hashes; shares 468 KiB with revision 2; shares 456 KiB with revision 1, where bytes that several share count for each; 456 KiB are zeros, which take no room"
         ),
         "{line}"
     );

@@ -168,7 +168,7 @@ fn what_lies_in_parts_is_not_held_and_told_with_what_to_do() {
         space.mainstay(words).refused(
             4,
             &[
-                "revision 3 lies in several directories",
+                "revision 3 is in several directories",
                 "memory (2 shards); memory (1 shard)",
                 "mainstay export",
                 "mainstay checkpoint",
@@ -232,7 +232,7 @@ fn a_view_points_to_a_copy_where_nothing_else_is_left() {
     let space = one_node(3);
     fs::remove_dir_all(&places(&space, 0)[0]).unwrap();
     let (shown, text) = view(&space);
-    assert!(shown.code == 0 && shown.err.contains("lies in memory alone"), "{shown:?}");
+    assert!(shown.code == 0 && shown.err.contains("is only in memory"), "{shown:?}");
     assert!(text.contains("mainstay-level-") && text.contains("-copy1"), "{shown:?}");
     // A file of HDF5 points to one directory.
     let (shown, _) = view(&two_nodes());

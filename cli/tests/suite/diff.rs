@@ -115,7 +115,7 @@ fn what_differs_is_told_by_item_and_shard() {
         "revision 1 (lineage 1) beside revision 2",
         "1 of 3",
         "3 of 3",
-        "2.5 at 0, 513 of shard 1; 1 infinite or no number",
+        "2.5 at 0, 513 of shard 1; 1 infinite or NaN",
         "only in the first",
         "1 item is the same",
     ] {

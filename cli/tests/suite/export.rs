@@ -266,7 +266,7 @@ fn beside_a_running_job_all_files_are_of_one_revision() {
     space.beside_a_job(|| {
         for round in 0..15 {
             let ran = export(&space, &out(&space), &["--force", "--json", "--format", "raw"]);
-            if ran.code == 1 && ran.err.contains("let the revision go") {
+            if ran.code == 1 && ran.err.contains("removed the revision") {
                 continue;
             }
             assert_eq!(ran.code, 0, "round {round}: {ran:?}");

@@ -34,7 +34,7 @@ fn without_a_job_a_hold_counts_at_once_and_is_listed() {
     assert!(space.mainstay(&["show", "--revision", "4"]).out.contains("complete, held"));
 
     space.mainstay(&["release", "--json"]).refused_usage();
-    release(&space, "5").refused(1, &["nobody holds revision 5", "held: 4"]);
+    release(&space, "5").refused(1, &["revision 5 in", "is not held", "held: 4"]);
     let ran = release(&space, "4");
     assert_eq!((ran.code, ran.out.as_str()), (0, "revision 4 is released (it was held: the good one)\n"));
     release(&space, "4").refused(1, &["nothing is held"]);

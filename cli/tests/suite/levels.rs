@@ -185,10 +185,10 @@ fn what_is_held_and_released_is_so_on_all_levels() {
     for directory in [memory(&space), space.path()] {
         assert_eq!(mainstay(&["ls", "--json"], &directory).json()["holds"], json!([]));
     }
-    // What lies in memory alone goes with it.
+    // What is only in memory goes with it.
     let space = space_of(3);
     let held = space.mainstay(&["hold"]);
-    assert!(held.code == 0 && held.err.contains("it is held in memory alone"), "{held:?}");
+    assert!(held.code == 0 && held.err.contains("it is held only in memory"), "{held:?}");
 }
 
 /// It was advised to save with stage = "pool", which a job with a level in memory has, and makes no pool all the same.
@@ -286,7 +286,7 @@ fn a_view_points_to_what_stays() {
         session.wait().unwrap();
     });
     let shown = view(&["--no-hold"], "memory.h5");
-    assert!(shown.code == 0 && shown.err.contains("lies in memory alone"), "{shown:?}");
+    assert!(shown.code == 0 && shown.err.contains("is only in memory"), "{shown:?}");
     assert!(names("memory.h5").contains("mainstay-level-"));
     let copied = view(&["--copy"], "copied.h5");
     assert!(copied.code == 0 && copied.err.is_empty() && copied.out.contains("revision 5"), "{copied:?}");

@@ -190,7 +190,7 @@ fn items_of_many_ranks_are_summed_up() {
     let line = page.lines().find(|line| line.contains("field")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words, ["field", "9", "of", "9", "region", "f64", "various", "2.6", "MiB"], "{page}");
-    assert!(page.contains("the sums of 9 shards; --shards lists each"), "{page}");
+    assert!(page.contains("the sums of 9 shards; give --shards to list each"), "{page}");
     let each = space.mainstay(&["show", "--shards"]).out;
     assert_eq!(each.lines().filter(|line| line.contains("field")).count(), 9, "{each}");
     // One shard of one rank is no plural.

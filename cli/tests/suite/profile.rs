@@ -103,7 +103,11 @@ fn show_tells_of_nodes_and_sizes() {
     }
     // The revision before has none: the phases are shown, and that is said.
     let ran = space.mainstay(&["show", "--phases", "--revision", "2"]);
-    assert!(ran.code == 0 && ran.out.contains("no profile was kept") && ran.out.contains("phase 3"), "{}", ran.out);
+    assert!(
+        ran.code == 0 && ran.out.contains("this revision has no profile") && ran.out.contains("phase 3"),
+        "{}",
+        ran.out
+    );
     let document = space.mainstay(&["show", "--json", "--revision", "2"]).json();
     assert!(document["revision"]["nodes"].is_null() && document["revision"]["shard_list"][0]["profile"].is_null());
 }
@@ -165,7 +169,7 @@ fn the_two_counts_of_writes_differ_by_what_publishes_a_shard() {
         assert_eq!(shard["phases"]["writes"].as_u64().unwrap(), of_data + 3, "{shard}");
     }
     let page = space.mainstay(&["show", "--phases"]).out;
-    assert!(page.contains("(those of hashes, manifest and roots are in the first table only)"), "{page}");
+    assert!(page.contains("(writes of hashes, manifest and roots are only in the first table)"), "{page}");
 }
 
 #[test]
@@ -260,7 +264,7 @@ fn without_a_checkpoint_through_a_pool_advise_says_so() {
     let refused = |space: Space, words: &[&str]| space.mainstay(&["advise"]).refused(1, words);
     refused(profiled(0, |_, _, _| {}), &["revision 3 keeps no profile", "save one with this version"]);
     refused(profiled(3, |_, _, p| p.stage = 1), &["revision 3 was saved with the stage direct", "stage = \"pool\""]);
-    refused(profiled(3, |_, _, profile| profile.pool_bytes = 0), &["revision 3 was copied straight into memory"]);
-    refused(profiled(3, |rank, p, _| p.durable_ns *= u64::from(rank != 1)), &["does not say when it was durable"]);
+    refused(profiled(3, |_, _, profile| profile.pool_bytes = 0), &["revision 3 was copied straight to memory"]);
+    refused(profiled(3, |rank, p, _| p.durable_ns *= u64::from(rank != 1)), &["has no time when it was durable"]);
     refused(Space::with(2, 0), &["there is no complete revision"]);
 }

@@ -144,7 +144,10 @@ fn beside_a_job_nothing_is_pruned() {
             space.mainstay(&["prune", "--keep-last", "1"]).refused(4, &["in use"]);
             for words in [["prune", "--keep-last=1", "--dry-run"], ["rollback", "--revision=4", "--dry-run"]] {
                 let told = space.mainstay(&words);
-                assert!(told.code == 0 && told.err.contains("is in use: as long as a job has it open"), "{told:?}");
+                assert!(
+                    told.code == 0 && told.err.contains("is in use: this is refused as long as a job has it open"),
+                    "{told:?}"
+                );
             }
         }
     });

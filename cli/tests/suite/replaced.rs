@@ -15,9 +15,10 @@ fn no_file_of_a_space_and_no_device_is_replaced() {
     let (path, of_space, link_path) = (&text(&space.path())[..], &text(&layout)[..], &text(&link)[..]);
     run(&["report", path, "-o", of_space]).refused(4, &["is a file of the space"]);
     run(&["status", path, "--prometheus", of_space]).refused(4, &["is a file of the space"]);
-    run(&["status", path, "--prometheus", link_path]).refused(4, &["is there already, and no file"]);
-    run(&["view", path, "--hdf5", link_path, "--force"]).refused(4, &["is there already, and no file"]);
-    run(&["view", path, "--hdf5", space.directory.path().to_str().unwrap(), "--force"]).refused(4, &["no file"]);
+    run(&["status", path, "--prometheus", link_path]).refused(4, &["exists and is no regular file"]);
+    run(&["view", path, "--hdf5", link_path, "--force"]).refused(4, &["exists and is no regular file"]);
+    run(&["view", path, "--hdf5", space.directory.path().to_str().unwrap(), "--force"])
+        .refused(4, &["no regular file"]);
     // A page goes to a device, as to a file.
     assert_eq!(run(&["report", path, "-o", link_path]).code, 0);
     assert!(fs::read(&layout).unwrap() == before && link.is_symlink());

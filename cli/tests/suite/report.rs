@@ -215,7 +215,7 @@ fn what_was_saved_early_is_told_and_why_it_ended() {
     let lines: String = entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
     fs::write(space.path().join("journal"), lines).unwrap();
     let page = report(&space);
-    let told = "before 3 of them: 15 MiB of the 30 MiB that had been written between checkpoints; 18 MiB were saved, 3 MiB in vain. \
-                From revision 2 (lineage 1) on nothing was saved early any more: more was saved in vain than was gained.</p>";
+    let told = "before 3 of them: 15 MiB of the 30 MiB that the program wrote between checkpoints; 18 MiB were saved, 3 MiB in vain. \
+                From revision 2 (lineage 1) on saving early stopped: more was saved in vain than was gained.</p>";
     assert!(page.contains(told), "{page}");
 }

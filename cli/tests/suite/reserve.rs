@@ -62,7 +62,7 @@ fn sizes_are_given_in_four_ways() {
 
 #[test]
 fn it_says_what_was_granted() {
-    for (allocate, says) in [("sparse", "no room is promised"), ("blocks", ""), ("zero", "")] {
+    for (allocate, says) in [("sparse", "no room is reserved"), ("blocks", ""), ("zero", "")] {
         let space = Space::new(1);
         let ran = reserve(&space, &["--ranks", "3", "--per-rank", "1MiB", "--allocate", allocate]);
         assert_eq!(ran.code, 0, "{ran:?}");

@@ -34,7 +34,7 @@ fn config_says_what_is_in_force_and_where_it_comes_from() {
     );
 
     // The pool sizes itself: how far it may is told.
-    let told = "pool_bytes = auto: what the ranks of a node save; here and now at most ";
+    let told = "pool_bytes = auto: the data of a node's ranks; here and now at most ";
     assert!(bare.out.lines().last().unwrap().starts_with(told), "{}", bare.out);
     let pool = |variables: &[_]| mainstay(&path, variables, &["config", "--json"]).json()["pool"].clone();
     assert!(pool(&[])["bytes_max"].as_u64().unwrap() > 0 && pool(&[])["bound"].is_string());
@@ -88,8 +88,8 @@ fn config_names_variables_that_are_no_settings() {
     let folder = TempDir::new().unwrap();
     let ran = mainstay(folder.path(), &[("MAINSTAY_PORT", "3"), ("MAINSTAY_MY_OWN", "x")], &["config"]);
     assert_eq!(ran.code, 0);
-    let expected = "mainstay: MAINSTAY_MY_OWN is no setting and is passed over\n\
-                    mainstay: MAINSTAY_PORT is no setting and is passed over; did you mean MAINSTAY_PORTION_BYTES?\n";
+    let expected = "mainstay: MAINSTAY_MY_OWN is no setting and is ignored\n\
+                    mainstay: MAINSTAY_PORT is no setting and is ignored; did you mean MAINSTAY_PORTION_BYTES?\n";
     assert_eq!(ran.err, expected);
 }
 

@@ -119,7 +119,7 @@ fn largest(all: &[&ItemDiff], by_shard: bool) -> String {
     let not_finite: u64 = all.iter().map(|item| item.not_finite).sum();
     if not_finite > 0 {
         let and = if text.is_empty() { "" } else { "; " };
-        text += &format!("{and}{not_finite} infinite or no number");
+        text += &format!("{and}{not_finite} infinite or NaN");
     }
     text
 }

@@ -49,7 +49,7 @@ fn files_of(given: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).filter(is_trace).collect();
     if files.is_empty() {
         return Err(Failure::usage(format!(
-            "{name} has no trace: give the directory that `mainstay trace` made, or a file"
+            "{name} has no trace: give the directory that `mainstay trace` wrote, or a file"
         )));
     }
     // Sort by rank, not by the digits of its number.

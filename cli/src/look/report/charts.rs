@@ -34,9 +34,9 @@ struct Series {
 pub fn times(history: &History, row: &Row, is_nearest: bool) -> Markup {
     let perceived: Value = Checkpoint::perceived_ns;
     let durable: Value = Checkpoint::durable_ns;
-    let mut series = vec![Series { name: "t3 − t1, until it was durable", class: "durable", value: durable }];
+    let mut series = vec![Series { name: "t3 − t1, time until it was durable", class: "durable", value: durable }];
     if is_nearest {
-        series.push(Series { name: "t2 − t1, for which the program waited", class: "perceived", value: perceived });
+        series.push(Series { name: "t2 − t1, wait of the program", class: "perceived", value: perceived });
     }
     curves(history, row, &series, 1e3, text::duration)
 }

@@ -99,7 +99,7 @@ impl History {
                     entries.extend(journal.entries);
                     if journal.passed_over > 0 {
                         unseen.push(format!(
-                            "{} lines of the journal in {} say nothing that is known here",
+                            "{} lines of the journal in {} are of an unknown kind",
                             journal.passed_over,
                             place.directory.display()
                         ));

@@ -49,7 +49,7 @@ pub fn page(history: &History, now_unix_ns: u64) -> String {
 
 fn subtitle(history: &History) -> String {
     let Some(last) = history.starts.last() else {
-        return "No journal: what lies in the space is all that is known.".to_owned();
+        return "No journal: the page shows only the contents of the space.".to_owned();
     };
     let how = match last.end {
         End::Closed => "The last job ended in order",
@@ -115,8 +115,8 @@ fn timeline_section(history: &History) -> Markup {
     html! {
         h2 { "Timeline" }
         p {
-            "Each bar is a checkpoint: strong from t1 to t2, while the program waited; light until t3, when it was durable there. "
-            "What lies under the pointer says more."
+            "Each bar is a checkpoint: solid from t1 to t2, while the program waited; pale until t3, when it was durable there. "
+            "Point at a mark for details."
         }
         figure {
             (timeline(history))
@@ -128,7 +128,7 @@ fn timeline_section(history: &History) -> Markup {
 fn recoveries_section(history: &History) -> Markup {
     html! {
         h2 { "Failures, and how the job went on" }
-        p { "From noticing that a rank had failed to the program's going on with its state back." }
+        p { "From the notice of the failure until the program went on with its state restored." }
         figure { (charts::recoveries(&history.recoveries)) }
     }
 }
@@ -139,19 +139,19 @@ fn checkpoints_section(history: &History) -> Markup {
     let counted = |row: &&Row| {
         let passed_over = history.passed_over.get(&row.level).copied().unwrap_or(0);
         let times = count(passed_over, "time");
-        let busy = if passed_over > 0 { format!(" (passed over {times}, as it was busy)") } else { String::new() };
+        let busy = if passed_over > 0 { format!(" (passed over {times}, because it was busy)") } else { String::new() };
         format!("{} on {}{busy}", row.checkpoints.len(), row.name())
     };
     html! {
         h2 { "Checkpoints" }
-        p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits for the nearest level alone." }
+        p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits only for the nearest level." }
         @if let Some(told) = put_off(&rows) { p #put-off { (told) } }
         @if let Some(told) = saved_early(&rows) { p #early { (told) } }
         div .grid {
             @for (row, is_nearest) in rows.iter().filter(has_phases).zip([true].into_iter().chain(std::iter::repeat(false))) {
-                figure { h3 { (row.name()) ": how long they took" } (charts::times(history, row, is_nearest)) }
-                @if is_nearest { figure { h3 { (row.name()) ": where the program's waiting went" } (charts::phases(row)) } }
-                figure { h3 { (row.name()) ": how large they were" } (charts::sizes(history, row)) }
+                figure { h3 { (row.name()) ": time of checkpoints" } (charts::times(history, row, is_nearest)) }
+                @if is_nearest { figure { h3 { (row.name()) ": parts of the program's wait" } (charts::phases(row)) } }
+                figure { h3 { (row.name()) ": size of checkpoints" } (charts::sizes(history, row)) }
             }
         }
     }
@@ -167,7 +167,7 @@ fn put_off(rows: &[&Row]) -> Option<String> {
     let (checkpoints, times) = all.fold((0, 0u64), |(n, sum), one| (n + 1, sum.saturating_add(one.put_off)));
     let before = counted(checkpoints, "checkpoint");
     (times > 0).then(|| {
-        format!("Put off: {}, before {before}, as the one before was not durable yet.", counted(times, "time"))
+        format!("Put off: {}, before {before}, because the one before was not durable yet.", counted(times, "time"))
     })
 }
 
@@ -180,7 +180,7 @@ fn saved_early(rows: &[&Row]) -> Option<String> {
         text::bytes(all.saturating_mul(BLOCK_BYTES))
     };
     let mut page = format!(
-        "Saved early, by rank 0, before {} of them: {} of the {} that had been written between checkpoints; {} were saved, {} in vain.",
+        "Saved early, by rank 0, before {} of them: {} of the {} that the program wrote between checkpoints; {} were saved, {} in vain.",
         told.len(),
         sum(|one| one.early),
         sum(|one| one.dirty),
@@ -192,13 +192,9 @@ fn saved_early(rows: &[&Row]) -> Option<String> {
         let now = one.off.why();
         match (now.is_empty(), now == why) {
             (_, true) => {}
-            (true, false) => {
-                page += &format!(" From revision {revision} (lineage {lineage}) on pages were saved early again.")
-            }
+            (true, false) => page += &format!(" From revision {revision} (lineage {lineage}) on saving early went on."),
             (false, false) => {
-                page += &format!(
-                    " From revision {revision} (lineage {lineage}) on nothing was saved early any more: {now}."
-                );
+                page += &format!(" From revision {revision} (lineage {lineage}) on saving early stopped: {now}.");
             }
         }
         why = now;
@@ -226,7 +222,7 @@ fn failures_table(history: &History) -> Markup {
         let back = next.map_or("not started again".to_owned(), Start::began_with);
         let why = match &start.died_of {
             Some(why) => why.clone(),
-            None => "this is when it was last heard of".to_owned(),
+            None => "the time is that of its last report".to_owned(),
         };
         rows.push((
             start.end_ns,

@@ -138,7 +138,7 @@ fn told(row: &Row, checkpoint: &Checkpoint) -> String {
             told += &format!("t2 − t1, perceived: {}\n", text::duration_if_known(checkpoint.perceived_ns()));
             told += &format!("t3 − t1, actual: {}", text::duration_if_known(checkpoint.durable_ns()));
         }
-        None => told += "it lies on other nodes than rank 0's",
+        None => told += "it is on other nodes than rank 0's",
     }
     if let Some(bytes) = checkpoint.bytes {
         told += &format!("\n{} of rank 0", text::bytes(bytes));

@@ -60,8 +60,8 @@ fn at_work(standing: &Standing) -> &'static str {
     match (standing.survey.in_use, standing.survey.clean) {
         (Some(true), _) => "at work",
         (Some(false), true) => "ended in order",
-        (Some(false), false) => "not ended in order: it died, or was stopped",
-        (None, _) => "not known, for lack of the right to read its lock",
+        (Some(false), false) => "not ended in order: it died or was stopped",
+        (None, _) => "unknown: no right to read its lock",
     }
 }
 
@@ -208,7 +208,7 @@ fn holders(told: &Status) -> String {
     }
     if lines.len() > HOLDERS_MAX {
         lines.truncate(HOLDERS_MAX);
-        lines.push("and so on: --json has them all\n".to_owned());
+        lines.push("and more: see --json\n".to_owned());
     }
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
@@ -217,7 +217,7 @@ fn holders(told: &Status) -> String {
 fn put_off(told: &Status) -> String {
     match told.told.put_off {
         0 => String::new(),
-        times => format!("\nput off {}, as the checkpoint before was not durable yet\n", counted(times, "time")),
+        times => format!("\nput off {}, because the checkpoint before was not durable yet\n", counted(times, "time")),
     }
 }
 
@@ -235,7 +235,7 @@ fn recoveries(told: &Status, now_unix_ns: u64) -> String {
     let mut page = format!("\nwent on after failures {times}\n");
     page.extend(recoveries.iter().rev().take(RECOVERIES_MAX).map(line));
     if recoveries.len() > RECOVERIES_MAX {
-        page += "and so on: --json has more of them\n";
+        page += "and more: see --json\n";
     }
     page
 }
@@ -267,14 +267,14 @@ fn losses(standing: &Standing) -> String {
         let more = if unlooked.len() > NAMED_MAX { ", …" } else { "" };
         let names = unlooked[..unlooked.len().min(NAMED_MAX)].join(", ");
         page += &format!(
-            "what lies on {names}{more} cannot be seen from here: it is as the job told it, and may be gone\n"
+            "what lies on {names}{more} cannot be seen from here: this is the job's last report, and the data may be gone\n"
         );
     }
     page
 }
 
 fn fate(left: Option<Survivor>, newest: Option<(u64, u64)>) -> String {
-    let Some(Survivor { saved, level }) = left else { return "not survived: nothing would be left".to_owned() };
+    let Some(Survivor { saved, level }) = left else { return "not survived: no revision would be left".to_owned() };
     let back = if Some(saved.key()) == newest { "" } else { ", not the newest" };
     format!("survived, revision {} from {}{back}", saved.revision, level.name())
 }

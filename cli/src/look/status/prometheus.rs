@@ -79,13 +79,13 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
     let mut measures = vec![
         Measure {
             name: "mainstay_alarm",
-            help: "Whether saving keeps failing, or nothing is saved.",
+            help: "1 if saving keeps failing, or nothing is saved.",
             kind: GAUGE,
             samples: one(flag(!standing.alarms.is_empty())),
         },
         Measure {
             name: "mainstay_looked_timestamp_seconds",
-            help: "When this was found out.",
+            help: "Time of this look.",
             kind: GAUGE,
             samples: one(seconds(now_unix_ns)),
         },
@@ -97,19 +97,19 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
         },
         Measure {
             name: "mainstay_newest_revision_timestamp_seconds",
-            help: "When the newest complete revision of the level was saved.",
+            help: "Time when the newest complete revision of the level was saved.",
             kind: GAUGE,
             samples: newest(|saved| saved.saved_unix_ns.map(seconds)),
         },
         Measure {
             name: "mainstay_complete_revisions",
-            help: "How many complete revisions the level has.",
+            help: "Number of complete revisions on the level.",
             kind: GAUGE,
             samples: of_levels(&|level| Some(level.complete.len().to_string())),
         },
         Measure {
             name: "mainstay_failures_in_a_row",
-            help: "Revisions that the level did not get since the last one that it got.",
+            help: "Revisions that the level failed to get since its last success.",
             kind: GAUGE,
             samples: of_levels(&|level| Some(level.failures.in_a_row.to_string())),
         },
@@ -121,23 +121,23 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
         },
         Measure {
             name: "mainstay_survives",
-            help: "Whether something would be left after this loss.",
+            help: "1 if a revision would survive this loss.",
             kind: GAUGE,
             samples: losses.collect(),
         },
     ];
     if let Some(at_work) = standing.survey.in_use {
-        let help = "Whether a job has the space open.";
+        let help = "1 if a job has the space open.";
         measures.push(Measure { name: "mainstay_job_at_work", help, kind: GAUGE, samples: one(flag(at_work)) });
     }
     if let Some(told) = &standing.told {
-        let help = "When the job last told how it stands.";
+        let help = "Time of the job's last report.";
         let samples = one(seconds(told.told.told_unix_ns));
         measures.push(Measure { name: "mainstay_told_timestamp_seconds", help, kind: GAUGE, samples });
         let help = "How often the job went on after a failure without a new start.";
         let samples = one(told.told.recovered.to_string());
         measures.push(Measure { name: "mainstay_recoveries_total", help, kind: "counter", samples });
-        let help = "How often a checkpoint that was due was put off, as the one before was still under way.";
+        let help = "How often a due checkpoint was put off, because the one before was still under way.";
         let samples = one(told.told.put_off.to_string());
         measures.push(Measure { name: "mainstay_put_off_total", help, kind: "counter", samples });
     }

@@ -35,11 +35,11 @@ impl Source {
                 })
             }
             Source::Slurm => slurm().map_err(|why| {
-                Failure::refused(format!("Slurm does not tell which nodes the job has: {why}; give --hosts"))
+                Failure::refused(format!("Slurm does not report the nodes of the job: {why}; give --hosts"))
             }),
-            Source::Flux => flux().map_err(|why| {
-                Failure::refused(format!("Flux does not tell which nodes there are: {why}; give --hosts"))
-            }),
+            Source::Flux => {
+                flux().map_err(|why| Failure::refused(format!("Flux does not report its nodes: {why}; give --hosts")))
+            }
         }
     }
 }
@@ -96,7 +96,7 @@ fn joined(nodes: Vec<Node>) -> Result<Vec<Node>, String> {
 
 /// The present nodes of the allocation: with `--no-kill` it goes on without failed nodes.
 fn slurm() -> Result<Vec<Node>, String> {
-    let variable = |name: &str| env::var(name).map_err(|_| format!("{name} is not set, as within a job it is"));
+    let variable = |name: &str| env::var(name).map_err(|_| format!("{name} is not set, so this is not inside a job"));
     let (job, first) = (variable("SLURM_JOB_ID")?, names(&variable("SLURM_JOB_NODELIST")?)?);
     let slots = repeated(&variable("SLURM_TASKS_PER_NODE")?)?;
     let slots: BTreeMap<&str, u32> = first.iter().map(String::as_str).zip(slots.iter().copied()).collect();

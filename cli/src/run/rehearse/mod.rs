@@ -116,13 +116,11 @@ impl<'a> Rehearsal<'a> {
         }
         if !start.status.success() {
             let how = super::outside::describe(start.status);
-            return Err(Failure::usage(format!(
-                "the undisturbed run failed ({how}): there is nothing to compare with"
-            )));
+            return Err(Failure::usage(format!("the undisturbed run failed ({how}): there is no end to compare with")));
         }
         if calm.spaces().is_empty() && self.wanted.compare.is_empty() {
             return Err(Failure::usage(
-                "the job opened no space, so that there is nothing to compare; name files that it writes (--compare FILE)",
+                "the job opened no space, so there is nothing to compare; name files that it writes (--compare FILE)",
             ));
         }
         // Without those that a rehearsal adds at the close.
@@ -171,7 +169,10 @@ impl<'a> Rehearsal<'a> {
                 None if start.status.success() => {
                     if kills < wanted.kills {
                         let kills = count(kills.into(), "kill");
-                        say(&format!("the job ended after {kills} of {}: it is too short for more", wanted.kills));
+                        say(&format!(
+                            "the job ended after {kills} of {}: it is too short for more kills",
+                            wanted.kills
+                        ));
                     }
                     return Ok(Disturbed::Done(kills));
                 }
@@ -233,7 +234,7 @@ impl<'a> Rehearsal<'a> {
     fn wait_until_gone(&mut self, report: &Report) -> Result<Free, Failure> {
         match wait_until_free(&report.spaces(), &mut self.signals) {
             Free::No(space) => Err(Failure::refused(format!(
-                "{} is still in use after the job was killed; end the ranks that are left",
+                "{} is still in use after the job was killed; end the remaining ranks",
                 printable_path(&space)
             ))),
             free => Ok(free),
@@ -258,7 +259,7 @@ impl<'a> Rehearsal<'a> {
         }
         if compared.is_empty() {
             return Err(Failure::usage(
-                "the job saved nothing, so that there is nothing to compare; name files that it writes (--compare FILE)",
+                "the job saved nothing, so there is nothing to compare; name files that it writes (--compare FILE)",
             ));
         }
         Ok(compared)

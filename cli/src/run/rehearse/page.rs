@@ -11,10 +11,10 @@ use std::path::Path;
 const SHOWN_MAX: usize = 20;
 
 const CAUSES: &str = "\
-What it often is:
+Usual causes:
 - A part of the state is not protected, or not restored: a counter, a second time level, a random generator.
 - The state depends on the time, on random numbers without a seed, on addresses, or on the order of messages.
-- An output file is written to and not protected: after a restart the lines since the last checkpoint come twice.
+- An output file is written to and not protected: after a restart the lines since the last checkpoint appear twice.
 - Something is computed from the state before it is restored, and not again after that.
 ";
 
@@ -73,7 +73,7 @@ pub fn page(compared: &Compared, kills: u32, seed: u64) -> String {
         .collect();
     what.extend((!compared.files.is_empty()).then(|| count(compared.files.len() as u64, "file")));
     let what = what.join(", ");
-    let repeat = format!("the same moments once more: --seed {seed}\n");
+    let repeat = format!("to repeat the same moments: --seed {seed}\n");
     if compared.is_same() {
         return format!("the same after {kills}: {what}\n{repeat}");
     }
@@ -89,8 +89,7 @@ pub fn page(compared: &Compared, kills: u32, seed: u64) -> String {
         page += &difference.iter().map(|difference| format!("{name} differs {difference}\n")).collect::<String>();
     }
     if compared.spaces.iter().any(|(_, pair)| !pair.are_ends && differs(pair)) {
-        page += "These are the last revisions that the job saved by itself, which may be of different steps where time says \
-                 when one is due: try again with MAINSTAY_EVERY_STEPS\n";
+        page += "These are the last revisions that the job saved by itself, which may be of different steps if time decides when one is due: try again with MAINSTAY_EVERY_STEPS\n";
     }
     page + "\n" + CAUSES + "\n" + &repeat
 }

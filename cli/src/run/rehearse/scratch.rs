@@ -119,7 +119,7 @@ pub fn check_within(path: &Path, option: &str) -> Result<(), Failure> {
     match path.components().all(is_plain) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
-            "{option} {}: give it relative to the working directory, as each run works in a copy of that",
+            "{option} {}: give a path relative to the working directory, because each run works in a copy of it",
             printable_path(path)
         ))),
     }
@@ -153,8 +153,7 @@ fn list_one(here: &Path, path: &Path, room: &mut Room, files: &mut Vec<(PathBuf,
     let bytes = if what == What::File { kind.len() } else { 0 };
     if bytes > room.bytes || room.files == 0 {
         return Err(Failure::usage(
-            "the working directory holds more than 1 GiB or 20,000 files to copy; name what the job needs (--with PATH), \
-             or call it in a directory that has only that",
+            "the working directory has more than 1 GiB or 20,000 files to copy; name the files that the job needs (--with PATH), or call it in a directory with only those",
         ));
     }
     room.bytes -= bytes;

@@ -172,7 +172,9 @@ fn make_whole(format: Format, parts: &mut [Part]) -> Result<(), Failure> {
         let items: Vec<(u32, &Item)> =
             found.iter().map(|(part, item)| (parts[*part].shard, &parts[*part].items[*item])).collect();
         let (element, shape, spreads) = whole::spread(&items).map_err(|why| {
-            Failure::lost(format!("item {name:?} is no whole array: {why}; without --whole each part becomes a file"))
+            Failure::lost(format!(
+                "item {name:?} is not a whole array: {why}; without --whole each part becomes a file"
+            ))
         })?;
         let bytes = shape.iter().product::<u64>() * element.size();
         let (head, suffix) = head(format, element, &shape);
@@ -267,7 +269,7 @@ fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part
     let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::Stream;
     let all = || files(parts);
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
-        say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
+        say("numpy has no bf16: such items are arrays of two-byte voids; view them as the bf16 of ml_dtypes");
     }
     if wanted.space.json {
         let file = |(shard, file, item): (u32, &OutputFile, &Item)| ExportedFile {

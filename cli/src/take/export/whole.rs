@@ -65,7 +65,9 @@ impl Spread {
 /// name. Fails if they are no array, or do not fill it.
 pub fn spread(parts: &[(u32, &Item)]) -> Result<(ElementType, Vec<u64>, Vec<Spread>), String> {
     let [(first, head), ..] = parts else { return Err("no shard has it".to_owned()) };
-    let Some(whole) = &head.place else { return Err(format!("shard {first} has it alone, not as a part of a whole")) };
+    let Some(whole) = &head.place else {
+        return Err(format!("shard {first} has it as an item of its own, not as part of an array"));
+    };
     let (element, global) = (head.element, &whole.global_shape);
     let product = |shape: &[u64]| shape.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
     let all = product(global).filter(|bytes| i64::try_from(*bytes).is_ok());
@@ -78,7 +80,7 @@ pub fn spread(parts: &[(u32, &Item)]) -> Result<(ElementType, Vec<u64>, Vec<Spre
         let fits = |dim: usize| offset[dim].checked_add(shape[dim]).is_some_and(|end| end <= global[dim]);
         let is_box = offset.len() == global.len() && shape.len() == global.len();
         if !is_box || !(0..shape.len()).all(fits) || product(shape) != Some(item.bytes) {
-            return Err(format!("the part in shard {shard} does not lie in it"));
+            return Err(format!("the part in shard {shard} is outside of it"));
         }
         blocks.push(Block { offset: offset.clone(), shape: shape.clone() });
         spreads.push(Spread::new(element.size(), global, offset, shape));
@@ -153,8 +155,8 @@ mod tests {
         for (parts, says) in [
             (vec![(0, &upper), (2, &left)], "18 of its 24"),
             (vec![(0, &upper), (1, &other)], "shards 0 and 1 disagree"),
-            (vec![(0, &alone)], "shard 0 has it alone"),
-            (vec![(3, &part(global, &[3, 0], &[2, 6]))], "shard 3 does not lie in it"),
+            (vec![(0, &alone)], "shard 0 has it as an item of its own"),
+            (vec![(3, &part(global, &[3, 0], &[2, 6]))], "shard 3 is outside of it"),
             (vec![(0, &part(&[u64::MAX, 8], &[0, 0], &[1, 8]))], "larger than any file"),
         ] {
             let why = spread(&parts).unwrap_err();

@@ -84,10 +84,10 @@ pub fn contents<'a>(
 
 /// The reason that HDF5 cannot read an item in place.
 const COMPRESSED: &str =
-    "it is compressed, and HDF5 reads only what lies there as it is (--copy and `mainstay export` unpack it)";
+    "it is compressed, and HDF5 reads only uncompressed data in place (--copy and `mainstay export` decompress it)";
 
 fn too_many(pieces: usize) -> String {
-    format!("it lies in {pieces} pieces, and HDF5 reads at most {PIECES_MAX} in place (--copy takes them together)")
+    format!("it is in {pieces} pieces, and HDF5 reads at most {PIECES_MAX} in place (--copy joins them)")
 }
 
 /// The layout file of a shard, and the offset of its portion there.

@@ -68,7 +68,7 @@ fn array(name: &str, placed: &[Placed<'_>]) -> Result<Global, String> {
         // If the shape does not fit the bytes, the dataset is one of bytes.
         let fits = |dim: usize| place.offset[dim].checked_add(dataset.shape[dim]).is_some_and(|end| end <= shape[dim]);
         if shape.is_empty() || dataset.shape != dataset.item.shape || !(0..shape.len()).all(fits) {
-            return Err(format!("the part in shard {shard} does not lie in it"));
+            return Err(format!("the part in shard {shard} is outside of it"));
         }
         blocks.push(Block { offset: place.offset.clone(), shape: dataset.shape.clone() });
     }
@@ -155,11 +155,11 @@ mod tests {
             (vec![part([0, 0], [2, 6])], "12 of its 24"),
             // The right number of elements, but not all different ones.
             (vec![part([0, 0], [2, 6]), part([0, 3], [4, 3])], "18 of its 24"),
-            (vec![part([3, 0], [2, 6])], "shard 0 does not lie in it"),
-            (vec![part([u64::MAX, 0], [2, 6])], "shard 0 does not lie in it"),
+            (vec![part([3, 0], [2, 6])], "shard 0 is outside of it"),
+            (vec![part([u64::MAX, 0], [2, 6])], "shard 0 is outside of it"),
             (vec![part([0, 0], [2, 6]), other], "disagree"),
             (vec![part([0, 0], [2, 6]), dataset(&[4, 7], &[2, 0], &[2, 6])], "disagree"),
-            (vec![dataset(&[], &[], &[])], "does not lie in it"),
+            (vec![dataset(&[], &[], &[])], "is outside of it"),
             (vec![dataset(&[u64::MAX, 8], &[0, 0], &[1, 8])], "larger than any file"),
         ];
         for (datasets, says) in cases {

@@ -13,7 +13,7 @@ pub fn name(file: &Path, from: Option<&Path>) -> Result<String, Failure> {
     let path = from.map_or_else(|| file.to_owned(), |from| relative(file, from));
     path.into_os_string().into_string().map_err(|path| {
         Failure::refused(format!(
-            "HDF5 names files in UTF-8, which {} is not; with --copy the file stands alone",
+            "HDF5 needs file names in UTF-8, and {} is not; --copy makes a file that needs no other",
             printable_path(Path::new(&path))
         ))
     })

@@ -63,7 +63,7 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
         Some(Place { level, directory, .. }) => {
             if level == LevelKind::Memory && !wanted.copy {
                 say(
-                    "the revision lies in memory alone, and goes with the end of the job; --copy keeps what the file shows",
+                    "the revision is only in memory, and is lost at the end of the job; --copy keeps its data in the file",
                 );
             }
             let space = arguments::Space { path: directory, ..wanted.space.clone() };
@@ -163,8 +163,7 @@ fn take(
 
 fn or_without_hold(failure: Failure) -> Failure {
     let message = format!(
-        "{}; with --copy the file needs no hold once it is written, and with --no-hold a job may overwrite what the \
-         file shows",
+        "{}; with --copy the file needs no hold once it is written, and with --no-hold a job may overwrite its data",
         failure.message
     );
     Failure { message, ..failure }

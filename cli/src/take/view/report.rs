@@ -44,7 +44,7 @@ pub fn tell(
     if let Some((hold, false)) = hold {
         say(&format!(
             "revision {number} is to be held {}: that counts from the next checkpoint of the job that has the space \
-             open; until then it may overwrite what the file shows (`mainstay ls` tells what became of it)",
+             open; until then the job may overwrite the data of the file (`mainstay ls` shows the hold)",
             holds::until(hold)
         ));
     }
@@ -62,7 +62,7 @@ pub fn tell(
         printable_path(file),
     );
     if !wanted.copy {
-        page += "damage to the space from now on is not seen through it: `mainstay verify` sees it\n";
+        page += "readers of the file do not see later damage to the space: `mainstay verify` does\n";
     }
     if wanted.relative {
         page += &format!("tools find the space by its relative name with {} in their environment\n", link::PREFIX);
@@ -75,7 +75,7 @@ pub fn tell(
         }
         Some((_, false)) => {}
         None if wanted.copy => {}
-        None => page += "not held: a job may overwrite what the file shows\n",
+        None => page += "not held: a job may overwrite the data of the file\n",
     }
     Ok(output::text(&page)?)
 }

@@ -45,7 +45,7 @@ fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
     assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{ran:?}");
     let lines: Vec<&str> = ran.out.lines().collect();
     let is_of = |line: &str| line.contains(&*space.path().to_string_lossy()) && line.trim_end().ends_with(what);
-    assert!(lines[0].contains("revision") && lines[0].trim_end().ends_with("what became of it"), "{ran:?}");
+    assert!(lines[0].contains("revision") && lines[0].trim_end().ends_with("outcome"), "{ran:?}");
     assert_eq!(lines.iter().filter(|line| is_of(line)).count(), RANKS, "no {what:?}: {}", ran.out);
     assert_eq!(lines.last(), Some(&end));
 }
@@ -148,7 +148,7 @@ fn a_record_that_is_damaged_or_gone_is_told() {
         for _ in 0..2 {
             let ran = salvage(&pools, &[]);
             is_left(&ran);
-            let missing = "is incomplete still: of 3 shards these are missing: 1; ";
+            let missing = "is still incomplete: of 3 shards these are missing: 1; ";
             assert!(ran.code == 1 && ran.out.contains(missing) && ran.err.is_empty(), "{ran:?}");
             assert_eq!(complete(&space), [1]);
         }
@@ -167,7 +167,7 @@ fn without_a_space_it_only_lists_what_there_is() {
     let before = all();
     let ran = beside(&pools, &["salvage"]);
     let lines = |text: &str| ran.out.lines().filter(|line| line.trim_end().ends_with(text)).count();
-    assert_eq!((ran.code, lines("can be completed"), lines("what would become of it")), (0, 2 * RANKS, 1), "{ran:?}");
+    assert_eq!((ran.code, lines("can be completed"), lines("outcome of a salvage")), (0, 2 * RANKS, 1), "{ran:?}");
     let end = "\n2 pools would be removed\nnothing was changed: mainstay salvage --all\n";
     assert!(ran.out.ends_with(end) && ran.err.is_empty(), "{ran:?}");
     let path = spaces[0].path();
@@ -196,7 +196,7 @@ fn without_a_space_it_only_lists_what_there_is() {
     let away = spaces[0].directory.path().join("away");
     fs::rename(spaces[0].path(), &away).unwrap();
     let ran = beside(&pools, &["salvage"]);
-    assert!(ran.code == 0 && ran.out.contains("left: its space is not there"), "{ran:?}");
+    assert!(ran.code == 0 && ran.out.contains("left: its space is missing"), "{ran:?}");
     // That of the space that is there is left too: what its missing record told of is lost.
     assert!(ran.out.contains("0 pools would be removed; 2 pools left"), "{ran:?}");
     let ran = beside(&pools, &["salvage", "--clean"]);
@@ -227,7 +227,7 @@ fn a_revision_that_lacks_shards_still_is_told_of() {
         fs::remove_file(path).unwrap();
     }
     let line = format!(
-        "revision 2 of lineage 1 in {} is incomplete still: of 3 shards these are missing: 1 to 2; \
+        "revision 2 of lineage 1 in {} is still incomplete: of 3 shards these are missing: 1 to 2; \
          if another node staged them, salvage there",
         space.path().display()
     );
@@ -253,8 +253,7 @@ fn tells_what_is_staged(per: Per) {
     let mut space = killed_per(&pools, per);
     let path = space.path();
     let path = path.to_str().unwrap();
-    let line = "revision 2 of lineage 1: 3 of 3 shards staged in memory here, not saved; the next start completes \
-        it, or mainstay salvage";
+    let line = "revision 2 of lineage 1: 3 of 3 shards staged in memory here, not saved; the next start or mainstay salvage completes it";
     for command in ["ls", "show"] {
         let ran = beside(&pools, &[command, path]);
         assert!(ran.code == 0 && ran.out.lines().any(|told| told == line), "{ran:?}");
@@ -363,7 +362,7 @@ fn a_space_that_is_not_there_may_come_back() {
     let away = space.directory.path().join("away");
     fs::rename(space.path(), &away).unwrap();
     let ran = salvage(&pools, &[]);
-    tells(&ran, 0, &space, "left: its space is not there", "0 pools removed; 1 pool left");
+    tells(&ran, 0, &space, "left: its space is missing", "0 pools removed; 1 pool left");
     leaves(&ran, &pool_in(&pools), &gone(&space));
     let ran = salvage(&pools, &["--json"]);
     assert_eq!((ran.code, ran.json(), files(&pools).len()), (0, expected, 1 + RANKS));
