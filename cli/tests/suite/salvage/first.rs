@@ -46,7 +46,7 @@ fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
         let prune = |pools: &TempDir, more: &[&str]| {
             beside(pools, &[&["prune", path.to_str().unwrap(), "--keep-last", "1"], more].concat())
         };
-        let says = ["did not end in order", "ranks 0 to 2 staged", "mainstay salvage", "--give-up-staged"];
+        let says = ["did not end normally", "staged by ranks 0 to 2", "mainstay salvage", "--give-up-staged"];
         let dry = prune(&elsewhere, &["--dry-run"]);
         assert!(dry.code == 0 && says.iter().all(|says| dry.err.contains(says)), "{dry:?}");
         prune(&elsewhere, &[]).refused(4, &says);
@@ -83,7 +83,7 @@ fn a_rollback_gives_up_what_may_wait_where_it_does_not_see() {
     let rollback = |more: &[&str]| {
         beside(&elsewhere, &[&["rollback", path.to_str().unwrap(), "--revision", &newest], more].concat())
     };
-    let says = ["did not end in order", "ranks 0 to 2 staged", "--give-up-staged"];
+    let says = ["did not end normally", "staged by ranks 0 to 2", "--give-up-staged"];
     let dry = rollback(&["--dry-run"]);
     assert!(dry.code == 0 && says.iter().all(|says| dry.err.contains(says)), "{dry:?}");
     rollback(&[]).refused(4, &says);
