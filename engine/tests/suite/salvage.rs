@@ -679,7 +679,7 @@ fn claims_that_are_out_of_sight_are_known_of() {
             Unseen::Waits(seen).check(&SpaceSurvey::open(&place.space()).unwrap()).map_err(|told| told.to_string())
         };
         let told = check(&GoneOver::default()).unwrap_err();
-        assert!(told.contains("ranks 0 to 2 staged") && told.contains("--give-up-staged"), "{told}");
+        assert!(told.contains("staged by ranks 0 to 2") && told.contains("--give-up-staged"), "{told}");
         // Nothing that is seen would go; what is staged elsewhere would come back.
         let (space, nothing) = (place.space(), GoneOver::default());
         let newest = SpaceSurvey::open(&space).unwrap().newest().unwrap().key;
@@ -688,7 +688,7 @@ fn claims_that_are_out_of_sight_are_known_of() {
         let seen = tend::salvage(&way.pools_of(0, place.pools.path()), Some(&place.space()), false).unwrap().gone_over;
         match way.nodes {
             1 => check(&seen).unwrap(),
-            _ => assert!(check(&seen).unwrap_err().contains("ranks 1 to 2 staged"), "{way}"),
+            _ => assert!(check(&seen).unwrap_err().contains("staged by ranks 1 to 2"), "{way}"),
         }
         Unseen::GivenUp.check(&SpaceSurvey::open(&place.space()).unwrap()).unwrap();
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}");
