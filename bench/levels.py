@@ -1,4 +1,4 @@
-"""What copies in the memory of several nodes cost, and what a restart from them does.
+"""The cost of copies in the memory of several nodes, and the time of a restart from them.
 
     make bench NAME=levels          writes bench/out/levels.json and plots; QUICK=1: small, within a minute or so
 """
@@ -73,14 +73,14 @@ class Shape:
 
 
 class Bench:
-    """Jobs on nodes that have nothing in common but the machine: each with memory of its own, in a folder of its own."""
+    """Jobs on simulated nodes of this machine. Each node has memory of its own, in a folder of its own."""
 
     def __init__(self, o, folder):
         self.o, self.folder, self.program = o, Path(folder), Path(folder) / "levels"
 
     @contextmanager
     def nodes(self, shape):
-        """The folder of the nodes' memory, and one for what all see."""
+        """The folder with the memory of the nodes, and a folder that all nodes see."""
         with (
             tempfile.TemporaryDirectory(prefix="mainstay-bench-levels-", dir=SHARED_MEMORY) as memory,
             tempfile.TemporaryDirectory(prefix="levels-", dir=self.o.scratch) as scratch,
@@ -111,7 +111,8 @@ class Bench:
         return results.blocking_rows(case, self.measure(shape, "blocking", settings, [f"rounds={self.o.rounds}"]))
 
     def memory(self, case, shape, feeds):
-        """`feeds`: how many farther levels each revision goes to: none, the space, or the nodes' disks as well."""
+        """`feeds`: the number of farther levels that each revision goes to: none, the space, or also the disks of the
+        nodes."""
         rounds = [f"rounds={KEEP + 3}"]
         with tempfile.TemporaryDirectory(prefix="levels-", dir=self.o.scratch) as disks:
             settings = in_memory(MAINSTAY_PFS_EVERY=int(feeds > 0))
@@ -121,7 +122,7 @@ class Bench:
         return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES * (KEEP + 1) + feeds)
 
     def restart(self, case, shape, seats):
-        """Node 0 is lost before each restart; `seats`: its ranks run on a spare node, or on those that are left."""
+        """Node 0 is lost before each restart. `seats`: its ranks run on a spare node, or on the nodes that are left."""
         settings = in_memory(MAINSTAY_MEMORY_AFTER="kept", LEVELS_LOST=0 if seats == "left" else "")
         printed = []
         with self.nodes(shape) as (memory, scratch):
@@ -168,7 +169,8 @@ class Bench:
         return results.run_rows(case, runs, CHECKPOINTS, bare.of("portions"))
 
     def size(self, case, shape):
-        """Five ways to save; the slower a way, the fewer the rounds. What cannot be had here is told and left out."""
+        """Five ways to save; a slower way gets fewer rounds. Ways that this machine cannot run are reported and left
+        out."""
         measured = {}
         for way in results.WAYS:
             try:
@@ -202,7 +204,8 @@ class Bench:
                 return self.measure(shape, "alone", settings, once, before=before)
 
     def cases(self):
-        """Name, shape, what to call with both, and how many times all data has to fit in memory."""
+        """For each case: its name, its shape, the function to call with both, and the multiple of the data that must
+        fit in memory."""
         o = self.o
         spaces = COPIES * (KEEP + 2) + 1
         for nodes in o.nodes:
@@ -239,7 +242,7 @@ def free_memory():
 
 def main():
     o = options()
-    # Namespaces and mounts go with it, however it is ended.
+    # Namespaces and mounts end with this process, however it ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     o.scratch.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.scratch), flush=True)

@@ -1,4 +1,4 @@
-"""What it costs a program made of objects to lose ranks: leanmd goes on with fewer, and has the load balanced again.
+"""The cost of lost ranks for a program made of objects: leanmd goes on with fewer ranks and balances the load again.
 
     make bench NAME=objects         writes bench/out/objects.json and plots; QUICK=1: small, within a minute
 """
@@ -68,7 +68,7 @@ class Step:
         return self.average * self.ranks
 
     def least(self, cores):
-        """The work that the step cannot be faster than, where ranks share so many cores."""
+        """The least time of a step, if the ranks share this number of cores."""
         return max(self.busiest, self.total / cores)
 
 
@@ -141,7 +141,7 @@ def rows_of(o, lost, made, calm):
 
 
 def seconds_of(words, steps, folder):
-    """From the tenth part of the steps to the last: without what it takes to begin."""
+    """From the first tenth of the steps to the last step: the start is left out."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         words = [*words, "--steps", steps, "--progress", steps // 10, "--every", 10**6]
         process = mpi.start(PLAIN_RANKS, list(map(str, words)), Path(scratch), subprocess.DEVNULL)
@@ -158,7 +158,7 @@ def seconds_of(words, steps, folder):
 
 
 def beside_plain(o, folder):
-    """jacobi3d made of objects beside the one that is not, in turns; neither saves anything."""
+    """jacobi3d made of objects and jacobi3d without objects, in turns; neither saves."""
     folder = Path(folder)
     dem.write(folder / "dem")
     jacobi3d.build(folder / "plain")
@@ -169,7 +169,7 @@ def beside_plain(o, folder):
         for side, words in sides.items():
             words = [*words, "--dem", folder / "dem", "--out", folder / f"field-{side}"]
             words += [word for axis in "xyz" for word in (f"--n{axis}", o.side)]
-            # A program with objects opens a space, also where it saves nothing.
+            # A program with objects opens a space even if it never saves.
             words += ["--space", folder / f"space-{number}"] if side == "objects" else ["--no-checkpoint"]
             took[side].append(seconds_of(words, o.plain_steps, folder))
     if not filecmp.cmp(folder / "field-plain", folder / "field-objects", shallow=False):
@@ -180,7 +180,7 @@ def beside_plain(o, folder):
 
 def main():
     o = options()
-    # What runs goes with it, however it is ended.
+    # Running jobs end with this process, however it ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     o.out.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.out), flush=True)

@@ -1,4 +1,4 @@
-"""What opening a space costs, by the number of ranks, of items and of revisions kept.
+"""The cost of opening a space, by the number of ranks, of items and of revisions kept.
 
     make bench NAME=opening         writes bench/out/opening.json; QUICK=1: small, within a minute
 """
@@ -36,14 +36,14 @@ def options():
 
 
 def series(o):
-    """Name, and its points: what grows, then ranks, items and revisions kept."""
+    """For each series: its name and its points. A point is the growing number, then ranks, items and revisions kept."""
     yield "ranks", [(ranks, ranks, 1, 1) for ranks in o.ranks]
     yield "items", [(items, BESIDE_RANKS, items, 1) for items in o.items]
     yield "keep", [(keep, BESIDE_RANKS, 1, keep) for keep in o.keep]
 
 
 def measure(o, program, ranks, items, keep):
-    """Of a job that opens a space again and again; and how long jobs take that do nothing."""
+    """Measures a job that opens a space again and again, and jobs that do nothing."""
     with tempfile.TemporaryDirectory(prefix="opening-", dir=o.scratch) as scratch:
 
         def run(*words):
@@ -69,8 +69,8 @@ def rows_of(case, empty, measured):
 
 
 def growth_rows(name, points, found):
-    """By how much it grew from the first point to the last, beside what it is given; by ranks, beside what bare
-    all-reduces grow by, from the first point on at which ranks share processors and wait for one another."""
+    """The growth from the first point to the last, compared with the allowance. For a series by ranks, the reference is
+    the growth of bare all-reduces, from the first point at which ranks share processors and wait for one another."""
     if name == "ranks":
         shared = [index for index, (ranks, *_) in enumerate(points) if ranks > os.cpu_count()]
         shared = shared if len(shared) > 1 else range(len(points))

@@ -1,4 +1,4 @@
-"""What saving only what changed costs and saves, and a snapshot, beside what the kernel alone takes.
+"""The cost and gain of saving only changed pages, and of a snapshot, compared with the kernel's part alone.
 
     make bench NAME=pages           writes bench/out/pages.json and pages.svg; QUICK=1: small, within a minute
 """
@@ -55,7 +55,7 @@ def options():
 
 
 def need_room(o):
-    """The sessions of a case are all open at once."""
+    """The sessions of a case are all open at the same time."""
     needed = int(len(SETTINGS) * SPACE_PARTS * o.mib * MIB * o.ranks)
     o.scratch.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(o.scratch).free
@@ -65,7 +65,7 @@ def need_room(o):
 
 
 def newest(space):
-    """What the newest revision of a space says of itself."""
+    """The figures that a space records for its newest revision."""
     command = [MAINSTAY, "show", "--json", space]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S).stdout)["revision"]
     written = sum(shard["phases"]["written_bytes"] for shard in told["shard_list"])
@@ -76,7 +76,7 @@ def newest(space):
 
 @dataclass(frozen=True)
 class Written:
-    """What a program writes between two checkpoints: a part of its pages, in stretches at random places."""
+    """The writes of a program between two checkpoints: a part of its pages, in stretches at random places."""
 
     part: float
     stretch_kib: int = PAGE_KIB
@@ -86,7 +86,7 @@ class Written:
 
 
 def of(measure, size, written, *more):
-    """A case, with what makes its rows of its name."""
+    """A case, with the function that makes rows from its name."""
     return ", ".join((size, str(written), *more)), lambda case: measure(case, written)
 
 
@@ -134,7 +134,7 @@ class Bench:
         return results.snapshot_rows(case, saved, names)
 
     def program(self, case, program):
-        """Whole runs; the sides in turns."""
+        """Whole runs of a program; the sides take turns."""
         names = list(SETTINGS)
         runs, spaces, calm = ({name: [] for name in names}, {name: [] for name in names}, [])
         for number in range(self.o.rounds):

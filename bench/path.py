@@ -1,4 +1,4 @@
-"""What a checkpoint and a restart cost, beside what the machine allows.
+"""The cost of a checkpoint and of a restart, compared with the limits of the machine.
 
     make bench NAME=path            writes bench/out/path.json; QUICK=1: small, within a minute
 """
@@ -50,7 +50,8 @@ def options():
 
 
 def holding(size, chunk):
-    """Bytes of a pool for a rank's region: one chunk more than the data, and one for the small region beside it."""
+    """Bytes of a pool for the region of a rank: the data and one more chunk, and one chunk for the small region beside
+    it."""
     return size + 2 * chunk
 
 
@@ -84,7 +85,7 @@ def faster(measured, *sides):
 
 
 def measure(o, name, ranks, size, settings, program):
-    """All rows of a case: a job that saves, and one that comes back."""
+    """All rows of a case: a job that saves, and a job that restarts."""
     settings = {"bytes": size, "rounds": o.rounds, "io_threads": o.io_threads, **settings}
     with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
         words = [f"{key}={value}" for key, value in settings.items()] + [scratch]
@@ -92,7 +93,7 @@ def measure(o, name, ranks, size, settings, program):
         restarted = mpi.Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
     direct = "direct" in settings
     pool = 0 if direct else settings.get("pool_bytes", ranks * holding(size, o.chunk_mib * MIB))
-    # Of a few KiB the bytes cost nothing.
+    # With a few KiB, the time for the bytes is negligible.
     target = None if direct or size < MIB else RATIO_MAX
     perceived_target = target if pool > ranks * size else None
     reduces_target = REDUCES_MAX if size < MIB and not direct else None
@@ -126,7 +127,7 @@ def save_rows(case, saved, target, perceived_target, reduces_target):
 
 
 def first_rows(o, program):
-    """A checkpoint that comes as soon as its space is opened; each in a space of its own."""
+    """A checkpoint right after its space is opened. Each checkpoint has a space of its own."""
     made = []
     for ranks, mib in SHAPES:
         case, size, printed = f"{ranks} x {mib // o.part} MiB, at once", mib * MIB // o.part, []
@@ -148,7 +149,8 @@ def first_rows(o, program):
 
 
 def often_rows(o, program):
-    """Ten checkpoints that are due faster than they become durable: put off until the last is, and waiting for it."""
+    """Ten checkpoints that are due faster than they become durable. Each is either put off or waits for the one
+    before."""
     ranks, mib = SHAPES[-1]
     case, size = f"{ranks} x {mib // o.part} MiB, {OFTEN_S:g} s apart", mib * MIB // o.part
     if o.only not in case:
@@ -201,7 +203,7 @@ def memory_rows(case, saved, restarted, pool):
 
 
 def python_cases(o):
-    """Name, ranks, items a rank, bytes a rank, settings: what is saved from C and from Python in turns."""
+    """For each case, which C and Python save in turns: name, ranks, items a rank, bytes a rank, settings."""
     for ranks, mib in SHAPES:
         size = mib * MIB // o.part
         chunk = min(o.chunk_mib * MIB, size // 4)
@@ -211,7 +213,7 @@ def python_cases(o):
 
 def python_rows(o, library, name, ranks, items, size, *settings):
     printed = []
-    # Which pool is made first matters more than the language: each side goes first once.
+    # The order in which the pools are made matters more than the language: each side goes first once.
     for first in ("c", "python"):
         with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
             program = [mpi.PYTHON, HERE / "path" / "python" / "program.py", library, first, scratch]

@@ -1,4 +1,4 @@
-"""What a failure costs a job that goes on without starting again, and what being ready for one costs.
+"""The cost of a failure for a job that goes on without a restart, and the cost of being ready for one.
 
     make bench NAME=recovery        writes bench/out/recovery.json and plots; QUICK=1: small, within a minute or so
 """
@@ -80,8 +80,8 @@ class Bench:
         return [self.folder / program, "--dem", self.folder / "dem", *grid, "--steps", steps, "--progress", steps]
 
     def killed(self, way, *job, **variables):
-        """What a job says whose ranks die so: lines, and when each died. With the heartbeat on, a job that does not come
-        to its first death is tried again."""
+        """Runs a job and kills ranks at the given places. Returns its lines and the time of each death. With the
+        heartbeat on, a job that ends before its first death is tried again."""
         for left in reversed(range(STARTS if way == "stopped" else 1)):
             with self.nodes() as (memory, scratch):
                 try:
@@ -100,7 +100,7 @@ class Bench:
         }
         saving = ["--space", scratch / "space", "--every", every]
         words = [*self.words("killed", ranks, steps), *saving, *more]
-        # Of the launcher: processes that are started later have them, too.
+        # Set for the launcher, so that processes that start later also have them.
         before = ["env", *(f"{name}={value}" for name, value in set_to.items())]
         heartbeat = [f"{self.o.heartbeat}s"] if way == "stopped" else []
         limit_s = START_LIMIT_S if way == "stopped" else LIMIT_S
@@ -111,7 +111,7 @@ class Bench:
         return lines, sorted(struct.unpack("d", mark.read_bytes())[0] for mark in marks), told(scratch / "space")
 
     def failure(self, case, ranks):
-        """One rank dies: what it takes in each way, in turns; the spawned one beside what MPI alone takes."""
+        """One rank dies. Measures each way in turns; a spawned replacement is compared with the time of MPI alone."""
         found, spawns = {way: [] for way in results.WAYS}, []
         chance = random.Random(ranks)
         for round in range(self.o.rounds):
@@ -124,14 +124,14 @@ class Bench:
         return results.failure_rows(case, found, spawns, ranks, self.o.heartbeat)
 
     def spawn(self, ranks):
-        """A bare MPI_Comm_spawn of one process more, in a job that could go on after a failure."""
+        """A bare MPI_Comm_spawn of one process, in a job that survives failures."""
         with self.nodes() as (_, scratch):
             options = ("--map-by", ":OVERSUBSCRIBE", "--with-ft", "ulfm")
             [line] = mpi.run(ranks, [self.folder / "spawn"], scratch, LIMIT_S, options=options)
             return [line["seconds"]]
 
     def lost(self, case, ranks):
-        """One rank after the other dies, in the middle between two times when all copies are whole."""
+        """The ranks die one after another, each halfway between two moments at which all copies are complete."""
         o, chance = self.o, random.Random(1)
         steps = LOST_APART * (o.lost + 1)
         deaths = [
@@ -149,7 +149,7 @@ class Bench:
         return results.lost_rows(case, ends)
 
     def calm(self, case, ranks):
-        """No rank dies: beside plain MPI, the sides in turns."""
+        """No rank dies: each side is compared with plain MPI, in turns."""
         steps = self.calm_steps(ranks)
         runs = {"none": [], "ready": []}
         for round in range(self.o.calm_rounds):
@@ -187,13 +187,13 @@ class Bench:
 
 
 def told(space):
-    """The parts of the last recovery, as the job told them."""
+    """The times of the parts of the last recovery, from the records of the job."""
     return results.told_by(subprocess.run([MAINSTAY, "status", "--json", space], capture_output=True, text=True))
 
 
 def main():
     o = options()
-    # What runs goes with it, however it is ended.
+    # Running jobs end with this process, however it ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     o.out.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.out), flush=True)

@@ -1,8 +1,8 @@
-"""Many processes and one parallel file system: a shared file, a file for each, and a space, as in paper 001.
+"""Many processes and one parallel file system: a shared file, a file for each process, and a space, as in paper 001.
 
     make bench NAME=space           writes bench/out/space.json and plots; QUICK=1: small, within a minute or two
 
-In parts, each of which leaves what it has measured in space.json when it is ended, and goes on with --add:
+The benchmark can run in parts. Each part leaves its measurements in space.json; the next part adds to them with --add:
 
     .venv/bin/python bench/space.py --servers 1 --no-local
     .venv/bin/python bench/space.py --servers 4 --add
@@ -53,7 +53,7 @@ def options():
 
 
 def bytes_of_one(o, processes):
-    """What a process saves: whole words."""
+    """The bytes that a process saves: whole words."""
     if o.mb:
         return o.mb * MB
     copies = 1 + sum(COPIES_OF_SPACE if way in results.DELEGATED else COPIES_OF_FILES for way in o.ways)
@@ -79,7 +79,7 @@ def ceph(o, servers):
 
 
 def systems(o):
-    """Names, and what brings them up."""
+    """The names of the file systems, and the functions that start them."""
     if o.local:
         yield "local", lambda: local(o.out)
     if o.servers and (why := cephfs.missing()):
@@ -90,7 +90,7 @@ def systems(o):
 
 
 def measure(o, program, place, processes, ways):
-    """What each save took and cost."""
+    """The times and costs of each save."""
     taken, before = [], None
 
     def told(line):
@@ -106,7 +106,7 @@ def measure(o, program, place, processes, ways):
     of_node = max(POOL_BYTES_MIN, POOL_PART * bytes_each * -(-processes // len(folders)))
     lists = ";".join(",".join(map(str, each)) for each in (folders, lazy) if each)
     try:
-        # Pools of its own: what else starts on this machine would look into their spaces, and be counted.
+        # Pools of its own: other Mainstay jobs on this machine would look into these spaces, and be counted.
         with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:
             os.environ["MAINSTAY_POOL_DIRECTORY"] = scratch
             words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, len(folders), int(of_node), bytes_each)]
@@ -118,7 +118,7 @@ def measure(o, program, place, processes, ways):
 
 def main():
     o = options()
-    # Before anything is in it.
+    # Measured before the file system has content.
     o.memory = memory_free()
     o.out.mkdir(parents=True, exist_ok=True)
     print(machine.describe(o.out))

@@ -1,9 +1,10 @@
-"""What saving early takes off the time for which a program waits for its checkpoints (paper 004, Figures 6 to 8, Table 1).
+"""Saving early: less time in which a program waits for its checkpoints (paper 004, Figures 6 to 8, Table 1).
 
     make bench NAME=speculation     writes bench/out/speculation.json and .svg; QUICK=1: small, within a minute
 
-MEMWRITE and adi, interval and bandwidth scaled down together: all processes write through a device that is throttled
-for all of them together. Before that recorded programs are replayed. A run is recorded first: it tells the oracle what it knows, and `mainstay oracle` what to expect.
+MEMWRITE and adi run with interval and bandwidth scaled down together: all processes write through one throttled device.
+Before that, recorded programs are replayed. A run is recorded first: the recording is the oracle's knowledge, and
+`mainstay oracle` prints the expected gain from it.
 """
 
 import argparse
@@ -28,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
 LIMIT_S = 900  # of one job
 TRACES = HERE.parent / "cli" / "tests" / "traces"
-# Of each recorded program: from checkpoint to checkpoint, in iterations. cg.A has too few for 20.
+# For each recorded program: the iterations from checkpoint to checkpoint. cg.A has too few for 20.
 RECORDED = {"bt.A.long.bin": (5, 20), "bt.W.bin": (5, 20), "sp.W.bin": (5, 20), "cg.A.bin": (2, 5)}
 QUICK = {"traces": ("bt.W.bin",), "part": 64, "processes": (2,), "rounds": 1, "speed": 64, "shorter": 8, "side": 24, "every": 3}
 
@@ -64,7 +65,8 @@ def settings(way, traces):
 
 
 def replays(o):
-    """The recorded programs: whole iterations in each interval, or one cut in its middle; and with nothing to learn from."""
+    """Replays recorded programs, with whole iterations in each interval, with one cut in its middle, and with nothing
+    to learn from."""
     for name, iterations, inside, share in itertools.product(o.traces, (0, 1), (False, True), (0.1, 0.25)):
         every = RECORDED[name][iterations]
         case = f"replay of {name.removesuffix('.bin')}, {every} iterations{', cut' * inside}, x = {share}"
@@ -74,7 +76,7 @@ def replays(o):
 
 
 def oracle(*words):
-    """What `mainstay oracle` says of one trace, by predictor."""
+    """The figures of `mainstay oracle` for one trace, by predictor."""
     command = [MAINSTAY, "oracle", "--json", *map(str, words)]
     told = subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
     [trace] = json.loads(told.stdout)["traces"]
@@ -91,9 +93,10 @@ class Bench:
         subprocess.run(command, check=True, timeout=LIMIT_S)
 
     def run(self, program, processes, chosen, bandwidth=None):
-        """A job with the settings `chosen`; `bandwidth` in bytes a second, or not throttled."""
+        """Runs a job with the settings `chosen`. `bandwidth` is in bytes a second; without it the job is not
+        throttled."""
         with tempfile.TemporaryDirectory(prefix="speculation-", dir=self.o.out) as scratch:
-            # Each checkpoint at its step, whether the one before is durable or not.
+            # Each checkpoint happens at its step, even if the one before is not durable yet.
             chosen = {**chosen, "WHEN_BUSY": "now"}
             variables = [f"MAINSTAY_{name}={value}" for name, value in chosen.items()]
             if bandwidth:
@@ -122,7 +125,7 @@ class Bench:
         return results.case_rows(program.case(processes), ran, predicted)
 
     def predict(self, program, processes, bandwidth, traces):
-        """What `mainstay oracle` expects to be saved early, of what all processes write."""
+        """The part of the writes of all processes that `mainstay oracle` expects to be saved early."""
         words = ["--iterations", program.iterations, "--bandwidth", int(bandwidth), "--processes", processes]
         # Before the first checkpoint nothing is saved early.
         command = [MAINSTAY, "oracle", "--json", "--learn", 1 + LEARN, *words, *sorted(glob.glob(f"{traces}/*.trace"))]

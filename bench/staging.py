@@ -1,4 +1,4 @@
-"""What a checkpoint in pieces costs the program, by stage, threshold, pool and chunk.
+"""The cost of a checkpoint in pieces for the program, by stage, threshold, pool and chunk.
 
     make bench NAME=staging         writes bench/out/staging.json and plots; QUICK=1: small, within a minute
 """
@@ -50,7 +50,7 @@ def options():
 
 
 def need_room(o):
-    """Spaces of a case are all open at once, and so are their pools."""
+    """The spaces of a case and their pools are all open at the same time."""
     spaces = len(o.pools) + 1
     needed = int(spaces * REVISIONS * max(of.bytes for of in o.mixes) * o.ranks)
     pools = (sum(o.pools) + sides.POOL_MIB) * MIB
@@ -63,7 +63,7 @@ def need_room(o):
 
 
 class Cases:
-    """The cases of one mix. Each has a scratch folder of its own, and gives its rows."""
+    """The cases of one mix. Each case has a scratch folder of its own and returns its rows."""
 
     def __init__(self, o, of, program, folder):
         self.o, self.of, self.program = o, of, program
@@ -72,7 +72,7 @@ class Cases:
         self.pieces.write_text("\n".join(map(str, mix.pieces(of))) + "\n")
 
     def all(self):
-        """Names, and what to call with them."""
+        """The names, and the functions to call with them."""
         o = self.o
         yield f"{self.of.name}, stages", self.stages
         yield f"{self.of.name}, pools", self.pools
@@ -128,7 +128,7 @@ class Cases:
 
 
 def advised_bytes(space):
-    """The pool that `mainstay advise` names for what was measured in a space."""
+    """The pool size that `mainstay advise` recommends from the records of a space."""
     command = [MAINSTAY, "advise", space, "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S).stdout)
     return told["advised_pool_bytes"]
@@ -141,7 +141,7 @@ def main():
     made = []
     with (
         tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder,
-        # What a job that is ended leaves of its pools goes with it.
+        # Pools of an interrupted job are removed with this folder.
         tempfile.TemporaryDirectory(prefix="mainstay-bench-", dir=SHARED_MEMORY) as pools,
     ):
         os.environ["MAINSTAY_POOL_DIRECTORY"] = pools

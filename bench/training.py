@@ -1,4 +1,4 @@
-"""What a checkpoint costs a training with PyTorch, beside what PyTorch has itself: torch.save and torch.distributed.checkpoint.
+"""The cost of a checkpoint of a PyTorch training, compared with PyTorch's torch.save and torch.distributed.checkpoint.
 
     pip install target/python/*.whl && python3 bench/training.py    with a Python that has PyTorch; on a GPU, if there is one
 
@@ -39,7 +39,7 @@ def options():
 
 
 class Training:
-    """Weights that change, and their twins in memory of the host, where Mainstay finds them."""
+    """Weights that change, and their copies in host memory, from which Mainstay saves."""
 
     def __init__(self, o, folder):
         on_gpu = o.device != "cpu"
@@ -58,7 +58,7 @@ class Training:
         self._session.close()
 
     def change(self):
-        """Nothing of the checkpoint before is left to be written."""
+        """Waits until all bytes of the checkpoint before are written."""
         for one in self._weights.values():
             one.add_(1e-3)
         self._synchronize()
@@ -76,7 +76,7 @@ class Training:
             one.copy_(self._host[name])
 
     def write(self):
-        """The bytes to a new file, from memory of the host."""
+        """Writes the bytes from host memory to a new file."""
         with open(self._folder / "raw", "wb") as file:
             for one in self._host.values():
                 file.write(one.numpy())
@@ -107,14 +107,14 @@ class Training:
         os.sync()
 
     def clear(self):
-        """Removes what others have saved."""
+        """Removes the checkpoints of the other ways."""
         for path in self._folder.iterdir():
             if path.name != "space":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def peer():
-    """torch.distributed.checkpoint, where this PyTorch has all of it."""
+    """torch.distributed.checkpoint, if this PyTorch has all of it."""
     import torch.distributed as distributed
 
     if not distributed.is_available():

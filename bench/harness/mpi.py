@@ -25,9 +25,9 @@ def build(folder, program, *flags):
 
 
 def run(ranks, arguments, scratch, limit_s, before=(), options=()):
-    """Runs a program that prints a line of JSON for each measurement; returns them. The program ends
-    with mpiexec, however that ends (PR_SET_PDEATHSIG). `before`: words in front of mpiexec; `options`: of mpiexec,
-    instead of those for as many ranks as one likes on one node."""
+    """Runs a program that prints a line of JSON for each measurement, and returns the lines. The program ends when
+    mpiexec ends, for whatever reason (PR_SET_PDEATHSIG). `before`: words in front of mpiexec. `options`: options of
+    mpiexec, in place of those that allow any number of ranks on one node."""
     process = start(ranks, arguments, scratch, subprocess.DEVNULL, before, options)
     try:
         output, _ = process.communicate(timeout=limit_s)
@@ -38,8 +38,8 @@ def run(ranks, arguments, scratch, limit_s, before=(), options=()):
 
 
 def converse(ranks, arguments, scratch, limit_s, told):
-    """The same with a program that goes on after each line of JSON when it reads a line: it does when `told`,
-    which is called with what was printed, has returned."""
+    """Like `run`, for a program that waits for a line of input after each line of JSON. It gets the line when `told`
+    has returned; `told` is called with the printed line."""
     process = start(ranks, arguments, scratch, subprocess.PIPE)
     limit = threading.Timer(limit_s, process.kill)
     limit.start()
@@ -73,7 +73,7 @@ def check_ended(process, arguments):
 
 
 class Measured:
-    """What jobs printed. A round took as long as its slowest rank; rounds below 0 warmed up."""
+    """The lines that jobs printed. A round took as long as its slowest rank; rounds below 0 are warm-ups."""
 
     def __init__(self, printed):
         self.printed = printed

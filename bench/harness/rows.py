@@ -1,11 +1,11 @@
-"""Rows of a benchmark: a value beside what it was measured against in the same run."""
+"""Rows of a benchmark: a value and its reference, measured in the same run."""
 
 import json
 import math
 
 
 def percentile(values, part):
-    """Between the nearest two, as most tools have it."""
+    """Interpolates between the nearest two values, as most tools do."""
     ordered = sorted(values)
     at = part * (len(ordered) - 1)
     low, high = ordered[math.floor(at)], ordered[math.ceil(at)]
@@ -21,10 +21,10 @@ def spread(values):
 
 
 def row(case, metric, values, unit, reference=None, against=None, target=None):
-    """`values` and `against`: one for each round, or one for all; `reference` is the name of the latter.
+    """`values` and `against` have one value for each round, or one for all; `reference` is the name of `against`.
 
-    The ratio is that of the medians, its spread that of the single rounds. A target is the largest
-    ratio that will do. Without a reference nothing but the value is told.
+    The ratio is the ratio of the medians; its spread is the spread of the ratios of single rounds. A target is the
+    largest ratio that passes. Without a reference the row has only the value.
     """
     made = dict.fromkeys(("case", "metric", "value", "unit", "reference", "ratio", "spread", "target", "holds"))
     made.update(case=case, metric=metric, value=median(values), unit=unit, reference=reference, target=target)
@@ -37,8 +37,7 @@ def row(case, metric, values, unit, reference=None, against=None, target=None):
 
 
 def floor(case, metric, values, unit):
-    """A row of what others are measured against: its own median is its reference, so that its spread
-    tells how noisy the machine was."""
+    """A row of a reference. It is compared with its own median, so its spread shows how noisy the machine was."""
     return row(case, metric, values, unit, metric, [median(values)])
 
 
@@ -78,7 +77,8 @@ def write(path, rows):
 
 
 def end(path, rows, draw):
-    """Of a benchmark whose tables have been told: the rows, what `draw` makes of them, and what was missed."""
+    """Ends a benchmark after its tables are printed: writes the rows, draws the plots, and reports the missed
+    targets."""
     write(path, rows)
     drawn = draw(rows, path.parent)
     print(f"\n{len(rows)} rows in {path}; beside it {', '.join(drawn)}")

@@ -1,6 +1,6 @@
-/* What copies in the memory of two nodes cost beside what the machine allows: the sides of the benchmark `levels`, in
- * turns in one run. Prints a line of JSON for each measurement, a value for each rank; levels.py makes rows of them. Which
- * node a rank is on, and how it saves, say its variables.
+/* The cost of copies in the memory of two nodes, compared with the limits of the machine. The sides of the benchmark
+ * `levels` take turns in one run. Prints a line of JSON for each measurement, with a value for each rank; levels.py
+ * turns them into rows. Variables of the environment give the node of a rank and the way in which it saves.
  *
  *     levels MODE KEY=NUMBER... DIRECTORY */
 #define _GNU_SOURCE
@@ -43,8 +43,8 @@ typedef struct program {
     int rank, ranks;
     char space[PATH_BYTES];
     uint64_t *field;          /* ordinary pages, touched, as are all of these */
-    uint64_t *copy, *arrived; /* of the floors; NULL where none is measured */
-    uint64_t stamp;           /* says what the field holds */
+    uint64_t *copy, *arrived; /* of the floors; NULL if none is measured */
+    uint64_t stamp;           /* identifies the content of the field */
     double *from, *to;        /* of the work */
     size_t sweeps;            /* a step */
     mainstay_session *session;
@@ -82,7 +82,7 @@ static void open_session(program *p)
     must(mainstay_protect_array(p->session, "field", p->field, MAINSTAY_U64, 1, &shape), "protect the field");
 }
 
-/* The next node's rank at the same place; and the one whose next that is. */
+/* The rank at the same place on the next node (direction 1) or on the one before (-1). */
 static int neighbour(const program *p, int direction)
 {
     int away = p->ranks / (int)p->set.nodes;
@@ -97,7 +97,7 @@ static void sweep(program *p)
     p->from = to, p->to = from;
 }
 
-/* So many sweeps a step that it takes as long as wished while all ranks compute. */
+/* Finds the number of sweeps that makes a step last as long as the settings ask while all ranks compute. */
 static void calibrate(program *p)
 {
     uint64_t sweeps = 0, least;
@@ -127,7 +127,7 @@ static void copy(program *p, int round)
     print_seconds("copy", round, seconds);
 }
 
-/* A copy that all ranks begin together and know to be over: what any checkpoint of a job takes. */
+/* A copy between two agreements of all ranks: the least time of any checkpoint of a job. */
 static void agreed(program *p, int round)
 {
     uint64_t word = (uint64_t)round;
@@ -140,7 +140,8 @@ static void agreed(program *p, int round)
     print_seconds("copy_agreed", round, seconds);
 }
 
-/* The same without the end that all know of: who has copied goes on with the work of `calm`, beside those that still copy. */
+/* Like `agreed`, without the last agreement: a rank that has copied goes on with the work of `calm` while others still
+ * copy. */
 static void going_on(program *p, int round)
 {
     uint64_t word = (uint64_t)round;
@@ -153,7 +154,7 @@ static void going_on(program *p, int round)
     print_seconds("copy_going_on", round, seconds);
 }
 
-/* A copy, which goes to a rank on another node while one comes from there. */
+/* Copies the field, sends the copy to a rank on another node, and receives a copy from there. */
 static void copy_and_exchange(program *p)
 {
     MPI_Request both[2];
@@ -172,7 +173,7 @@ static void exchange(program *p, int round)
     print_seconds("copy_exchange", round, seconds);
 }
 
-/* One look at each byte, as for a checksum. */
+/* Reads each byte once, as a checksum does. */
 static uint64_t look_at(const uint64_t *words, size_t bytes)
 {
     uint64_t sum = 0;
@@ -181,8 +182,8 @@ static uint64_t look_at(const uint64_t *words, size_t bytes)
     return sum;
 }
 
-/* The same where nothing is told to be saved that nobody has looked at: both copies are read once, and all ranks learn that
- * they are there. */
+/* Like `exchange`, but verified before it counts as saved: both copies are read once, and all ranks learn that the
+ * copies have arrived. */
 static void exchange_verified(program *p, int round)
 {
     double start = start_together();
@@ -204,7 +205,7 @@ static void calm(program *p, int round)
     print("calm", round, 2, names, values);
 }
 
-/* A checkpoint, the work of `calm` with a call of progress after each step, and a wait for what is then still under way. */
+/* A checkpoint, the work of `calm` with a call of progress after each step, and a wait for the rest of the save. */
 static void save_and(program *p, int round, bool works)
 {
     static const char *const names[] = {"perceived", "left", "seconds", "processor", "communication", "buffer_wait",
@@ -264,7 +265,8 @@ static void measure(program *p, side *const *sides, size_t count)
     must(mainstay_close(p->session), "close");
 }
 
-/* The kernel counts no peak of what is not shared: a mapping of the level, which comes and goes, would be in its own. */
+/* The kernel counts no peak of private memory alone: its own peak would contain the mappings of the level, which come
+ * and go. */
 static void *watch(void *own)
 {
     for (; !atomic_load(&watched_enough); usleep(WATCH_US)) {
@@ -275,7 +277,7 @@ static void *watch(void *own)
     return NULL;
 }
 
-/* What the session takes: the most that was resident but is no shared memory, and what lies in the folder. */
+/* The memory of the session: the largest resident size without shared memory, and the bytes in the folder. */
 static void memory(program *p)
 {
     static const char *const names[] = {"own", "shared"};
@@ -318,7 +320,7 @@ static bool has_lost(const program *p)
     return p->rank < p->ranks / (int)p->set.nodes;
 }
 
-/* What the ranks of node 0 have lost comes from another node. */
+/* Sends the lost data of the ranks of node 0 from another node. */
 static void receive_lost(const program *p, void *into)
 {
     int holder = neighbour(p, 1), ward = neighbour(p, -1);
@@ -328,7 +330,7 @@ static void receive_lost(const program *p, void *into)
         MPI_Send(p->arrived, (int)p->set.bytes, MPI_BYTE, ward, 0, MPI_COMM_WORLD);
 }
 
-/* What a restart moves: what was lost, and a copy. */
+/* The transfers of a restart: the lost data comes from another node, and is copied. */
 static void transfer(program *p, int round)
 {
     double start = start_together();
@@ -339,8 +341,8 @@ static void transfer(program *p, int round)
     print_seconds("copy_transfer", round, seconds);
 }
 
-/* The same as a process meets it that has just started, and verifies: memory that others have filled is mapped, what was lost
- * comes into new memory, and all is read once before it is copied. */
+/* Like `transfer`, for a process that has just started and verifies: it maps memory that others have filled, receives
+ * the lost data in new memory, and reads all of it once before the copy. */
 static void transfer_verified(program *p, int round)
 {
     size_t bytes = p->set.bytes, part = 256 << 10;
@@ -419,7 +421,8 @@ static void parse(settings *set, char **arguments, int count)
     }
 }
 
-/* As much memory of its node as the portions of a rank take is made and given back: once in a job, however often it saves. */
+/* Allocates and frees as much node memory as the portions of a rank take. A job does this once, however often it
+ * saves. */
 static void portions(program *p)
 {
     const char *node = getenv("MAINSTAY_POOL_DIRECTORY");
@@ -459,7 +462,7 @@ static void measure_mode(program *p, const char *mode)
 
 int main(int argc, char **argv)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     MPI_Init(&argc, &argv);
     double begun = now();
     setvbuf(stdout, NULL, _IOLBF, 0);

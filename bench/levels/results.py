@@ -14,7 +14,7 @@ SHARED, DISK, MEMORY, MEMORY_SLOW, DISK_DOUBLE = WAYS = ("shared", "disk", "memo
 
 
 def background_rows(case, measured):
-    """In the background: what the program waits, and what it loses until all copies are there."""
+    """Saving in the background: the wait of the program, and its loss until all copies are complete."""
     copy, agreed, both, calm = (measured.of(side) for side in ("copy", "copy_agreed", "copy_exchange", "calm"))
     perceived, going_on = measured.of("working", "perceived"), measured.of("copy_going_on")
     took = measured.of("working")
@@ -61,7 +61,7 @@ def blocking_rows(case, measured):
 
 
 def memory_rows(case, measured, bytes_each, ranks, shards):
-    """`shards`: how many lie in memory for each rank. Roots and hashes lie there beside them."""
+    """`shards`: the number of shards in memory for each rank. Roots and hashes are stored beside them."""
     wanted, allowed = [bytes_each * shards], [BESIDE_BYTES_MAX]
     shared, own = measured.of("memory", "shared")[0] / ranks, max(0, measured.of("memory", "own")[0])
     beside = own + max(0, shared - wanted[0])
@@ -75,7 +75,7 @@ def memory_rows(case, measured, bytes_each, ranks, shards):
 
 
 def restart_rows(case, measured):
-    """Of a job from what the memory of the nodes still has; `start_up` is that of MPI, in the same job."""
+    """Restarts of a job from the remaining memory of the nodes; `start_up` is the start of MPI, in the same job."""
     floor, start_up = measured.of("copy_transfer"), measured.of("restart", "start_up")
     verified, restart = measured.of("copy_transfer_verified"), measured.of("restart", "restart")
 
@@ -96,8 +96,8 @@ def restart_rows(case, measured):
 
 
 def run_rows(case, runs, checkpoints, portions):
-    """Three cases of a run of jacobi3d: `runs` by side, each with the clocks of every rank; `portions`: what the memory of
-    the portions takes alone."""
+    """Three cases of a run of jacobi3d. `runs`: by side, each with the clocks of every rank. `portions`: the time to
+    allocate the memory of the portions."""
     took = {side: [max(run["run"]) for run in of_side] for side, of_side in runs.items()}
     idle = clocked.inside(runs["idle"], *clocked.CLOCKS)
     bare = [100 * a / b for a, b in zip(portions, took["none"])]
@@ -118,7 +118,7 @@ def run_rows(case, runs, checkpoints, portions):
 
 
 def size_rows(case, measured_by_way, floors):
-    """`floors`: seconds that the disks or links of a way take for the bytes."""
+    """`floors`: the seconds that the disks or links of a way need for the bytes."""
     made = []
     for way, measured in measured_by_way.items():
         complete, floor = measured.of("saving"), floors.get(way)

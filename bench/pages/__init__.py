@@ -1,1 +1,1 @@
-"""The parts of the benchmark `pages`: what is saved how, by which programs, and what comes of it."""
+"""The parts of the benchmark `pages`: its sides, its programs, and its results."""

@@ -3,9 +3,9 @@
  *
  *     pages save|restart DIRECTORY BYTES PART STRETCH ROUNDS SIDE...
  *
- * PART of the pages are written in each round, in stretches of STRETCH pages at random places; 1: all memory is swept after
- * each save, while that may still go on. A SIDE is copy, scan, list or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
- * huge_NAME is Mainstay's. */
+ * PART of the pages are written in each round, in stretches of STRETCH pages at random places. If PART is 1, the
+ * program sweeps all memory after each save, which may still be under way. A SIDE is copy, scan, list or clone, or
+ * NAME:KEY=VALUE,... for a session with these settings. Mainstay allocates the memory of huge_NAME. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 #include "stop.h"
 
 #define SIDES_MAX 16
-#define ALLOCATED "huge_" /* how the names of sides begin whose memory Mainstay allocates */
+#define ALLOCATED "huge_" /* prefix of the sides with memory from Mainstay */
 #define WARM_UPS 4 /* a space has room for three revisions: after as many, every block has been written before */
 
 typedef struct program {
@@ -71,7 +71,8 @@ static uint64_t sum(const side *side)
     return sum;
 }
 
-/* The pages that a round writes: a part of all, in stretches evenly spread over the memory, each at a random place of its share. */
+/* Chooses the pages that a round writes: a part of all pages, in stretches. The memory is cut in equal shares, and each
+ * stretch has a random place in its share. */
 static void choose(program *p, int round)
 {
     size_t pages = p->bytes / PAGE_BYTES, stretches = p->dirty_count / p->stretch;
@@ -85,7 +86,7 @@ static void choose(program *p, int round)
     }
 }
 
-/* Seconds that one word in each chosen page takes. */
+/* Writes one word in each chosen page; returns the seconds. */
 static double write_some(side *side, int round)
 {
     double begun = now();
@@ -94,7 +95,7 @@ static double write_some(side *side, int round)
     return now() - begun;
 }
 
-/* Seconds that all words take. */
+/* Writes all words; returns the seconds. */
 static double sweep(side *side)
 {
     uint64_t *words = (uint64_t *)side->data;
@@ -123,7 +124,7 @@ static void save_one(program *p, side *side, int round)
     static const char *const names[] = {"write", "perceived", "sweep", "durable", "stored"};
     bool sweeps = p->part >= 1;
     double written = sweeps ? 0 : write_some(side, round);
-    uint64_t all = sum(side); /* what programs leave in the caches is not what changed, whoever saves */
+    uint64_t all = sum(side); /* gives all sides the same caches before the save */
     if (side->session)
         side->sum = all;
     settle(p->directory, SPACE);
@@ -162,8 +163,8 @@ static double read_bare(const program *p, const reads *read)
     return reads_again(read);
 }
 
-/* Opens and restores each side as a job does that begins, with nothing in the page cache, and reads bare what that read. In
- * the first round, which is not told, it is noted what is read. */
+/* Opens and restores each side as a new job does, with an empty page cache. Then reads the same bytes without Mainstay.
+ * The first round prints nothing: it records which bytes a restart reads. */
 static void restart(program *p)
 {
     static const char *const names[] = {"opened", "restored", "reads"};
@@ -191,7 +192,7 @@ static void restart(program *p)
                 stop("%s: revision %llu is not what was saved", side->name, (unsigned long long)found.revision);
             meet();
             side->kind->close(side);
-            /* Who comes second finds more of it at hand in a disk that is not this machine's own. */
+            /* The second reader finds more of the data in the caches of a remote disk; so the order alternates. */
             if (round >= 0 && round % 2 == 0)
                 bare = read_bare(p, &read[order[i]]);
             const double values[] = {opened, restored, bare};
@@ -207,7 +208,7 @@ static void restart(program *p)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with mpiexec, however that ends */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     if (argc < 8)
         stop("usage: pages save|restart DIRECTORY BYTES PART STRETCH ROUNDS SIDE...");
     program p = {.directory = argv[2], .bytes = strtoull(argv[3], NULL, 10), .part = atof(argv[4]),

@@ -1,4 +1,4 @@
-/* What a restart reads, and the same reads bare: the least that it takes where a revision lies as it does. */
+/* The reads of a restart, and the same reads without Mainstay: the least time of a restart from this file layout. */
 #ifndef READS_H
 #define READS_H
 
@@ -21,10 +21,10 @@ typedef struct reads {
     size_t count, room;
 } reads;
 
-/* Notes what this process reads from here on of files below `directory`, a full path, in `into`, which is empty; NULL: none any
- * more. */
+/* From now on records the reads of this process from files below `directory`, a full path, in `into`, which is empty.
+ * NULL: stops recording. */
 void reads_record(reads *into, const char *directory);
-/* Reads all that once more, from several threads: how many seconds that takes. */
+/* Repeats all recorded reads from several threads; returns the seconds. */
 double reads_again(const reads *r);
 void reads_forget(reads *r);
 

@@ -1,4 +1,4 @@
-"""Rows of what the jobs printed, and of what the spaces say was written."""
+"""Rows from the printed lines of the jobs, and from the bytes that the spaces record as written."""
 
 from harness import rows
 
@@ -14,18 +14,19 @@ HUGE_MAX = 0.05  # t2 - t1 with pages of 2 MiB, of a copy
 
 
 def bookkeeping_s(bytes, part):
-    """What finding out what changed may take beside the kernel's scan."""
+    """The allowance for finding the changed pages, beside the kernel's scan."""
     return (1e-3 + 15e-3 * part) * bytes / GIB
 
 
 def bookkept_s(perceived, copy, scan, staged, dirty):
-    """What the program waits for beside the kernel's scan and the copy of what is `staged`: that of `dirty` bytes takes `copy`."""
+    """The wait of the program without the kernel's scan and without the copy of the `staged` bytes. `copy` is the time
+    to copy `dirty` bytes."""
     return [max(0, took - least * max(1, staged / dirty) - bare) for took, least, bare in zip(perceived, copy, scan)]
 
 
 def changed_rows(case, saved, names, bytes, part, written, staged):
-    """`bytes`: of a rank; `written`: by session, of a rank, with as many dirty bytes as `part` of all; `staged`: of those by pages,
-    without what describes them."""
+    """`bytes`: the memory of a rank. `written`: the bytes written by each session for a rank, when `part` of the memory
+    is dirty. `staged`: the page data among them, without the lists that describe it."""
     dirty = part * bytes
     copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
     plain = [seconds / (dirty / PAGE) for seconds in saved.of(COPY, "write")]
@@ -63,7 +64,8 @@ def changed_rows(case, saved, names, bytes, part, written, staged):
 
 
 def often_rows(case, saved, bytes, part, staged):
-    """What all of many revisions took and wrote: to the disk, with roots and journal, on the average of them."""
+    """Totals of many revisions: the time, and the bytes written to the disk with roots and journal, as averages for one
+    revision."""
     dirty = part * bytes
     copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
     perceived, durable, stored = (saved.of(PAGES, what) for what in ("perceived", "durable", "stored"))
@@ -85,12 +87,12 @@ def often_rows(case, saved, bytes, part, staged):
 
 
 def beside(writes, plain, dirty):
-    """Seconds more for each page."""
+    """The additional seconds for each page."""
     return [max(0, seconds / (dirty / PAGE) - least) for seconds, least in zip(writes, plain)]
 
 
 def restart_rows(case, restarted, revisions):
-    """`_reads`: what the restart reads, bare."""
+    """`_reads`: the same reads without Mainstay."""
     whole = restarted.of(WHOLE, "restored")
     made = [rows.floor(case, WHOLE, whole, "s")]
     for name in (PAGES, HASHES):
@@ -102,8 +104,8 @@ def restart_rows(case, restarted, revisions):
 
 
 def snapshot_rows(case, saved, names):
-    """All memory is swept right after t2: what the sweep takes longer than beside a plain copy, and the time until t2,
-    are what the program loses."""
+    """All memory is swept right after t2. The loss of the program is the time until t2, and the longer time of the
+    sweep compared with a sweep beside a plain copy."""
     copy, clone, calm = saved.of(COPY, "perceived"), saved.of(CLONE, "perceived"), saved.of(COPY, "sweep")
     made = [rows.floor(case, COPY, copy, "s"), rows.floor(case, CLONE, clone, "s"), rows.floor(case, "sweep", calm, "s")]
     for name in (CLONE, *names):
@@ -121,8 +123,8 @@ def snapshot_rows(case, saved, names):
 
 
 def program_rows(case, runs, calm, spaces):
-    """`runs`: the clocks by side, with `calm` those without checkpoints; `spaces`: by side what each run's newest revision
-    says of itself."""
+    """`runs`: the clocks by side; `calm`: those without checkpoints. `spaces`: by side, the figures of the newest
+    revision of each run."""
     least = [max(run["run"]) for run in calm]
     first = next(iter(runs))
     made = [rows.floor(case, "run_none", least, "s")]

@@ -1,4 +1,4 @@
-/* A side: memory of its own, written at the same places as that of the others, and one way to save it. */
+/* A side: a way to save, and its own memory. All sides write the same places of their memory. */
 #ifndef SIDE_H
 #define SIDE_H
 
@@ -8,7 +8,7 @@
 #include <mainstay.h>
 
 #define PAGE_BYTES ((size_t)4096)
-#define SPACE ".space" /* how the names of spaces end */
+#define SPACE ".space" /* suffix of the spaces */
 
 typedef struct side side;
 
@@ -18,7 +18,7 @@ typedef struct kind {
     void (*open)(side *side);
     /* Returns at t2. */
     void (*save)(side *side);
-    /* Returns when what was saved is durable: after how many seconds since t1. NULL: at once. */
+    /* Returns when the saved data is durable, with the seconds since t1. NULL: at once. */
     double (*wait)(side *side);
     void (*close)(side *side);
 } kind;
@@ -28,7 +28,7 @@ struct side {
     const char *name;     /* also of its space */
     const char *settings; /* of a session: KEY=VALUE,... */
     const char *directory;
-    unsigned char *data; /* until it is opened NULL where Mainstay allocates it */
+    unsigned char *data; /* NULL until it is opened, if Mainstay allocates it */
     int is_allocated; /* by Mainstay, in pages of 2 MiB */
     size_t bytes;
     uint64_t sum; /* of all words, saved with them */
@@ -38,18 +38,18 @@ struct side {
     void *own;
 };
 
-/* Copies the pages that were written, into memory touched before: the least that saving them takes. */
+/* Copies the written pages to memory that was touched before: the least time of a save. */
 extern const kind copy_kind;
-/* Has the kernel find the pages that were written and protect them again, and nothing else. */
+/* Asks the kernel for the written pages and protects them again. Does nothing else. */
 extern const kind scan_kind;
-/* Looks whether each page that was written is zeros, and lists where each stretch goes, and nothing else. */
+/* Checks each written page for zeros and lists the place of each stretch. Does nothing else. */
 extern const kind list_kind;
-/* Has the kernel clone the address space, and nothing else. */
+/* Asks the kernel to clone the address space. Does nothing else. */
 extern const kind clone_kind;
 /* A session of Mainstay with the side's settings. */
 extern const kind mainstay_kind;
 
-/* Opens the session of a side, whose memory is protected but not restored yet. */
+/* Opens the session of a side and protects its memory, without a restore. */
 void session_open(side *side);
 
 #endif

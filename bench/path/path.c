@@ -1,6 +1,6 @@
-/* What a checkpoint and a restart cost beside what the machine allows: the sides of the benchmark
- * `path`, measured in turns in one run. Prints a line of JSON for each measurement, a value for each
- * rank; path.py makes rows of them.
+/* The cost of a checkpoint and of a restart, compared with the limits of the machine. The sides of the benchmark `path`
+ * take turns in one run. Prints a line of JSON for each measurement, with a value for each rank; path.py turns them
+ * into rows.
  *
  *     path save|restart|first|often KEY=NUMBER... DIRECTORY */
 #define _GNU_SOURCE
@@ -33,13 +33,13 @@ typedef struct settings {
     size_t bytes, pool_bytes, chunk_bytes, io_threads, direct, rounds, warm_ups;
 } settings;
 
-/* The program: its memory, and what it is measured against. */
+/* The program: its memory and its references. */
 typedef struct program {
     settings set;
     int rank;
     char space[4096];
     uint64_t *field, *copy; /* ordinary pages, touched */
-    uint64_t stamp;         /* says what the field holds */
+    uint64_t stamp;         /* identifies the content of the field */
     uint64_t expected;      /* the stamp that a restart brings back */
     raw_file raw;
     mainstay_session *session;
@@ -88,7 +88,7 @@ static void copy(program *p, int round)
     print_seconds("copy", round, seconds);
 }
 
-/* Past the caches, as what is copied is not read again soon: the fastest copy of much memory. */
+/* Writes past the caches, because the copy is not read again soon: the fastest way to copy much memory. */
 static void copy_streaming(program *p, int round)
 {
     double started = now();
@@ -105,7 +105,7 @@ static void copy_streaming(program *p, int round)
     print_seconds("copy_streaming", round, seconds);
 }
 
-/* What any agreement of all ranks takes. */
+/* The least time of an agreement of all ranks. */
 static void all_reduce(program *p, int round)
 {
     (void)p;
@@ -234,7 +234,8 @@ static void checkpoint_new(program *p, int round)
     must(mainstay_close(p->session), "close");
 }
 
-/* A checkpoint as soon as its space is opened, beside the same bytes to new files; which comes first, the warm-ups say. */
+/* A checkpoint right after its space is opened, and the same bytes written to new files. The number of warm-ups gives
+ * the order. */
 static void first(program *p)
 {
     side *const sides[] = {write_new, checkpoint_new};
@@ -252,7 +253,7 @@ static void first(program *p)
     }
 }
 
-/* Space and raw file are new: the first writes make their extents. */
+/* Space and raw file are new: the first writes allocate their extents. */
 static void save(program *p)
 {
     side *const sides[] = {copy, copy_streaming, all_reduce, checkpoint, write_1, write_2};
@@ -262,7 +263,7 @@ static void save(program *p)
     memcpy(p->raw.buffer, p->field, p->set.bytes);
     settle(p->set.directory, NULL);
     write_new(p, -1);
-    /* A space has room for three revisions: after as many, every block has been written before. */
+    /* A space has room for three revisions. After three, every block was written before. */
     for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
         rewrite(p, p->stamp + 1);
         settle(p->set.directory, NULL);
@@ -279,8 +280,8 @@ static void save(program *p)
     must(mainstay_close(p->session), "close");
 }
 
-/* Checkpoints that are due faster than they become durable, as the environment says: the longest call of due and checkpoint, and all of
- * them together. */
+/* Checkpoints that are due faster than they become durable; the environment chooses the answer. Measures the longest
+ * call of due and checkpoint, and the sum of all calls. */
 static void often(program *p)
 {
     enum { CHECKPOINTS = 10 };
@@ -350,7 +351,7 @@ static void parse(settings *set, char **arguments, int count)
 
 int main(int argc, char **argv)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     program p = {.set = {.chunk_bytes = 4 << 20, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};

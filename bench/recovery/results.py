@@ -5,7 +5,7 @@ import json
 from harness import confidence, rows
 from run import clocked
 
-# How a failure is answered: options of `mainstay run`.
+# The answer to a failure: options of `mainstay run`.
 IN_JOB = ["--restarts", "0", "--in-job"]
 WAYS = {
     "spare": [*IN_JOB, "--spares", "1"],
@@ -23,7 +23,7 @@ SERIES = 10  # executed steps are told of in so many at once
 
 
 def told_by(command):
-    """The parts of the last recovery as `mainstay status --json` has them, in seconds; none if there was none."""
+    """The parts of the last recovery from `mainstay status --json`, in seconds; empty if there was none."""
     if command.returncode != 0:
         return {}
     found = find(json.loads(command.stdout), "recoveries")
@@ -31,7 +31,7 @@ def told_by(command):
 
 
 def find(document, name):
-    """What a document has by this name, however deep."""
+    """The value with this name in a document, at any depth."""
     if isinstance(document, dict):
         if name in document:
             return document[name]
@@ -42,7 +42,7 @@ def find(document, name):
 
 
 def parts(lines, died, told):
-    """Seconds from the death of a rank to the first step that all have done again, and of what they consist."""
+    """The seconds from the death of a rank to the first step that all ranks have repeated, and their parts."""
     again = [line for line in lines if "rank" in line and line["again"] > died]
     recovered = [line for line in again if line["recover"] > 0]
     latest = {name: max(line[name] for line in again) for name in ("restore", "restored", "again")}
@@ -53,7 +53,7 @@ def parts(lines, died, told):
         found["notice"] = begun - died
         found["opening"] = min(formed - begun, told.get("open", 0))
         found["group"] = formed - begun - found["opening"]
-        # A spare may come out of its opening before or after the others.
+        # A spare may finish opening before or after the others.
         found["layout"] = max(0, latest["restore"] - formed)
     else:
         found["group"] = latest["restore"] - died  # the job's start
@@ -63,7 +63,7 @@ def parts(lines, died, told):
 
 
 def failure_rows(case, found, spawns, ranks, heartbeat_s):
-    """All ways beside what is allowed, and beside a job that is started again."""
+    """Each way is compared with its allowance and with a job that is restarted."""
     allowed = ALLOWED_S_MANY if ranks >= MANY else ALLOWED_S
     totals = {way: [one["total"] for one in of_way] for way, of_way in found.items()}
     spawn_allowed = [rows.median(spawns) + SPAWNED_S]
@@ -85,9 +85,10 @@ def failure_rows(case, found, spawns, ranks, heartbeat_s):
 
 
 def lost_rows(case, ends):
-    """A job that loses ranks one after another, beside the same undisturbed: total time, and that of each ten steps."""
+    """A job that loses ranks one after another, and the same job undisturbed: total time, and the time of each ten
+    steps."""
     (calm, _), (disturbed, died) = ends["calm"], ends["disturbed"]
-    # Rank 0 tells each step that it has done, the first after a failure in other words.
+    # Rank 0 prints a line for each step. The line of the first step after a failure has another wording.
     calm_at, at = (
         sorted(line.get("at") or line["again"] for line in lines if line.get("rank", 0) == 0) for lines in (calm, disturbed)
     )
@@ -109,7 +110,7 @@ def lost_rows(case, ends):
 
 
 def calm_rows(case, runs):
-    """What it costs to be ready, where no rank fails."""
+    """The cost of being ready when no rank fails."""
     took, plain = ([max(run["run"]) for run in runs[side]] for side in ("ready", "none"))
     low, mean, high = confidence.interval([100 * (a / b - 1) for a, b in zip(took, plain)])
     return [

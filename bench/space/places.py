@@ -13,11 +13,12 @@ class Local:
     servers = 0  # of metadata
 
     def __init__(self, mounts, lazy=()):
-        """`lazy`: as many mounts of the same that have lazy I/O."""
+        """`lazy`: as many mounts of the same file system, with lazy I/O."""
         self.mounts, self.lazy = mounts, lazy
 
     def make_folders(self, name):
-        """A new folder with what files.c needs in it, by each mount; and by each that is lazy."""
+        """Makes a new folder with the entries that files.c needs. Returns its paths: one for each mount, and one for
+        each lazy mount."""
         first = self.mounts[0] / name
         first.mkdir()
         for at in range(FOLDERS):
@@ -28,7 +29,7 @@ class Local:
         return Counter()
 
     def settle(self):
-        """Waits until nothing is under way of what was done before."""
+        """Waits until all earlier operations are done."""
 
 
 class Ceph(Local):
@@ -41,7 +42,7 @@ class Ceph(Local):
     def make_folders(self, name):
         folders = super().make_folders(name)
         if self.servers > 1:
-            # By itself CephFS would spread them only in time.
+            # CephFS would spread them by itself only after some time.
             for at in range(FOLDERS):
                 os.setxattr(folders[0][0] / str(at), "ceph.dir.pin", str(at % self.servers).encode())
         return folders

@@ -1,9 +1,9 @@
-"""Rows from what was measured, and what paper 001 has of them."""
+"""Rows from the measurements, and the figures of paper 001."""
 
 from harness import rows
 
-# Settings of each, and whether it runs on the mounts that have lazy I/O. {nodes}: how many nodes there are; {roomy}:
-# shards so large that there is room for a revision more than there must be.
+# The settings of each way, and whether it runs on the mounts with lazy I/O. {nodes}: the number of nodes. {roomy}: a
+# shard size with room for one more revision than required.
 DELEGATED = {
     "delegated_node": ("per=node", False),
     "delegated_aggregators": ("per=node,aggregators={nodes}", False),
@@ -34,7 +34,8 @@ PUBLISHED_REQUESTS = {"segmented": 0.2, "file": 0.3}  # one metadata server, any
 
 
 def way_words(ways, nodes, pool_bytes, bytes_each):
-    """The ways as the program takes them; each node has a pool of so much, each process saves so much."""
+    """The ways in the form that the program takes. Each node has a pool of `pool_bytes`; each process saves
+    `bytes_each`."""
     roomy = bytes_each * (ROOMS + 1) // ROOMS + MARGIN_BYTES
 
     def settings(way):
@@ -92,7 +93,7 @@ def metric(way, name):
 
 
 def published(servers, processes):
-    """Lines for people: what the paper has of such a case."""
+    """Lines to read: the figures of the paper for such a case."""
     of_time = PUBLISHED_TIME.get((servers, processes), {})
     lines = [f"published: {ratio:.2f} of the time of {LONG[other]}" for other, ratio in of_time.items()]
     return [*lines, published_text()] if servers else []

@@ -1,12 +1,12 @@
-/* Many ranks save a field each, in several ways, in turns. Prints a line of JSON before each save, and one after it
- * with the values of every rank; after each it goes on when it reads a line: who runs it can count meanwhile what
- * the servers did.
+/* Many ranks save a field each, in several ways, in turns. Prints a line of JSON before each save, and one with the
+ * values of every rank after it. After each line the program waits for a line of input: meanwhile its caller can count
+ * the operations of the servers.
  *
  *     space PLACES BYTES ROUNDS WAY...
  *
- * PLACES are folders with commas between, the same one by several mounts: as many ranks see it through each, which
- * is a node to them. There can be several lists, with semicolons between. A WAY is file, segmented or strided, or
- * NAME@LIST:KEY=VALUE,... for a session with these settings, in the list of this number. */
+ * PLACES is a list of folders, separated by commas: mounts of the same folder. Each mount serves the same number of
+ * ranks, and is a node to them. Several lists are separated by semicolons. A WAY is file, segmented or strided, or
+ * NAME@LIST:KEY=VALUE,... for a session with these settings, in the list with this number. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 #define WAYS_MAX 16
 #define PLACES_MAX 64
-#define WARM_UPS 3 /* a space has room for as many revisions: then every block has been written before */
+#define WARM_UPS 3 /* a space has room for 3 revisions; later ones overwrite them */
 
 static int rank, ranks;
 
@@ -37,7 +37,7 @@ static const kind *find_kind(const char *name)
     stop("no way: %s", name);
 }
 
-/* The folder of a list as this rank sees it, and the name of its node. */
+/* The folder of a list for this rank, and the name of its node. */
 static const char *place_of(const char *lists, long list)
 {
     char *rest = strdup(lists), *places = strsep(&rest, ";");
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 {
     way ways[WAYS_MAX];
     size_t order[WAYS_MAX], count = 0;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,4 +1,4 @@
-/* A way for many ranks to save a field each: what is measured. */
+/* A way for many ranks to save a field each: the subject of the measurement. */
 #ifndef WAY_H
 #define WAY_H
 
@@ -11,9 +11,9 @@ typedef struct kind {
     const char *name;
     /* Once; NULL: nothing to do. */
     void (*open)(way *way);
-    /* Saves, durably. Returns the moment at which the program could have gone on, of the clock now(). */
+    /* Saves durably. Returns the time, on the clock now(), at which the program could go on. */
     double (*save)(way *way, int number);
-    /* Lets go of what an earlier save has made; or NULL. Not measured. */
+    /* Removes the result of an earlier save; or NULL. Not measured. */
     void (*forget)(way *way, int number);
     void (*close)(way *way);
 } kind;

@@ -1,11 +1,11 @@
-"""The programs whose checkpoints are saved early, scaled: how a job of each is started, and what it prints."""
+"""The programs with early saved checkpoints, scaled: the command to start a job of each, and its printed lines."""
 
 import dataclasses
 import re
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# Of paper 004: MEMWRITE's memory a process, its time, and the bandwidth of the server.
+# From paper 004: MEMWRITE's memory in each process, its time, and the bandwidth of the server.
 MEMWRITE_MB, MEMWRITE_SECONDS, BANDWIDTH = 300, 944, 30e6
 CHECKPOINTS = {"memwrite": 8, "adi": 10}
 LEARN = 2  # intervals between checkpoints
@@ -16,7 +16,7 @@ DURABLE = re.compile(r"^checkpoint \d+ of step \d+: t1 (\S+) s, t2-t1 (\S+) ms, 
 
 @dataclasses.dataclass
 class Ran:
-    """What a job came to on rank 0. The first checkpoint is left out: it saves everything, however that is saved."""
+    """The result of a job on rank 0, without the first checkpoint, which saves everything on every side."""
 
     seconds: float  # in checkpoints, durable
     learnt: float  # of that, once the predictor has had LEARN intervals to learn from
@@ -61,7 +61,7 @@ class Memwrite:
 
 
 class Adi:
-    """Checkpoints just before the field is written again: the sweeps of a step are what there is to save it early."""
+    """Checkpoints just before the field is written again: it can be saved early during the sweeps of a step."""
 
     name, flags = "adi", ("-O3", "-lm")
     sources = sorted((EXAMPLES / "adi").glob("*.c"))
@@ -74,19 +74,19 @@ class Adi:
 
     def words(self, space):
         sides = [word for axis in ("--nx", "--ny", "--nz") for word in (axis, self.side)]
-        # One more: its first half brings the last checkpoint.
+        # One step more: its first half contains the last checkpoint.
         steps = CHECKPOINTS[self.name] * self.iterations + 1
         return ["--space", space, "--late", *sides, "--steps", steps, "--every", self.iterations, "--progress", steps]
 
     def bandwidth(self, recorded):
-        """The field takes a `share` of an interval to save."""
+        """Saving the field takes the part `share` of an interval."""
         return 8 * 5 * self.side**3 / (self.share * recorded.interval)
 
     def ran(self, output):
         begun, held, took = zip(*((float(t1), 1e-3 * float(t2), 1e-3 * float(t3)) for t1, t2, t3 in DURABLE.findall(output)))
         assert len(took) == CHECKPOINTS[self.name], output
         between = begun[-1] - begun[LEARN] - sum(held[LEARN:-1])
-        # What the program did not wait for is in an interval, too.
+        # An interval contains also the time after t2, for which the program did not wait.
         interval = (begun[-1] - begun[0]) / (len(begun) - 1)
         return Ran(sum(took[1:]), sum(took[1 + LEARN :]), **blocks(output), interval=interval, between=between)
 

@@ -1,4 +1,4 @@
-"""The rows of the benchmark `speculation`, from what its jobs came to."""
+"""The rows of the benchmark `speculation`, from the results of its jobs."""
 
 from harness import rows
 
@@ -18,7 +18,7 @@ def predictor_of(way):
 
 
 def case_rows(case, ran, predicted):
-    """`ran`: for each way its jobs, one a round. `predicted`: for each predictor the part of what was written that is
+    """`ran`: for each way its jobs, one a round. `predicted`: for each predictor the part of the written bytes that is
     saved early, one a round."""
     took = {way: [one.seconds for one in jobs] for way, jobs in ran.items()}
     made = [rows.floor(case, INCREMENTAL, took[INCREMENTAL], "s")]
@@ -40,7 +40,7 @@ def case_rows(case, ran, predicted):
         vain = [100 * (1 + one.vain / max(1, one.dirty)) for one in ran[way]]
         made.append(rows.row(case, f"{way}_left", of_time, "%", expected, against))
         made.append(rows.row(case, f"{way}_blocks", of_blocks, "%", expected, against))
-        # With those that were saved in vain, to all that were to be saved.
+        # All blocks that were saved, including those saved in vain, compared with the blocks that had to be saved.
         made.append(rows.row(case, f"{way}_saved", vain, "%", expected, against))
         points = [abs(rows.median(of_time) - against[0])]
         made.append(rows.row(case, f"{way}_points", points, "points", "points_allowed", [POINTS],
@@ -49,7 +49,7 @@ def case_rows(case, ran, predicted):
 
 
 def between(case, ran):
-    """The program's own time between checkpoints: what ticks, and the writes that they have seen, make it longer."""
+    """The program's own time between checkpoints. Ticks, and writes that ticks have to detect, make it longer."""
     took = {way: [one.between for one in jobs] for way, jobs in ran.items() if way != FULL}
     least = took.pop(INCREMENTAL)
     yield rows.floor(case, f"{INCREMENTAL}_between", least, "s")
@@ -59,8 +59,8 @@ def between(case, ran):
 
 
 def replay_rows(case, learnt, unlearnt):
-    """What was saved early, and in vain, of 100 pages that were written: by the oracle, by `auto`, and by `auto` if the
-    intervals are counted from which it learns."""
+    """The pages saved early and those saved in vain, of 100 written pages: by the oracle, by `auto`, and by `auto` when
+    the intervals from which it learns are counted too."""
 
     def early(of, name):
         return [max(LEAST, 100 * of[name]["early_share"])]

@@ -1,1 +1,1 @@
-"""The parts of the benchmark `staging`: what is written, by whom, and what comes of it."""
+"""The parts of the benchmark `staging`: the written pieces, the sides, and the results."""

@@ -1,4 +1,4 @@
-/* What a process saves: its image, and the pieces in which it writes it. */
+/* The image of a process. The process writes it in pieces. */
 #ifndef IMAGE_H
 #define IMAGE_H
 
@@ -9,11 +9,11 @@ typedef struct image {
     int rank;
     unsigned char *data; /* ordinary pages, touched */
     size_t bytes, count;
-    size_t *pieces; /* their sizes, in order: each begins where the one before ends */
-    uint64_t stamp; /* says what the image holds */
+    size_t *pieces; /* their sizes, in order, without gaps between them */
+    uint64_t stamp; /* identifies the content of the image */
 } image;
 
-/* The pieces are those in the file `path`, a size a line. */
+/* Reads the sizes of the pieces from the file `path`. Each line has one size. */
 image image_open(const char *path, int rank);
 void image_fill(image *image, uint64_t stamp);
 void image_clear(image *image);

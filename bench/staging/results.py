@@ -1,5 +1,5 @@
-"""Rows of what the jobs printed. Times count from the moment at which all ranks were let go, and last
-until the slowest rank is done: with more ranks than processors each waits for its turn."""
+"""Rows from the printed lines of the jobs. Times count from the moment at which all ranks start until the slowest rank
+is done: with more ranks than processors, each waits for its turn."""
 
 from harness import rows
 from harness.mpi import Measured
@@ -7,7 +7,7 @@ from harness.mpi import Measured
 from .mix import MIB
 from .sides import FILES, FLOORS, PUBLISHED, READ, STAGES
 
-# Of t2 - t1 on the rank that is the last to reach t2; `processor` is its wait for one.
+# Parts of t2 - t1 on the last rank to reach t2; `processor` is its wait for a processor.
 PHASES = ("processor", "communication", "buffer_wait", "copy", "other", "resume")
 MEMORY_BYTES_MAX = 16 * MIB  # a rank, beside the pool
 GAIN_MIN = {"LU": 2.23, "BT": 2.62}  # published, of a pool of 64 MiB over writing directly
@@ -26,7 +26,7 @@ class Saved(Measured):
         return [t3 - t2 for t2, t3 in zip(self.perceived(side), self.durable(side))]
 
     def unsynced(self, side):
-        """Until all pieces were handed to the kernel: what a sync at the end adds is not in it."""
+        """The time until the kernel has all pieces, without the sync at the end."""
         parts = ("t1", "communication", "copy")
         return [max(map(sum, zip(*(line[part] for part in parts)))) for line in self.rounds(side)]
 
@@ -36,7 +36,7 @@ class Saved(Measured):
 
 
 def against_rows(case, saved):
-    """The floors, and `direct` with its sync and without."""
+    """The floors, and `direct` with and without its sync."""
 
     def against_buffered(metric, values):
         return rows.row(case, metric, values, "s", "buffered", saved.perceived("buffered"))
@@ -55,7 +55,7 @@ def phase_rows(case, saved, side):
 
 
 def session_rows(case, saved, side, target=None):
-    """`target`: the largest part of what `direct` takes that will do."""
+    """`target`: the largest part of the time of `direct` that passes."""
 
     def one(metric, values, reference, against, target=None):
         return rows.row(case, metric, values, "s", reference, against, target)
@@ -71,7 +71,7 @@ def session_rows(case, saved, side, target=None):
 
 
 def least_rows(case, saved, data_bytes, pool_bytes):
-    """The least that a program waits with such a pool: what the pool has no room for must be on the disk at t2."""
+    """The least wait of a program with such a pool: data that does not fit in the pool must be on the disk at t2."""
     part = max(0, 1 - pool_bytes / data_bytes)
     least = [max(copy, part * disk) for copy, disk in zip(saved.perceived("copy"), saved.perceived("disk"))]
     return [
@@ -104,8 +104,8 @@ def sides_rows(case, saved, sides):
 
 
 def pools_rows(case, saved, sides, data_bytes, advised_bytes):
-    """With `allowed`, the time at which the gain over `direct` is all that the machine allows: a copy
-    instead of plain writes and a sync."""
+    """`allowed` is the time with the largest gain over `direct` that the machine allows: a copy replaces plain writes
+    and a sync."""
     floors = (saved.perceived(name) for name in ("direct", "copy", "buffered"))
     allowed = [direct * copy / buffered for direct, copy, buffered in zip(*floors)]
     holding = [side.name for side in sides if side.settings["pool_bytes"] > data_bytes]
@@ -128,13 +128,14 @@ def pools_rows(case, saved, sides, data_bytes, advised_bytes):
 
 
 def knee_bytes(saved, sides):
-    """The smallest pool from which a larger one gains nothing to speak of."""
+    """The smallest pool for which a larger pool brings no noticeable gain."""
     taken = {side.settings["pool_bytes"]: rows.median(saved.perceived(side.name)) for side in sides}
     return min(size for size, seconds in taken.items() if seconds <= FLAT * min(taken.values()))
 
 
 def restart_rows(case, restarted, data_bytes):
-    """A part lasts from when the last rank is through the one before it until it is through this one."""
+    """A part lasts from the moment at which the last rank finishes the part before until the last rank finishes this
+    part."""
     taken = {side: restarted.of(side, "read") for side in (READ, PUBLISHED, *STAGES)}
 
     def part(side, name, since, until):
@@ -163,7 +164,7 @@ def restart_rows(case, restarted, data_bytes):
 
 
 def memory_rows(case, measured, ranks):
-    """`measured`: pairs of a side and what its job printed. Of the node."""
+    """`measured`: pairs of a side and the printed lines of its job. The figures are for a node."""
     made = []
     for side, printed in measured:
         allowed = [side.pool_bytes + ranks * MEMORY_BYTES_MAX]

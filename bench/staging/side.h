@@ -6,19 +6,19 @@
 
 #include "image.h"
 
-/* Moments of the clock now(): the program goes on, and the data is durable or handed to the kernel. With
- * a session, what that has recorded. */
+/* Times on the clock now(): the program goes on, and the data is durable or in the kernel. A session adds its
+ * record. */
 typedef struct saved {
     double t2, t3;
     mainstay_record record;
 } saved;
 
-/* The same clock: after opening, and after what must be done before the image can be read. */
+/* Times on the same clock: after opening, and after the steps that must precede reading the image. */
 typedef struct restored {
     double opened, rebuilt, read;
 } restored;
 
-#define SPACE ".space" /* how the names of spaces end */
+#define SPACE ".space" /* suffix of the spaces */
 
 typedef struct side side;
 
@@ -28,9 +28,9 @@ typedef struct kind {
     void (*open)(side *side, const image *image);
     /* Before each save, not measured; or NULL. */
     void (*prepare)(side *side);
-    /* t1 is when it is called. */
+    /* Called at t1. */
     void (*save)(side *side, const image *image, saved *saved);
-    /* NULL: nothing is left that one could restart from. */
+    /* NULL: a restart is impossible. */
     void (*restart)(side *side, image *image, restored *restored);
     /* Once, after the last save; or NULL. */
     void (*close)(side *side, const image *image);
@@ -51,11 +51,11 @@ struct side {
 extern const kind mainstay_kind;
 /* memcpy of the image into memory touched before. */
 extern const kind copy_kind;
-/* As many bytes to a file a rank that is there already, O_DIRECT, and a sync: what the disk takes. */
+/* The same number of bytes to an existing file for each rank, with O_DIRECT and a sync: the limit of the disk. */
 extern const kind disk_kind;
 /* The image to a new file a rank, in pieces of 4 MiB, and one fsync. */
 extern const kind buffered_kind;
-/* Each piece by a write(2) to a new file a rank; and an fsync. */
+/* Each piece by a write(2) to a new file for each rank; then an fsync. */
 extern const kind plain_kind, plain_fsync_kind;
 /* The published layout of WAG-DBI: a synced file for each chunk of 4 MiB. */
 extern const kind published_kind;

@@ -1,4 +1,4 @@
-"""The sides of each case: what is measured in turns in one job."""
+"""The sides of each case, measured in turns in one job."""
 
 from dataclasses import dataclass, field
 
@@ -19,20 +19,20 @@ FILES = ("plain", "plain_fsync", PUBLISHED)
 
 @dataclass(frozen=True)
 class Side:
-    """A session with settings; without any, one of the other ways to write."""
+    """A session with settings; or, without settings, one of the other ways to write."""
 
     name: str
     settings: dict = field(default_factory=dict)
 
     @property
     def word(self):
-        """As the program takes it."""
+        """The side in the form that the program takes."""
         settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
         return f"{self.name}:{settings}" if settings else self.name
 
     @property
     def pool_bytes(self):
-        """Of the node: the stages that have no pool take none."""
+        """The pool of the node; stages without a pool take none."""
         return self.settings["pool_bytes"] if self.settings["stage"] in ("node", "pool") else 0
 
 
@@ -49,7 +49,7 @@ def files():
 
 
 def against():
-    """What is in every job, to measure the others against."""
+    """The references in every job."""
     return [*floors(), session("direct", "direct")]
 
 
@@ -58,7 +58,7 @@ def stages():
 
 
 def thresholds(stage, chosen):
-    """In KiB, and what the library finds by itself."""
+    """Thresholds in KiB, and the threshold that the library finds."""
     found = session(f"{stage}_auto", stage, threshold_bytes="auto")
     return [*(session(f"{stage}_{kib}", stage, threshold_bytes=kib * KIB) for kib in chosen), found]
 
@@ -69,7 +69,7 @@ def pools(chosen):
 
 
 def chunks(chosen):
-    """In KiB, of a pool that has enough of the largest for all ranks."""
+    """In KiB. The pool has enough of the largest chunks for all ranks."""
     return [session(f"chunk_{kib}", "pool", pool_mib=CHUNKS_POOL_MIB, chunk_kib=kib) for kib in chosen]
 
 

@@ -1,5 +1,5 @@
-/* A program that writes its process image in pieces, each side in turns in one run. Prints a line of JSON
- * for each measurement, a value for each rank; staging.py makes rows of them.
+/* A program that writes its process image in pieces; the sides take turns in one run. Prints a line of JSON for each
+ * measurement, with a value for each rank; staging.py turns them into rows.
  *
  *     staging save|restart|memory DIRECTORY PIECES ROUNDS SIDE...
  *
@@ -23,7 +23,7 @@
 
 #define SIDES_MAX 32
 #define WARM_UPS 4 /* a space has room for three revisions: after as many, every block has been written before */
-#define EXPECTED ((uint64_t)1 << 20) /* the stamp that a restart brings back */
+#define EXPECTED ((uint64_t)1 << 20) /* the stamp that a restart restores */
 
 typedef struct program {
     image image;
@@ -78,8 +78,8 @@ static void save_one(program *p, side *side, int round)
     saved saved = {0};
     if (side->kind->prepare)
         side->kind->prepare(side);
-    /* What earlier revisions left in the page cache stays there, as between the checkpoints of a program. A
-     * space whose blocks are gone from it would make stage direct read each that it writes a part of. */
+    /* The content of earlier revisions stays in the page cache, as between the checkpoints of a program. If it were
+     * gone, stage direct would read each block that it writes in part. */
     settle(p->directory, SPACE);
     uint64_t before = process_device_reads();
     double start = start_together();
@@ -114,8 +114,8 @@ static void restart_one(program *p, side *side, int round)
         side->kind->close(side, &p->image);
 }
 
-/* What came with the session: the most that was resident but is no shared memory, and what lies in the folder of
- * the pools. */
+/* The memory of the session: the largest resident size without shared memory, and the bytes in the folder of the
+ * pools. */
 static void memory(program *p)
 {
     static const char *const names[] = {"own", "pool"};
@@ -143,14 +143,14 @@ static void take_turns(program *p, int round, void (*one)(program *p, side *side
 
 static void save_anew(program *p, side *side, int round)
 {
-    /* Only a space is any different after its first revisions. */
+    /* Only a space changes after its first revisions. */
     if (round < -1 && side->kind != &mainstay_kind)
         return;
     image_fill(&p->image, p->image.stamp + 1);
     save_one(p, side, round);
 }
 
-/* Without rounds: what a restart needs, and no more. */
+/* Without rounds: saves only the revisions that a restart needs. */
 static void save(program *p)
 {
     open_all(p);
@@ -175,7 +175,7 @@ static void restarts(program *p)
 int main(int argc, char **argv)
 {
     int rank;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,7 +1,7 @@
-/* Five unknowns in a cube that find their steady state, saved by Mainstay.
+/* Solves for the steady state of five unknowns in a cube, saved by Mainstay.
  *
- * All that has to do with saving is here: open, protect, restore, due, tick, checkpoint, close. The grid is
- * in slab.c, the equations in model.c, the method in solver.c and line.c. */
+ * All calls that save are in this file: open, protect, restore, due, tick, checkpoint, close. The grid is in slab.c,
+ * the equations in model.c, the method in solver.c and line.c. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void must(mainstay_status status, const char *doing)
         stop("%s: %s", doing, mainstay_error_message());
 }
 
-/* A state that could not be saved is no reason to stop: the program's own is unharmed. */
+/* A failed save is no reason to stop: the program's own state is unharmed. */
 static int tried(mainstay_status status, const char *doing, int rank)
 {
     if (status == MAINSTAY_OK)
@@ -28,12 +28,12 @@ static int tried(mainstay_status status, const char *doing, int rank)
     return 1;
 }
 
-/* A checkpoint whose cost has not been printed yet. */
+/* A checkpoint with a cost that is not printed yet. */
 typedef struct saved {
     uint64_t revision, step; /* 0: none */
 } saved;
 
-/* Prints what a checkpoint cost this rank, once it is durable and that is known. */
+/* Prints the cost of a checkpoint on this rank, once the checkpoint is durable and the cost is known. */
 static void print_cost(mainstay_session *session, saved *last)
 {
     mainstay_record r;
@@ -46,7 +46,7 @@ static void print_cost(mainstay_session *session, saved *last)
     last->revision = 0;
 }
 
-/* Saves what the field was after `step`, if that is due; returns whether it failed. */
+/* Saves the field after `step`, if a checkpoint is due; returns whether that failed. */
 static int save_if_due(mainstay_session *session, const options *o, int rank, uint64_t step, saved *last)
 {
     int due = 0, failed = 0;
@@ -63,7 +63,7 @@ static int save_if_due(mainstay_session *session, const options *o, int rank, ui
     return failed;
 }
 
-/* Prints what of the blocks that were written between checkpoints had been saved before those asked for them. */
+/* Prints how many of the blocks written between checkpoints were saved before the checkpoints asked for them. */
 static void print_early(mainstay_session *session, int rank)
 {
     mainstay_speculation early = {0};
@@ -72,7 +72,7 @@ static void print_early(mainstay_session *session, int rank)
                (unsigned long long)early.dirty, (unsigned long long)early.wasted);
 }
 
-/* Opens the space and fills `u` and `step` from it, if there is something to restore. */
+/* Opens the space and fills `u` and `step` from it, if it has a revision. */
 static mainstay_session *open_space(const options *o, const slab *s, double *u, uint64_t *step)
 {
     mainstay_session *session = NULL;
@@ -100,8 +100,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
-    setvbuf(stdout, line, _IOLBF, sizeof line); /* so that whoever follows the run sees it at once */
+    static char line[BUFSIZ]; /* one write for a line, so that lines of ranks do not mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line); /* shows each line at once */
 
     options o;
     int ended = options_parse(&o, argc, argv, rank == 0);

@@ -9,12 +9,12 @@
 
 typedef void cell_values(const model *m, size_t x, size_t y, size_t z, double u[UNKNOWNS]);
 
-/* A value for every stored cell, ghosts included; beyond the grid there is none to give. */
+/* Gives every stored cell a value, ghosts included. Cells outside the grid keep theirs. */
 static void fill(const solver *v, cell_values *values, double *u)
 {
     const slab *s = v->s;
     for (size_t k = 0; k < s->size + 2; k++) {
-        size_t z = s->start + k; /* one too high: the first stored plane is a ghost */
+        size_t z = s->start + k; /* one more than the plane: the first stored plane is a ghost */
         if (z == 0 || z > s->cells[2])
             continue;
         for (size_t y = 0; y < s->cells[1]; y++)
@@ -23,7 +23,7 @@ static void fill(const solver *v, cell_values *values, double *u)
     }
 }
 
-/* The stored planes whose cells change: all that are this rank's and no wall. */
+/* The stored planes with cells that change: all planes of this rank except walls. */
 static void inner_planes(const slab *s, size_t *first, size_t *end)
 {
     *first = s->start == 0 ? 2 : 1;
@@ -59,7 +59,7 @@ solver solver_create(const slab *s)
     memset(v.delta, 0, stored * sizeof *v.delta);
     memset(v.forcing, 0, stored * sizeof *v.forcing);
 
-    /* What the equations would do to the steady state, f takes back. `delta` is a field for a moment. */
+    /* f cancels the effect of the equations on the steady state. `delta` holds a field for a moment. */
     fill(&v, model_steady, v.delta);
     rates(&v, v.delta, v.forcing);
     for (size_t i = 0; i < stored; i++)
@@ -83,7 +83,7 @@ void solver_begin(const solver *v, double *u)
     fill(v, model_begin, u);
 }
 
-/* Lines along one side of the grid, and where they lie in an array. */
+/* Lines along one side of the grid, and their places in an array. */
 typedef struct lines {
     size_t begin;             /* the first cell of the first line, in doubles */
     size_t next;              /* from cell to cell of a line */
@@ -100,7 +100,7 @@ static void sweep(const solver *v, int d, const double *u, double *delta, lines 
         }
 }
 
-/* The slab is turned, so that each line along z lies on one rank. */
+/* Turns the slab, so that each line along z is on one rank. */
 static void sweep_z(const solver *v, const double *u, double *delta)
 {
     const slab *s = v->s;

@@ -1,11 +1,11 @@
-! Heat in a square plate, warm at one edge: 2-D, explicit, rows cut among the ranks. It saves itself and goes on
-! after a failure.
+! Heat in a square plate, warm at one edge: 2-D, explicit, rows cut among the ranks. The program saves itself and goes
+! on after a failure.
 !
 !     heat SPACE OUT STEPS EVERY [N]
 !
-! Saves a revision to SPACE every EVERY steps, and in the end writes each rank's part of the N x N plate, as
-! it lies in memory, to OUT.0, OUT.1, and so on. Any number of ranks goes on with what another has saved. All
-! that has to do with saving is marked.
+! Saves a revision to SPACE every EVERY steps. At the end each rank writes its part of the N x N plate, as it is in
+! memory, to OUT.0, OUT.1, and so on. Any number of ranks can continue from the revisions of any other number. All lines
+! that save are marked.
 module plates
   use, intrinsic :: iso_c_binding, only: c_loc, c_ptr                            ! saving
   use, intrinsic :: iso_fortran_env, only: real64
@@ -13,7 +13,7 @@ module plates
   real(real64), allocatable, target :: plate(:, :)  ! x, y: with a row of each neighbour, or the edge
 contains
   ! ANCHOR: where
-  ! Where what is protected begins.                                              ! saving
+  ! The address of the protected array.                                          ! saving
   type(c_ptr) function where_plate() bind(C)                                     ! saving
     where_plate = c_loc(plate(0, 1))                                             ! saving
   end function                                                                   ! saving
@@ -97,7 +97,7 @@ contains
     read (word, *) number
   end function
 
-  ! The rows at either side, which are those of the neighbours.
+  ! Exchanges the rows at both sides with the neighbours.
   subroutine exchange()
     integer, parameter :: up = 1, down = 2
     call MPI_Sendrecv(plate(0, 1), n + 2, MPI_DOUBLE_PRECISION, above, up, &

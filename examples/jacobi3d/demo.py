@@ -1,11 +1,11 @@
-"""Has a running simulation lose a whole node, in C and in Python, and a single rank, and shows that nothing else is lost.
+"""Shows that a running simulation survives the loss of a whole node, in C and in Python, and the loss of a single rank.
 
     python demo.py
 
-Builds jacobi3d and runs it undisturbed. Then each version runs on two nodes, which are made of this machine, and saves
-to their memory alone, with copies in that of the other. In the middle one node is lost: its ranks are killed, its memory
-is gone. The job is started again, and goes on from what the other node has; the fields are compared bit for bit. Then the
-version in C loses one rank, and goes on without being started again: a spare takes its place. Writes
+Builds jacobi3d and runs it undisturbed. Then each version runs on two simulated nodes of this machine. It saves only to
+their memory, and each node keeps copies of the other's shards. Halfway, one node is lost: its ranks are killed and its
+memory is removed. The job is started again, and goes on from the copies on the other node; the fields are compared bit
+for bit. Then the version in C loses one rank, and goes on without a restart: a spare takes its place. Writes
 demo-out/jacobi3d.png. The package mainstay must be installed beside this Python: `make demo` does all.
 """
 
@@ -44,7 +44,7 @@ OUT = ROOT / "demo-out" / "jacobi3d.png"
 
 @dataclass(frozen=True)
 class Version:
-    """One of the two programs, and the run that it is shown with."""
+    """One of the two programs, and its run."""
 
     language: str
     words: tuple  # that start it, instead of the one that was compiled
@@ -91,11 +91,11 @@ class GoingOn(type(OPENMPI)):
 
 
 class Wrong(Exception):
-    """Something is not as it should be."""
+    """A result is not as expected."""
 
 
 class Timeline:
-    """What happened when, in milliseconds from the loss of the node."""
+    """The events of a run, in milliseconds from the loss of the node."""
 
     def __init__(self):
         self.loss = None
@@ -109,7 +109,7 @@ class Timeline:
         self.add(what, self.loss)
 
     def read(self, line):
-        """Adds what a line of the job tells; the step, if the line is of a checkpoint."""
+        """Adds the content of a line of the job. Returns the step, if the line is about a checkpoint."""
         if match := CHECKPOINT.match(line):
             revision, step, t1, perceived, durable = match.groups()
             self.add(
@@ -144,13 +144,13 @@ def saving(version, scratch, *more):
     folder = version.folder(scratch)
     means = ["--means", folder / "means"] if version.tells_means else []
     words = command(version, scratch, "--space", folder / "space", "--every", version.every, "--timeline", *means, *more)
-    # In memory, with the copies that there are by default; the space on disk gets nothing before the end.
+    # Saves to memory, with the default copies; the space on disk gets nothing before the end.
     settings = ["MAINSTAY_MEMORY=auto", "MAINSTAY_PFS_EVERY=0", f"NODES={version.nodes(scratch)}"]
     return ["env", *settings, "sh", "-c", ON_ITS_NODE, "sh", *words]
 
 
 def undisturbed(version, scratch):
-    """What the version in C computes on this grid; the years that pass."""
+    """The result of the version in C on this grid, and the simulated years."""
     out = version.folder(scratch) / "undisturbed"
     words = command(replace(version, words=()), scratch, "--no-checkpoint", "--out", out)
     with Job(RANKS, words, scratch, LIMIT_S) as job:
@@ -162,7 +162,7 @@ def undisturbed(version, scratch):
 
 
 def killed(version, scratch, timeline):
-    """Runs until a node is lost; the step that was reached, and the last one saved on rank 0."""
+    """Runs until a node is lost. Returns the step that was reached, and the last step saved on rank 0."""
     reached = saved = 0
     done = False
     with Job(RANKS, saving(version, scratch), scratch, LIMIT_S) as job:
@@ -194,7 +194,7 @@ def killed(version, scratch, timeline):
 
 
 def again(version, scratch, timeline):
-    """Runs to the end; the revision and the step from which."""
+    """Runs to the end. Returns the revision and the step from which it continued."""
     restored = None
     folder = version.folder(scratch)
     words = saving(version, scratch, "--first", folder / "restored", "--out", folder / "again")
@@ -214,7 +214,7 @@ def again(version, scratch, timeline):
 
 
 def goes_on(version, scratch, timeline):
-    """Loses a rank on the way; the step that was reached, and the one from which all went on."""
+    """Loses a rank during the run. Returns the step that was reached, and the step from which all ranks went on."""
     reached = at_death = back_to = 0
     done = False
     folder = version.folder(scratch)
@@ -242,7 +242,7 @@ def goes_on(version, scratch, timeline):
 
 
 def compare(version, scratch):
-    """Bit for bit; and the field must still have been on the move, or a wrong restore could pass."""
+    """Compares bit for bit. The field must still have been changing, or a wrong restore could pass."""
     folder = version.folder(scratch)
     expected, got, first = (field(version, folder / name) for name in ("undisturbed", "again", "restored"))
     differ = numpy.count_nonzero(expected.view("u8") != got.view("u8"))
@@ -256,7 +256,7 @@ def compare(version, scratch):
 
 
 def rows(version, scratch):
-    """The steps that the table of means has rows of."""
+    """The steps that have rows in the table of means."""
     _, *lines = (version.folder(scratch) / "means").read_text().splitlines()
     return [int(line.partition(",")[0]) for line in lines]
 
@@ -268,7 +268,7 @@ def check_rows(version, scratch):
 
 
 def tell(version, scratch):
-    """Has one version lose a node, and restarts it; the final field, and its years."""
+    """Makes one version lose a node, and restarts it. Returns the final field and the simulated years."""
     print(f"\nIn {version}: {' x '.join(map(str, version.cells))} cells, {version.steps} steps on {RANKS} ranks")
     version.folder(scratch).mkdir()
     print("  running undisturbed" if version is C else "  running undisturbed in C, to compare with", flush=True)
@@ -281,7 +281,7 @@ def tell(version, scratch):
     written = len(rows(version, scratch)) if version.tells_means else 0
     print("  starting the job again", flush=True)
     revision, step = again(version, scratch, timeline)
-    # The last revision may have been in the air on some rank, but not the one before.
+    # The last revision may have been incomplete on some rank, but the one before was complete.
     if not max(version.every, saved - version.every) <= step <= reached + version.every or step % version.every:
         raise Wrong(f"revision {revision} is of step {step}, but {saved} was saved and {reached} reached")
     expected, moved, most = compare(version, scratch)
@@ -297,7 +297,7 @@ def tell(version, scratch):
 
 
 def tell_rank(version, scratch):
-    """Has one version lose a rank, and go on; after `tell`, whose undisturbed field it must end with."""
+    """Makes one version lose a rank, and go on. Runs after `tell`: the final field must equal its undisturbed field."""
     print(f"\nIn {version} again, on {RANKS} ranks and {SPARES} spare, to lose one rank without being started again", flush=True)
     timeline = Timeline()
     timeline.add(f"the job is started on {RANKS} ranks, with {SPARES} more that sleeps")

@@ -1,7 +1,7 @@
 /* The temperature in the ground below a mountain range, saved by Mainstay.
  *
- * All that has to do with saving is here: open, protect, restore, checkpoint,
- * recover, close. The grid is in grid.c, the physics in ground.c. */
+ * All calls that save are in this file: open, protect, restore, checkpoint, recover, close. The grid is in grid.c, the
+ * physics in ground.c. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void must(mainstay_status status, const char *doing)
         stop("%s: %s", doing, mainstay_error_message());
 }
 
-/* The same, but for ranks that have failed: false, and the others go on without them. */
+/* Like `must`, but returns false if ranks have failed: the others go on without them. */
 static bool done(mainstay_status status, const char *doing)
 {
     if (status == MAINSTAY_GROUP_FAILED)
@@ -33,7 +33,7 @@ static bool done(mainstay_status status, const char *doing)
 
 static int failures; /* states that could not be saved */
 
-/* That is no reason to stop: the program's own is unharmed. */
+/* A failed save is no reason to stop: the program's own state is unharmed. */
 static bool tried(mainstay_status status, const char *doing, int rank)
 {
     if (status == MAINSTAY_GROUP_FAILED)
@@ -45,15 +45,15 @@ static bool tried(mainstay_status status, const char *doing, int rank)
     return true;
 }
 
-/* What is computed, on the ranks that there are. */
+/* The state of the computation on the present ranks. */
 typedef struct model {
-    grid g; /* without a communicator: there is none */
+    grid g; /* without a communicator: empty */
     ground rock;
     double *field, *other;
     uint64_t step;
 } model;
 
-/* False: a rank has failed meanwhile. */
+/* Returns false if a rank fails meanwhile. */
 static bool model_begin(model *m, MPI_Comm workers, const options *o, const elevation *surface)
 {
     m->g = grid_create(workers, o->cells);
@@ -65,7 +65,7 @@ static bool model_begin(model *m, MPI_Comm workers, const options *o, const elev
     m->field = allocate(cells, sizeof *m->field);
     m->other = allocate(cells, sizeof *m->other);
     ground_begin(&m->rock, g, surface, m->field);
-    memcpy(m->other, m->field, cells * sizeof *m->field); /* its air, which no sweep writes */
+    memcpy(m->other, m->field, cells * sizeof *m->field); /* the air: no sweep writes it */
     m->step = 0;
     if (g->rank == 0)
         printf("grid %zu x %zu x %zu on %d x %d x %d ranks, %.1f MB a rank, %.1f years a step\n",
@@ -115,7 +115,7 @@ static box box_of(const grid *g)
 }
 
 /* ANCHOR: from */
-/* Begins from what lies in another space, however many ranks have saved it: each rank reads its block. */
+/* Begins from a revision in another space, saved by any number of ranks: each rank reads its block. */
 static void begin_from(const grid *g, const char *path, uint64_t *step, double *field)
 {
     box block = box_of(g);
@@ -142,12 +142,12 @@ static void begin_from(const grid *g, const char *path, uint64_t *step, double *
 }
 /* ANCHOR_END: from */
 
-/* A checkpoint whose cost has not been printed yet. */
+/* A checkpoint with a cost that is not printed yet. */
 typedef struct saved {
     uint64_t revision, step; /* 0: none */
 } saved;
 
-/* Prints what a checkpoint cost this rank, once it is durable and that is known. */
+/* Prints the cost of a checkpoint on this rank, once the checkpoint is durable and the cost is known. */
 static void print_cost(mainstay_session *session, saved *last, bool phases)
 {
     mainstay_record r;
@@ -166,7 +166,7 @@ static void print_cost(mainstay_session *session, saved *last, bool phases)
     last->revision = 0;
 }
 
-/* Lays the model out for the ranks that there are, and brings it to the newest revision. False: ranks have failed. */
+/* Divides the model among the present ranks, and restores the newest revision. False: ranks have failed. */
 static bool begin(model *m, mainstay_session *session, MPI_Comm workers, const options *o, const elevation *surface)
 {
     if (!model_begin(m, workers, o, surface))
@@ -182,7 +182,7 @@ static bool begin(model *m, mainstay_session *session, MPI_Comm workers, const o
              "protect the field");
         /* ANCHOR_END: box */
         /* ANCHOR: follow */
-        /* What the pointer points to then: each step swaps it with the other. */
+        /* Saves the field that the pointer points to at a checkpoint: each step swaps it with the other. */
         must(mainstay_follow(session, "temperature", (void **)&m->field), "follow the field");
         /* ANCHOR_END: follow */
 
@@ -202,15 +202,15 @@ static bool begin(model *m, mainstay_session *session, MPI_Comm workers, const o
     return true;
 }
 
-/* Nothing of the model is protected any more. */
+/* Removes the protection of the whole model. */
 static void end(model *m, mainstay_session *session)
 {
-    mainstay_unprotect(session, "step"); /* where ranks failed early, it was not protected yet */
+    mainstay_unprotect(session, "step"); /* not protected yet if ranks failed early */
     mainstay_unprotect(session, "temperature");
     model_end(m);
 }
 
-/* Up to the last step, all of it saved. False: ranks have failed. */
+/* Computes and saves up to the last step. False: ranks have failed. */
 static bool go_on(model *m, mainstay_session *session, const options *o)
 {
     int rank = m->g.rank;
@@ -221,7 +221,7 @@ static bool go_on(model *m, mainstay_session *session, const options *o)
             continue;
 
         int due = 0;
-        /* What came of its messages, the sweep has not looked at. */
+        /* The sweep does not check the results of its messages. */
         if (!done(mainstay_check(session), "look whether a rank has failed") ||
             !done(mainstay_due(session, m->step, &due), "ask whether a checkpoint is due"))
             return false;
@@ -250,8 +250,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
-    setvbuf(stdout, line, _IOLBF, sizeof line); /* so that whoever follows the run sees it at once */
+    static char line[BUFSIZ]; /* one write for a line, so that lines of ranks do not mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line); /* shows each line at once */
 
     options o;
     int ended = options_parse(&o, argc, argv, rank == 0);
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
         wanted.pool_bytes = o.pool_bytes;
         wanted.stage = o.stage;
         mainstay_status opened = mainstay_open_mpi(MPI_COMM_WORLD, o.space, &wanted, &session);
-        if (opened == MAINSTAY_NOT_NEEDED) { /* a spare, and no rank has failed */
+        if (opened == MAINSTAY_NOT_NEEDED) { /* a spare that was not needed */
             elevation_free(&surface);
             return mainstay_mpi_finalize(0);
         }

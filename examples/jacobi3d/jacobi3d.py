@@ -1,7 +1,7 @@
 """The temperature in the ground below a mountain range, saved by Mainstay: jacobi3d.c in Python.
 
-All that has to do with saving is here: open, protect, restore, due, checkpoint, recover. The grid is in
-grid.py, the physics in ground.py. The field is bit for bit that of the C program.
+All calls that save are in this file: open, protect, restore, due, checkpoint, recover. The grid is in grid.py, the
+physics in ground.py. The field equals that of the C program bit for bit.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def number(least, most):
 
 
 class Options(argparse.ArgumentParser):
-    """The command line; rank 0 speaks for all."""
+    """The command line; rank 0 prints the errors for all."""
 
     def __init__(self, speaks):
         super().__init__("jacobi3d.py", description=__doc__.partition(",")[0] + ".", allow_abbrev=False)
@@ -72,7 +72,7 @@ class Options(argparse.ArgumentParser):
 
 
 class Means:
-    """The mean temperature of the rock as a table, which rank 0 appends to and Mainstay cuts back at a restore."""
+    """The mean temperature of the rock as a table. Rank 0 appends to it, and Mainstay truncates it at a restore."""
 
     def __init__(self, path, grid, rock):
         self._path, self._comm, self._rock = path, grid.comm, rock
@@ -80,7 +80,7 @@ class Means:
         self._file = None
 
     def begin(self, goes_on):
-        """After a restore, which has cut the file back to the rows that it had then."""
+        """Begins after a restore, which has truncated the file to the rows of that revision."""
         if self._comm.rank == 0:
             self._file = open(self._path, "a" if goes_on else "w")
             if self._file.tell() == 0:
@@ -98,7 +98,7 @@ class Means:
 
 
 class Saved:
-    """The last checkpoint, until rank 0 has printed what it cost there."""
+    """The last checkpoint, until rank 0 has printed its cost."""
 
     def __init__(self, session, speaks, phases):
         self._session, self._speaks, self._phases, self._last = session, speaks, phases, None
@@ -108,7 +108,7 @@ class Saved:
         self._last = revision, step
 
     def print_cost(self):
-        """Once it is durable and that is known."""
+        """Prints the cost once the checkpoint is durable and the cost is known."""
         r = self._session.last_record() if self._last and self._speaks else None
         if not r or r.revision != self._last[0] or not r.durable_ns:
             return
@@ -122,8 +122,8 @@ class Saved:
 
 
 class Failures:
-    """Counts them. A state that could not be saved is no reason to stop: the program's own is unharmed. Ranks that have
-    failed are one to go back."""
+    """Counts failures. A failed save is no reason to stop: the program's own state is unharmed. Failed ranks are a
+    reason to go back."""
 
     def __init__(self, rank):
         self._rank, self.count = rank, 0
@@ -141,7 +141,7 @@ class Failures:
 
 # ANCHOR: from
 def begin_from(path, grid, step, field):
-    """Begins from what lies in another space, however many ranks have saved it: each rank reads its block."""
+    """Begins from a revision in another space, saved by any number of ranks: each rank reads its block."""
     first = mainstay.read(path) if grid.comm.rank == 0 else None
     revision = grid.comm.bcast(first.revision if first else None)
     with first or mainstay.read(path, revision) as reader:
@@ -155,7 +155,7 @@ def begin_from(path, grid, step, field):
 
 
 class Model:
-    """What is computed, on the ranks that there are."""
+    """The state of the computation on the present ranks."""
 
     def __init__(self, workers, o, surface):
         self.grid = grid = Grid(workers, (o.nx, o.ny, o.nz))
@@ -189,8 +189,7 @@ def begin(model, session, o):
                 session.unprotect(name)
         # ANCHOR: box
         session.protect("step", model.step)
-        # Which array that is, changes from step to step. Without its ghosts, so that any number of ranks can
-        # share it out.
+        # The array changes from step to step. It is saved without ghosts: any number of ranks can divide it.
         session.protect("temperature", lambda: model.field[INSIDE], global_shape=grid.cells, offset=grid.start)
         # ANCHOR_END: box
         restored = session.restore()
@@ -207,7 +206,7 @@ def begin(model, session, o):
 
 
 def go_on(model, session, o, failures):
-    """Up to the last step, all of it saved."""
+    """Computes and saves up to the last step."""
     saved = Saved(session, model.speaks, o.timeline)
     while model.step < o.steps:
         model.sweep()
@@ -229,7 +228,7 @@ def go_on(model, session, o, failures):
 def run():
     speaks = MPI.COMM_WORLD.rank == 0
     for stream in (sys.stdout, sys.stderr):
-        # Each line at once, so that the run can be followed, and in one piece, so that those of the ranks do not mix.
+        # Writes each line at once and in one piece, so that lines of different ranks do not mix.
         stream.reconfigure(line_buffering=True, write_through=False)
     o = Options(speaks).read()
     surface = Elevation(MPI.COMM_WORLD, o.dem)
@@ -261,7 +260,7 @@ def run():
 
 
 def recover(session, failure):
-    """Goes on without the ranks that have failed, where the job is set to do so."""
+    """Goes on without the failed ranks, if the job is set up for this."""
     if not session:
         raise failure
     try:
@@ -271,7 +270,7 @@ def recover(session, failure):
 
 
 def main():
-    # The other ranks would wait for one that just ended.
+    # Ends all ranks: the others would wait for a rank that has ended.
     try:
         return run()
     except (mainstay.Error, OSError) as error:

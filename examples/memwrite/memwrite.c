@@ -1,6 +1,6 @@
-/* MEMWRITE: memory that is scanned from its beginning to its end, each byte written, again and again (speculative
- * checkpointing, Figure 6). With MAINSTAY_CAPTURE=incremental and a MAINSTAY_PREDICTOR, what a tick finds written is
- * saved before the checkpoint asks for it.
+/* MEMWRITE scans its memory from beginning to end, again and again. A scan writes each byte. (Speculative
+ * checkpointing, Figure 6.) MAINSTAY_CAPTURE=incremental and a MAINSTAY_PREDICTOR save early. A tick finds the written
+ * blocks. They are saved before the checkpoint.
  *
  *     mpicc memwrite.c -o memwrite $(pkg-config --cflags --libs mainstay)
  *     mpiexec -n 2 ./memwrite space --mb 300 --rounds 2 --checkpoints 8 --ticks 1 --seconds 30 */
@@ -18,7 +18,7 @@
 typedef struct options {
     const char *space;
     unsigned long mb, rounds, checkpoints, ticks; /* ticks between two checkpoints */
-    double seconds;                               /* that the scans take at least, without checkpoints */
+    double seconds;                               /* the least time of the scans, without checkpoints */
 } options;
 
 static void must(mainstay_status status, const char *doing)
@@ -54,7 +54,7 @@ static bool parse(options *o, int argc, char **argv)
     return o->mb > 0 && o->rounds > 0 && o->checkpoints > 0 && o->mb < 1ul << 30;
 }
 
-/* Whether all bytes are those that so many parts of the scan have written. */
+/* Whether every byte has the value of that number of finished parts of the scan. */
 static bool is_right(const uint8_t *memory, uint64_t bytes, uint64_t part, uint64_t parts_done)
 {
     uint64_t written = parts_done * part;
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that whoever follows the run sees it at once */
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* shows each line at once */
     options o;
     if (!parse(&o, argc, argv)) {
         if (rank == 0)
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 2;
     }
-    /* A checkpoint lies after so many parts, and so do the ticks between two. */
+    /* A checkpoint comes after a fixed number of parts. So do the ticks between two checkpoints. */
     uint64_t parts = o.checkpoints * (o.ticks + 1), part = (o.mb << 20) * o.rounds / parts, bytes = o.mb << 20;
     if (part == 0 || part * parts != bytes * o.rounds) {
         if (rank == 0)

@@ -72,9 +72,9 @@ int main(int argc, char **argv) {
   /* ANCHOR: protect */
   check(mainstay_open_solo("space", &options, &session));
   check(mainstay_protect_globals(session)); /* the pointers, the step, the generator */
-  check(mainstay_protect_heap(session));    /* and what they point to */
+  check(mainstay_protect_heap(session));    /* the memory behind them */
   check(mainstay_restore(session, &restored));
-  if (!restored.revision) { /* what a restart need not do */
+  if (!restored.revision) { /* a restart skips this */
     cells = get(CELLS * sizeof *cells);
     for (int i = 0; i < 1000; i++) bear();
   }

@@ -1,5 +1,5 @@
-/* What the programs save: words that tell the rank, the place and the time, no two alike, so that
- * nothing below can shorten them. */
+/* The data that the programs save. Each word holds its rank, place and time; no two words are alike, so nothing can
+ * compress or share them. */
 #ifndef FIELD_H
 #define FIELD_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 void field_fill(uint64_t *words, size_t count, int rank, uint64_t stamp);
-/* Stops the job at the first word that is not what field_fill made. */
+/* Stops the job at the first word that differs from the one that field_fill wrote. */
 void field_check(const uint64_t *words, size_t count, int rank, uint64_t stamp);
 
 #endif

@@ -13,9 +13,9 @@ void file_write(int file, const void *data, size_t bytes);
 /* Reads so many bytes; fewer are an error. */
 void file_read(int file, void *data, size_t bytes);
 void file_sync(int file);
-/* How much to move at once of what is left. */
+/* The size of the next transfer, when `left` bytes remain. */
 size_t file_transfer(size_t left);
-/* What the files of a folder, and of those in it, take of its file system. */
+/* The bytes that the files in a folder and its subfolders occupy in the file system. */
 uint64_t file_blocks_below(const char *directory);
 
 #endif

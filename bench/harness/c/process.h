@@ -1,11 +1,11 @@
-/* What the kernel counts for this process, and gives it. */
+/* The kernel's counters and memory of this process. */
 #ifndef PROCESS_H
 #define PROCESS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Has the highest resident size count anew from now on. */
+/* Resets the highest resident size: the kernel counts it from now on. */
 void process_reset_peak(void);
 /* A line of /proc/self/status in bytes: "VmRSS", "VmHWM", "RssShmem". */
 uint64_t process_memory(const char *line);
@@ -16,8 +16,9 @@ uint64_t process_device_reads(void);
 double now(void);
 /* Memory of ordinary pages that the kernel has already handed out. */
 void *touched(size_t bytes);
-/* Touches `bytes` bytes of free memory and gives them back: the kernel hands out next what it got last. Free memory of a
- * virtual machine may be away at its host, and comes back at the first touch. Returns the seconds that took. */
+/* Touches `bytes` bytes of free memory and gives them back: the kernel hands out the latest freed pages first. The host
+ * of a virtual machine may have taken free memory away; the first touch brings it back. Returns the seconds that this
+ * took. */
 double process_meet_memory(size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* A program most of whose memory stays as it is: a table that is read, and a small part that each step writes anew.
+/* Most memory of this program stays as it is: a table that the program reads. Each step writes a small part of it.
  *
  *     constant --mib N --steps N --progress N (--space DIR --every N | --no-checkpoint) */
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 
 #include <mainstay_mpi.h>
 
-#define PART 64 /* so small a part of the table changes in a step, from another place on each time */
+#define PART 64 /* 1/64 of the table changes in a step, at another place each time */
 
 static void must(mainstay_status status, const char *doing)
 {
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     mainstay_session *session = NULL;
     mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
     wanted.every_steps = every;
-    wanted.hints = "mainstay_when_busy=now\n"; /* as many checkpoints, whatever they take */
+    wanted.hints = "mainstay_when_busy=now\n"; /* the same number of checkpoints for each side */
     if (space) {
         must(mainstay_open_mpi(MPI_COMM_WORLD, space, &wanted, &session), "open");
         must(mainstay_protect_array(session, "table", table, MAINSTAY_F64, 1, &count), "protect the table");
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         must(mainstay_wait(session), "wait");
         must(mainstay_close(session), "close");
     }
-    if (sum == 42) /* so that it is not left out */
+    if (sum == 42) /* keeps the compiler from removing the sum */
         puts("");
     free(table);
     MPI_Finalize();

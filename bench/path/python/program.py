@@ -1,9 +1,9 @@
-"""Checkpoints from Python beside checkpoints from C, in turns, in one process, of the same memory.
+"""Compares checkpoints from Python with checkpoints from C: in turns, in one process, of the same memory.
 
     program.py LIBRARY FIRST DIRECTORY ITEMS BYTES POOL_BYTES CHUNK_BYTES ROUNDS
 
-Prints a line of JSON for each measurement, a value for each rank. LIBRARY is beside.c; FIRST is the side
-whose session, and so whose pool, is made first: c or python.
+Prints a line of JSON for each measurement, with a value for each rank. LIBRARY is beside.c. FIRST is the side (c or
+python) that makes its session, and so its pool, first.
 """
 
 import ctypes
@@ -86,7 +86,7 @@ def main():
         "python": lambda: FromPython(f"{directory}/space-python", items, settings),
     }
     sides = [make[side]() for side in sorted(make, key=lambda side: side != first)]
-    # After three revisions every block of a space has been written before.
+    # After three revisions every block of a space was written before.
     for round in range(-4, rounds):
         for side in random.Random(round).sample(sides, len(sides)):
             field += 1.0
