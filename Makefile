@@ -3,7 +3,7 @@
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Empty: what is installed keeps what a debugger needs.
+# Empty: the installation keeps the parts that a debugger needs.
 STRIP ?= strip
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.$(firstword $(subst ., ,$(VERSION)))
@@ -31,14 +31,14 @@ help:
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"
-	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps what a debugger needs"
+	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps the parts for a debugger"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
 	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 every test: other seeds, languages and MPIs, CephFS, Slurm; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
-	@echo "make clean                    removes what all these made"
+	@echo "make clean                    removes the results of all these"
 	@echo
 	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and .venv-mpich are made from."
 
@@ -58,28 +58,28 @@ environments: .venv/ready .venv-mpich/ready
 check-rust:
 	@sh tools/check.sh rust c
 
-# What the tests need beside; as root it is installed.
+# Other programs that the tests need. As root, make installs them.
 check-tests:
 	@sh tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
 	@sh tools/check.sh fortran cmake hdf5
 
-# Daemons and commands of Slurm. Without them what needs a Slurm says so, and is passed over.
+# Daemons and commands of Slurm. Without them the tests that need a Slurm report it, and are skipped.
 check-slurm:
 	@sh tools/debian.sh slurmctld slurmd sbatch:slurm-client
 
-# PyTorch. Without it the test of the training says so, and is passed over.
+# PyTorch. Without it the test of the training reports it, and is skipped.
 check-torch:
 	@sh tools/debian.sh torchrun:python3-torch
 
-# A browser that shows a page of `mainstay report`. Without it the test of that says so, and is passed over.
+# A browser that shows a page of `mainstay report`. Without it its test reports it, and is skipped.
 check-browser:
 	@sh tools/debian.sh chromium
 
-# Daemons of CephFS, each from the package of its name. Without them what needs a CephFS says so, and is passed over.
+# Daemons of CephFS, each from the package of its name. Without them the tests that need a CephFS report it, and are skipped.
 check-cephfs:
 	@sh tools/debian.sh ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse
 
-# Cargo knows best what is up to date. The soname is what programs look for when they start.
+# Cargo decides which files are up to date. Programs look for the soname when they start.
 build: check-rust
 	cargo build --profile=$(BUILD_PROFILE) --locked
 	@ln -sf libmainstay.so $(BUILT)/$(SONAME)
@@ -92,7 +92,7 @@ stage: build
 wheel: check-rust .venv-wheel/ready
 	sh tools/wheel.sh $(GLIBC)
 
-# The wheel for this machine, from what `make build` has built, installed where tests and demo look for it.
+# The wheel for this machine, from the files of `make build`, installed where tests and demo look for it.
 python: stage .venv/ready
 	@rm -rf target/python
 	.venv/bin/maturin build --profile $(BUILD_PROFILE) --out target/python
@@ -113,7 +113,7 @@ check: check-rust
 test-cephfs: check-cephfs build python
 	@.venv/bin/python -m pytest tests -m cephfs -rs
 
-# Unoptimised it is compiled in half the time, and builds the book in a second all the same.
+# Without optimisation it compiles in half the time, and still builds the book in a second.
 $(MDBOOK): | check-rust
 	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --debug \
 		--config profile.dev.debug=false --root target/tools/mdbook-$(MDBOOK_VERSION) --target-dir target/tools/build
@@ -122,7 +122,7 @@ $(MDBOOK): | check-rust
 guide: $(MDBOOK)
 	$(MDBOOK) build docs/guide
 
-# A NAME from the environment is no wish.
+# A NAME from the environment does not count.
 NAMED = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 ifeq ($(filter command,$(firstword $(origin NAME))),)
 bench:
@@ -136,7 +136,7 @@ bench: build python
 endif
 
 # Nothing that is installed knows PREFIX: the folder may be moved. Without cargo, as often under sudo, it
-# installs what was built before.
+# installs the files of the last build.
 install: override PREFIX := $(abspath $(PREFIX))
 install: $(if $(shell command -v cargo 2>/dev/null),build)
 	@test -e $(BUILT)/libmainstay.so || { sh tools/check.sh rust c; exit 1; }

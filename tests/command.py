@@ -1,4 +1,4 @@
-"""The command `mainstay`, asked for documents, and what it exports."""
+"""Documents and exports of the command `mainstay`."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ MAINSTAY = BUILT / "mainstay"
 
 
 def mainstay(command, *arguments, code=0):
-    """What `mainstay COMMAND ARGUMENTS --json` says."""
+    """The output of `mainstay COMMAND ARGUMENTS --json`."""
     words = [MAINSTAY, command, *map(str, arguments), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == code, done
@@ -19,5 +19,5 @@ def mainstay(command, *arguments, code=0):
 
 
 def arrays(folder, document):
-    """Item by item, shard by shard, as numpy reads what was exported into the folder."""
+    """The exported arrays in the folder, item by item, shard by shard, read by numpy."""
     return {(f["shard"], f["item"]): numpy.load(folder / f["file"], allow_pickle=False) for f in document["files"]}

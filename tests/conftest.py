@@ -1,4 +1,4 @@
-"""What all tests share: where they work, and the proof that nothing of theirs is left behind."""
+"""Fixtures of all tests: their folders, and the proof that the tests leave nothing behind."""
 
 import os
 import resource
@@ -18,22 +18,22 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
 import mpi as mpis  # noqa: E402
 from mpi import BUILT, MPICH, MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
-# Every process that tests start, and their children, carry this in their environment: those of all workers the same.
+# Every process that tests start has this in its environment, and so do its children. All workers use the same value.
 MARK_NAME = "MAINSTAY_TEST_SESSION"
 # Programs save at the steps that the tests count on, however long the checkpoint before takes.
 os.environ.setdefault("MAINSTAY_WHEN_BUSY", "now")
 MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = BUILT / "mainstay"
-# Where tests run side by side, those of these files run one after the other, in one process: they share what takes long to
-# make. The others go one by one to whichever process is free, which makes what they share anew in each.
+# If tests run in parallel, the tests of each of these files run one after the other, in one process: their shared
+# fixtures take long to make. Other tests run one by one in any free process, which makes its own fixtures.
 TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cephfs", "cmake", "guide", "install", "view", "wheel")}
 STARTED = pytest.StashKey()
 SPENT = pytest.StashKey()
 
 
 def pytest_sessionstart(session):
-    """Once, also where tests run side by side in workers."""
+    """Runs once, also if tests run in parallel workers."""
     if not is_worker(session.config):
         for mpi in MPIS:
             mpi.found()
@@ -42,7 +42,7 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(trylast=True)  # once workers are gone
 def pytest_sessionfinish(session):
-    """Once all workers are through: no process of the tests is alive, and none of their files is in /dev/shm."""
+    """Runs once all workers have ended: no process of the tests is alive, and no file of theirs is in /dev/shm."""
     if STARTED not in session.stash:
         return
     left = []
@@ -73,7 +73,7 @@ def is_worker(config):
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items):
-    """Every test that takes an MPI runs with Open MPI. With MPICH the campaign runs them all, and `make test` those that are
+    """Every test with an MPI runs with Open MPI. The campaign runs them all with MPICH, too; `make test` only the tests
     marked `each_mpi`."""
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -88,8 +88,8 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
-    """Tells tools/test.py what the test took of the processors, its jobs and what it was the first to build included; and how
-    many jobs of an MPI it started."""
+    """Reports to tools/test.py the processor time of the test, with its jobs and the builds that it was the first to
+    need, and the number of its MPI jobs."""
     told = yield
     seconds, launches = item.stash[SPENT]
     item.user_properties.append(("processor_s", f"{processor_s() - seconds:.3f}"))
@@ -99,20 +99,20 @@ def pytest_runtest_teardown(item):
 
 
 def processor_s():
-    """Seconds of processors that this process has taken, and those that it has started and that have ended."""
+    """Processor seconds of this process, and of its children that have ended."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers():
-    """At the end nothing temporary is left of this process's tests."""
-    # All that is temporary lies below one folder, also what programs make of their own accord.
+    """Checks at the end that this process's tests leave no temporary file."""
+    # One folder has all temporary files, also those that programs make by themselves.
     folder = Path(tempfile.mkdtemp(prefix="mainstay-tests-"))
     folder.chmod(0o711)  # one test works as another user
     usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield
     tempfile.tempdir = usual
-    # What pytest's own tmp_path keeps goes with the folder.
+    # The files of pytest's own tmp_path are removed with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
     shutil.rmtree(folder)
     assert not left, f"the tests left files behind: {left}"
@@ -120,7 +120,7 @@ def no_leftovers():
 
 @pytest.fixture(scope="session", params=MPIS, ids=str)
 def mpi(request):
-    """One MPI after the other: a test that asks for it runs with each."""
+    """One MPI after the other: a test with this argument runs with each."""
     missing = f"there is no {request.param.home}: `make {request.param.home.name}/ready` makes it"
     assert Path(request.param.command("mpiexec")).exists(), missing
     return request.param
@@ -128,7 +128,7 @@ def mpi(request):
 
 @pytest.fixture
 def scratch():
-    """A folder for one test, which other users may pass through."""
+    """A folder for one test. Other users may pass through it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         path.chmod(0o755)
@@ -137,7 +137,7 @@ def scratch():
 
 @pytest.fixture(scope="session")
 def jacobi3d(tmp_path_factory):
-    """A command that runs jacobi3d, saving to a space."""
+    """A command that runs jacobi3d and saves to a space."""
     import dem
     from build import build
 
@@ -153,10 +153,10 @@ def jacobi3d(tmp_path_factory):
 
 
 def left_in_shared_memory(before):
-    """What came since `before` into /dev/shm, is of no use to any process, and stays.
+    """The files that came to /dev/shm after `before`, that no process uses, and that stay.
 
-    The pools of jobs that were killed stay for as long as their spaces do. Jobs beside the tests leave something for
-    a moment too: it gets time to go.
+    Pools of killed jobs stay as long as their spaces. Jobs beside the tests may also leave files for a moment; they get
+    time to remove them.
     """
     deadline = time.monotonic() + END_LIMIT_S
     while True:
@@ -169,7 +169,7 @@ def left_in_shared_memory(before):
 
 
 def unused_shared_memory():
-    """Pools with what lies beside them, and segments of the MPIs, of this user, that no process has mapped."""
+    """Files of this user that no process has mapped: pools, the records beside them, and segments of the MPIs."""
     pools = {path for path in SHARED_MEMORY.glob("mainstay-pool-*") if is_ours(path)}
     in_use = mapped({pool_of(path) for path in pools})
     unused = {path for path in pools if pool_of(path) not in in_use}
@@ -177,12 +177,12 @@ def unused_shared_memory():
 
 
 def pool_of(path):
-    """The pool that the record of a rank lies beside: mainstay-pool-ID of mainstay-pool-ID.RANK."""
+    """The pool beside which a rank's record is stored: mainstay-pool-ID for mainstay-pool-ID.RANK."""
     return path.with_suffix("")
 
 
 def processes(besides):
-    """Processes of this session, but for one; they get a moment to disappear."""
+    """Processes of this session except one; they get a moment to end."""
     deadline = time.monotonic() + END_LIMIT_S
     while (found := marked(besides)) and time.monotonic() < deadline:
         time.sleep(0.1)

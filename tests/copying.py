@@ -1,6 +1,6 @@
-"""Nodes on one machine: each rank is told which it is on, and a node is lost with all that lies in its memory.
+"""Nodes on one machine: each rank gets its node from the test, and a lost node loses the content of its memory.
 
-c/copies.c and python/copies.py are the jobs, unless another program is given; what they print is read here.
+The jobs are c/copies.c and python/copies.py, unless a test gives another program. This file reads their output.
 """
 
 import re
@@ -12,8 +12,8 @@ from programs import build_c, build_python
 LIMIT_S = 60
 ENDLESS = 10**6  # steps: of a job that is killed
 CELLS = 20_000
-# The first word has a letter for each rank, that of its node; each node has memory of its own. ON_NODE is what else is to be
-# done there first.
+# The first word has a letter for each rank: its node. Each node has memory of its own. ON_NODE holds further commands
+# to run there first.
 ON_ITS_NODE = """
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
 MAINSTAY_NODE=$(printf %s "$1" | cut -c$((rank + 1)))
@@ -28,7 +28,7 @@ LINE = re.compile(r"(from|sure|skipped|end) (.*)$")
 
 
 class Said:
-    """What a job printed, and how it ended."""
+    """The output of a job, and its end."""
 
     def __init__(self, status, output):
         self.status, self.output = status, "\n".join(output)
@@ -42,7 +42,7 @@ class Said:
 
 
 class Nodes:
-    """One space, and the memory of the nodes that jobs on it have had."""
+    """One space, and the memory of the nodes of its jobs."""
 
     def __init__(self, mpi, folder, pools, language="c", program=None):
         self.mpi, self.folder, self.pools = mpi, folder, pools
@@ -58,7 +58,7 @@ class Nodes:
         for node in set(seats):
             (self.pools / node).mkdir(exist_ok=True)
         told = {"POOLS": self.pools, "ON_NODE": "", "MAINSTAY_MEMORY": "auto", **variables}
-        # Open MPI's own segments go with the folder, whatever is killed.
+        # Open MPI's own segments are removed with the folder, even if processes are killed.
         told["OMPI_MCA_btl_sm_backing_directory"] = self.folder
         variables = ["env", *(f"{name}={value}" for name, value in told.items())]
         command = [*variables, "sh", "-c", ON_ITS_NODE, "sh", seats, *self.program, *words]
@@ -71,26 +71,26 @@ class Nodes:
             return Said(job.wait(), job.output)
 
     def killed(self, seats, node, moment, step, way="wait", **variables):
-        """A job whose node dies, with which all others do: what it said."""
+        """The output of a job with a node that dies; all other nodes end with it."""
         said = self.run(seats, ENDLESS, way, node, moment, step, **variables)
-        # That another rank is gone is no surprise.
+        # The other ranks may report the lost rank.
         wrong = re.search(r"WRONG (?!.*GROUP_FAILED)", said.output)
         assert said.status != 0 and said.end is None and not wrong, said.output
         return said
 
     def ends(self, seats, steps, **variables):
-        """A job that ends in order, and leaves nothing in memory: what it said."""
+        """The output of a job that ends in order and leaves nothing in memory."""
         said = self.run(seats, steps, **variables)
         assert said.status == 0, said.output
         assert not self.left(), self.left()
         return said
 
     def left(self):
-        """What lies in the memory of all nodes."""
+        """The files in the memory of all nodes."""
         return [path for node in self.pools.iterdir() for path in node.iterdir()]
 
     def level_of(self, node):
-        """The directory of what the ranks of a node have saved in its memory."""
+        """The directory of the shards that the ranks of a node have saved in its memory."""
         (level,) = [path for path in (self.pools / node).glob(LEVELS) if "-copy" not in path.name]
         return level
 
@@ -100,6 +100,6 @@ class Nodes:
         return copies
 
     def lose(self, nodes):
-        """Loses the memory of nodes: what was saved there, and what was on its way."""
+        """Loses the memory of nodes: saved revisions, and revisions under way."""
         for node in nodes:
             shutil.rmtree(self.pools / node)

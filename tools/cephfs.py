@@ -1,4 +1,4 @@
-"""A CephFS of this machine alone (tools/cephfs.sh), and what its metadata servers count."""
+"""A CephFS on this machine alone (tools/cephfs.sh), and the counters of its metadata servers."""
 
 import json
 import os
@@ -23,7 +23,7 @@ PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
 
 
 def missing():
-    """Why there can be no CephFS on this machine, or an empty text."""
+    """The reason why this machine cannot run a CephFS, or an empty text."""
     done = subprocess.run(
         [SCRIPT, "check"], env={**os.environ, "CEPH_DIR": "/"}, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S
     )
@@ -31,14 +31,14 @@ def missing():
 
 
 class CephFs:
-    """Use as a context manager: at its end no process, mount or file of it is left."""
+    """A context manager. At its end no process, mount or file of the CephFS is left."""
 
     def __init__(self, mounts, metadata_servers=1, bytes_each=2 << 30):
-        """`bytes_each`: what an object server has room for, in memory as it is needed."""
+        """`bytes_each`: the capacity of an object server, in memory that is allocated as needed."""
         self._mounts, self._metadata_servers, self._bytes = mounts, metadata_servers, bytes_each
 
     def __enter__(self):
-        # Paths of sockets are short.
+        # Paths of sockets must be short.
         self._port, self._claim = claim()
         self._folder = tempfile.TemporaryDirectory(prefix="mainstay-ceph-", dir="/tmp")
         self.home = Path(self._folder.name) / "c"
@@ -60,14 +60,14 @@ class CephFs:
             self._folder.cleanup()
 
     def add_mounts(self, count, options):
-        """More of them, with options of ceph-fuse; their places."""
+        """Adds mounts, with options of ceph-fuse; returns their folders."""
         first, self._mounts = self._mounts, self._mounts + count
         self.call("mount", self._mounts, CEPH_FUSE_OPTIONS=options)
         self.mounts += [self.home / f"mnt.{at}" for at in range(first, self._mounts)]
         return self.mounts[first:]
 
     def call(self, *words, **more):
-        """A command of the script, with variables besides; what it printed."""
+        """Runs a command of the script with additional variables; returns its output."""
         variables = {
             **more,
             "CEPH_DIR": str(self.home),
@@ -87,25 +87,25 @@ class CephFs:
         return done.stdout
 
     def send(self, name, number):
-        """A signal to a daemon ("osd.1") or to the process of a mount ("fuse.0")."""
+        """Sends a signal to a daemon ("osd.1") or to the process of a mount ("fuse.0")."""
         os.kill(int(self.call("pid", name)), number)
 
     def kill_mount(self, at):
-        """The node of this mount is gone, as the metadata servers will find out in time."""
+        """Kills the node of this mount. The metadata servers notice it after some time."""
         self.send(f"fuse.{at}", signal.SIGKILL)
 
     def mount_again(self, at):
-        """What is left of a mount whose process was killed goes, and a new one comes."""
+        """Removes the rest of a mount with a killed process, and mounts again."""
         subprocess.run(["umount", "-l", self.mounts[at]], check=True, timeout=LIMIT_S)
         self.call("mount", self._mounts)
 
     def restart(self, name, number):
-        """Ends a daemon by a signal, and starts it anew."""
+        """Ends a daemon by a signal, and starts it again."""
         self.call("stop", name, int(number))
         self.call("start", name)
 
     def evict_dead(self, at):
-        """The metadata servers need not find out."""
+        """Evicts a dead mount at once, before the metadata servers notice it."""
         for server in self.servers():
             for session in self.ask(server, prefix="session ls"):
                 if session["client_metadata"].get("mount_point") == str(self.mounts[at]):
@@ -118,7 +118,7 @@ class CephFs:
         return [f"mds.m{at}" for at in range(self._metadata_servers)]
 
     def ask(self, daemon, **command):
-        """A daemon's answer to a command of its admin socket."""
+        """The answer of a daemon to a command on its admin socket."""
         with socket.socket(socket.AF_UNIX) as asked:
             asked.settimeout(ANSWER_LIMIT_S)
             asked.connect(str(self.home / "run" / f"{daemon}.asok"))
@@ -128,15 +128,15 @@ class CephFs:
                 return json.loads(answer.read(min(length, ANSWER_BYTES_MAX)) or "null")
 
     def counters(self):
-        """What all metadata servers have counted since they were started: `requests`, by kind as
-        `request NAME`; `capability messages`, by kind as `capability NAME`; `journal events`."""
+        """The counters of all metadata servers since their start: `requests`, by kind as `request NAME`; `capability
+        messages`, by kind as `capability NAME`; `journal events`."""
         counted = Counter()
         for server in self.servers():
             counted.update(of_one(self.ask(server, prefix="perf dump")))
         return counted
 
     def await_removed(self):
-        """Waits, not for ever, until the objects of removed files are gone."""
+        """Waits, for a limited time, until the objects of removed files are gone."""
         deadline = time.monotonic() + REMOVED_LIMIT_S
         while time.monotonic() < deadline:
             dumps = [self.ask(server, prefix="perf dump") for server in self.servers()]
@@ -145,7 +145,7 @@ class CephFs:
             time.sleep(REMOVED_LOOK_S)
 
     def settled_counters(self):
-        """The same once nothing is on its way any more: clients tell some things only after a while."""
+        """The counters once no message is under way: clients report some changes late."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
         counted, since = self.counters(), time.monotonic()
         while time.monotonic() < min(since + SETTLE_S, deadline):
@@ -156,7 +156,7 @@ class CephFs:
 
 
 def claim():
-    """The first of the ports of one CephFS, and a socket that keeps others from choosing the same meanwhile."""
+    """The first port of a free range for one CephFS, and a socket that keeps others from choosing the same range."""
     for port in PORTS:
         claimed = socket.socket()
         try:
@@ -170,7 +170,7 @@ def claim():
 
 
 def is_free(port):
-    """Whether nobody listens on the port; a CephFS of another job would on its first one."""
+    """Whether no process listens on the port. A CephFS of another job would listen on its first port."""
     with socket.socket() as tried:
         try:
             tried.bind(("127.0.0.1", port))
@@ -183,12 +183,12 @@ def of_one(dump):
     """The counters of one metadata server."""
     counted = Counter()
     for name, value in dump["mds_server"].items():
-        # A latency has a count of what it was measured on.
+        # The count of a latency is the number of its measurements.
         if name.startswith("req_") and value["avgcount"]:
             counted[f"request {name.removeprefix('req_').removesuffix('_latency')}"] = value["avgcount"]
     counted["requests"] = dump["mds_server"]["handle_client_request"]
     for name, value in dump["mds"].items():
-        # Those that are dirty are among the others.
+        # The dirty ones are also in the other counters.
         if name.startswith(("handle_client_cap", "ceph_cap_op")) and not name.endswith("_dirty") and value:
             counted[f"capability {name}"] = value
     counted["capability messages"] = sum(count for name, count in counted.items() if name.startswith("capability "))

@@ -1,17 +1,17 @@
 #!/bin/bash
-# A CephFS of this machine alone, for tests and benchmarks: gone again as soon as it is taken down.
+# A CephFS on this machine alone, for tests and benchmarks. Taking it down removes everything.
 #
-#   cephfs.sh check        says what is missing here, if anything
+#   cephfs.sh check        prints the missing programs, if any
 #   cephfs.sh up           a monitor, a manager, CEPH_OSDS object servers, CEPH_MDS active metadata servers
-#   cephfs.sh mount N      ceph-fuse mounts mnt.0 to mnt.N-1, those that are not there yet
+#   cephfs.sh mount N      ceph-fuse mounts mnt.0 to mnt.N-1, unless they exist
 #   cephfs.sh start NAME   starts a daemon that was killed, such as osd.1 or mds.m0
 #   cephfs.sh stop NAME [SIGNAL]  ends a daemon
 #   cephfs.sh pid NAME     of a daemon, or of a mount: fuse.0
 #   cephfs.sh down         unmounts, ends every process, removes every file
 #
-# CEPH_DIR is where all of it lies; it must not exist yet. CEPH_OSDS (3), CEPH_MDS (1) and CEPH_PORT (46700, the
-# first of some 200 on the loopback device) are for `up`. Objects lie in the memory of the object servers:
-# CEPH_OSD_BYTES (2 GiB) each, a copy of each object.
+# CEPH_DIR is the folder of the CephFS; it must not exist yet. `up` reads CEPH_OSDS (3), CEPH_MDS (1) and CEPH_PORT
+# (46700, the first of some 200 ports on the loopback device). Objects are stored in the memory of the object servers:
+# CEPH_OSD_BYTES (2 GiB) each, and one copy of each object.
 set -euo pipefail
 : "${CEPH_DIR:?names the folder of the CephFS}" "${CEPH_OSDS:=3}" "${CEPH_MDS:=1}" "${CEPH_PORT:=46700}"
 : "${CEPH_OSD_BYTES:=2147483648}"
@@ -52,7 +52,8 @@ ask() {
     ceph --connect-timeout 20 "$@" 2>>"$dir/log/ask"
 }
 
-# No keys: one machine, and only its loopback device. One copy of each object, on any object server.
+# Without keys: the CephFS uses one machine and only its loopback device. Each object has one copy, on any object
+# server.
 write_conf() {
     cat >"$conf" <<END
 [global]
@@ -109,7 +110,7 @@ write_conf() {
 END
 }
 
-# A daemon goes to the background by itself, and writes its pid.
+# Starts a daemon. It goes to the background by itself and writes its pid.
 daemon() {
     local name=$1
     shift
@@ -122,7 +123,7 @@ daemon() {
 start() {
     local id=${1#*.}
     case $1 in
-    # They keep the memory that they have: objects in memory that are overwritten would be paid for with fresh pages.
+    # Keeps the memory: otherwise each overwritten object would cost fresh pages.
     osd.*) MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=$CEPH_OSD_BYTES daemon "$1" ceph-osd -i "$id" ;;
     mon.* | mgr.* | mds.*) daemon "$1" "ceph-${1%%.*}" -i "$id" ;;
     *) fail "no daemon: $1" ;;
@@ -169,7 +170,7 @@ mount() {
     for ((at = 0; at < $1; at++)); do
         mountpoint -q "$dir/mnt.$at" && continue
         mkdir -p "$dir/mnt.$at"
-        # In the foreground of a session of its own: so its pid is known.
+        # In the foreground of a session of its own, so that its pid is known.
         setsid ceph-fuse -f -c "$conf" --id admin ${CEPH_FUSE_OPTIONS:-} "$dir/mnt.$at" \
             >>"$dir/log/start.fuse.$at" 2>&1 </dev/null &
         echo $! >"$dir/run/fuse.$at.pid"
@@ -187,12 +188,12 @@ stop() {
     while ours "$pid" || exits "$pid"; do sleep $PAUSE_S; done
 }
 
-# Only what still is a process of this CephFS: its command line has the path of the configuration.
+# Whether the process still belongs to this CephFS: its command line has the path of the configuration.
 ours() {
     grep -qa -- "$conf" "/proc/$1/cmdline" 2>/dev/null
 }
 
-# A process that ends has no command line any more, and for a while its files still, with the locks on them.
+# Waits for the end. An ending process has no command line any more, but for a while still has its files and locks.
 exits() {
     local state line
     state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) || true
@@ -203,11 +204,11 @@ exits() {
 down() {
     local point file pid
     for point in "$dir"/mnt.*; do
-        # A mount whose process was killed is none that one could look into.
+        # The folder of a mount with a killed process cannot be read.
         grep -q " $point " /proc/self/mounts || continue
         umount "$point" 2>/dev/null || umount -l "$point" 2>/dev/null || fusermount3 -uz "$point"
     done
-    # It all goes: there is nothing to end in order.
+    # Everything is removed, so no daemon needs an orderly end.
     for file in "$dir"/run/{fuse,mds,osd,mgr,mon}.*.pid; do
         [ -e "$file" ] && pid=$(cat "$file") || continue
         ! ours "$pid" || kill -9 "$pid" 2>/dev/null || true

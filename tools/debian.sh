@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs, where that is possible, what is missing of the commands named, each from the Debian package of its
-# name, or COMMAND:PACKAGE. What is then still missing, tools/check.sh says.
+# Installs the missing commands among the given ones, if possible. Each comes from the Debian package of its name, or
+# from PACKAGE in COMMAND:PACKAGE. Afterwards tools/check.sh reports the commands that are still missing.
 packages=
 for name in "$@"; do
     command -v "${name%:*}" >/dev/null || packages="$packages ${name#*:}"

@@ -1,4 +1,4 @@
-"""Programs in C and C++ that are compiled here, against the library that was built."""
+"""Compiles programs in C and C++ against the built library."""
 
 import fcntl
 import hashlib
@@ -18,10 +18,10 @@ LIMIT_S = 300
 
 
 def link_flags():
-    """What links a program to the library, and has it found there when the program starts."""
+    """Flags that link a program to the library, and let the program find it at its start."""
     if not LIBRARY.exists():
         raise SystemExit(f"{LIBRARY} is missing: run `make build` first")
-    # The loader looks for the library under its soname, which cargo does not make a file of.
+    # The loader looks for the library under its soname; cargo makes no file of this name.
     link = LIBRARY.with_name(SONAME)
     if not link.exists():
         link.symlink_to(LIBRARY.name)
@@ -40,8 +40,8 @@ def run(command):
 
 
 def once(program, words, sources, make):
-    """Puts what `make` compiles, given a path, in the place `program`: anew only where other `words` say how, or where the
-    files have changed that it is made of. These are `sources` of the project, and the headers beside them and in the library.
+    """Puts the file that `make` compiles, given a path, at `program`. It compiles again only if `words` differ, or if
+    the sources changed: `sources` of the project, and the headers beside them and in the library.
     """
     key = hashlib.sha256("\0".join(map(str, words)).encode())
     key.update(str(Path(words[0]).stat().st_mtime_ns).encode())
@@ -54,13 +54,13 @@ def once(program, words, sources, make):
         key.update(f"\0{path}\0".encode() + path.read_bytes())
     COMPILED.mkdir(parents=True, exist_ok=True)
     made = COMPILED / key.hexdigest()[:32]
-    # One compiles; others that want the same wait for it.
+    # One process compiles; others that need the same file wait.
     with open(made.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
             unfinished = made.with_suffix(".unfinished")
             make(unfinished)
             unfinished.rename(made)
-    # A program that runs from there keeps its file.
+    # A program that is running keeps its old file.
     Path(program).unlink(missing_ok=True)
     shutil.copy2(made, program)

@@ -1,7 +1,7 @@
-"""The MPIs that Mainstay is built and tested with, each a wheel in a Python environment of its own.
+"""The MPIs with which Mainstay is built and tested. Each is a wheel in a Python environment of its own.
 
-What differs between them is here and nowhere else: where the commands are, how a job is started, where
-its ranks are found, and what is left in /dev/shm when they are killed.
+This file alone has the differences between them: the places of the commands, the start of a job, the search for its
+ranks, and the files in /dev/shm that killed ranks leave.
 """
 
 import functools
@@ -32,21 +32,21 @@ class Mpi:
         return self.name
 
     def command(self, name):
-        """The path of mpicc, mpicxx, mpiexec, or python, which has mpi4py for this MPI."""
+        """The path of mpicc, mpicxx, mpiexec, or of a python with mpi4py for this MPI."""
         return str(self.home / "bin" / name)
 
     def mpiexec(self, ranks, command):
-        """The words that run `command` on `ranks` ranks, however many cores there are."""
+        """The words that run `command` on `ranks` ranks, with any number of cores."""
         global launches
         launches += 1
         return [self.command("mpiexec"), "-n", str(ranks), *self.oversubscribe, *map(str, command)]
 
     def environment(self, scratch):
-        """The environment of mpiexec; what it keeps in files while it runs goes to `scratch`."""
+        """The environment of mpiexec. Its temporary files go to `scratch`."""
         return {**os.environ, **dict(self.variables), "TMPDIR": str(scratch)}
 
     def ranks(self, mpiexec):
-        """The ranks below the process `mpiexec`, by number: pidfds, which the caller closes."""
+        """The ranks below the process `mpiexec`, by number: pidfds that the caller must close."""
         parents = [mpiexec]
         for _ in range(self.depth):
             parents, above = [pid for pid, parent in processes() if parent in parents], parents
@@ -59,7 +59,7 @@ class Mpi:
                 continue  # gone meanwhile
             start = self.rank_variable + b"="
             rank = next((int(v[len(start) :]) for v in variables if v.startswith(start)), None)
-            # Asked again: between the two the process could have ended and its id been used anew.
+            # Checked again: the process could have ended in between, and another could have its id.
             if rank is None or parent_of(pid) not in above:
                 os.close(pidfd)
             else:
@@ -67,30 +67,30 @@ class Mpi:
         return found
 
     def shared(self):
-        """The segments that this user's ranks of this MPI have in /dev/shm now, or have left there."""
+        """The segments in /dev/shm that belong to this user's ranks of this MPI, or that such ranks have left."""
         return {path for pattern in self.segments for path in SHARED_MEMORY.glob(pattern) if is_ours(path)}
 
     def left_in_shared_memory(self):
-        """Those of its segments that no process has mapped, nor is about to map."""
+        """The segments that no process has mapped or is about to map."""
         found = {path for path in self.shared() if age_s(path) > MAPPED_WITHIN_S}
         return found - mapped(found)
 
     @functools.cache
     def found(self):
-        """Its segments that were there when this was first called: not of jobs that came later."""
+        """The segments at the first call: they belong to earlier jobs."""
         return self.shared()
 
     def clear(self):
-        """Removes the segments that have come since `found`, and that no process uses.
+        """Removes the segments that came after `found` and that no process uses.
 
-        One that is too young to tell, as another job may be about to map it, goes with one of the next calls.
+        A young segment may be about to be mapped by another job. A later call removes it.
         """
         for path in self.left_in_shared_memory() - self.found():
             path.unlink(missing_ok=True)
 
 
 def age_s(path):
-    """How long ago a file was made; 0 if it is gone."""
+    """The age of a file; 0 if it is gone."""
     try:
         return time.time() - path.lstat().st_mtime
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def parent_of(pid):
 
 
 def is_ours(path):
-    """Whether the file is this user's: of others' it cannot be told whether a process has it mapped."""
+    """Whether the file belongs to this user. For files of other users, the mappings of processes are not visible."""
     try:
         return path.lstat().st_uid == os.geteuid()
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def is_ours(path):
 
 
 def mapped(files):
-    """Those of `files` that some process has mapped."""
+    """The files among `files` that a process has mapped."""
     names = {str(path).encode(): path for path in files}
     found = set()
     for entry in Path("/proc").iterdir():
@@ -148,13 +148,13 @@ OPENMPI = Mpi(
     segments=(),
 )
 
-# Goes on without ranks that fail. MPI_Finalize can hang after a failure without the last.
+# Goes on without failed ranks. MPI_Finalize can hang after a failure without the last variable.
 SURVIVING = replace(
     OPENMPI, oversubscribe=(*OPENMPI.oversubscribe, "--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1")
 )
 
-# A proxy stands between mpiexec and the ranks, and ends them when mpiexec dies, however that happens. It
-# would also write what hwloc finds to a file in /tmp, and leave it there when it is killed.
+# A proxy between mpiexec and the ranks ends them when mpiexec dies, for any reason. By default it would also write the
+# results of hwloc to a file in /tmp, and leave the file there when it is killed.
 MPICH = Mpi(
     name="mpich",
     home=ROOT / ".venv-mpich",

@@ -1,4 +1,4 @@
-"""Says whether programs and libraries in a wheel need a newer system than the wheel's name says: needs.py WHEEL."""
+"""Checks that the programs and libraries in a wheel need no newer system than its name promises: needs.py WHEEL."""
 
 import os
 import re
@@ -8,18 +8,18 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# What comes with glibc, and with each C compiler. A manylinux wheel brings all else itself.
+# The libraries of glibc and of each C compiler. A manylinux wheel contains all others.
 SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|util|pthread|gcc_s))\.so\.\d+")
 
 
 def promised(wheel):
-    """The glibc from which on the wheel is to run: (2, 28); None if it is for the machine that made it."""
+    """The oldest glibc on which the wheel must run: (2, 28); None if the wheel is for the machine that made it."""
     tag = re.search(r"manylinux_(\d+)_(\d+)_", Path(wheel).name)
     return tag and tuple(map(int, tag.groups()))
 
 
 def needed(file):
-    """The libraries that a program or library is linked to, and the newest glibc of which it takes a symbol."""
+    """The libraries to which a program or library is linked, and the newest glibc version among its symbols."""
     command = ["readelf", "--wide", "--dynamic", "--version-info", file]
     told = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
     versions = [tuple(map(int, version.split("."))) for version in re.findall(r"Name: GLIBC_([\d.]+)", told)]
@@ -27,8 +27,8 @@ def needed(file):
 
 
 def excess(wheel):
-    """What is linked in the wheel and not there on every machine that the wheel's name promises to run on, as lines; and how
-    many files were looked at."""
+    """The libraries that the wheel needs but that some machine promised by its name lacks, as lines; and the number of
+    files examined."""
     lines, files, glibc = [], 0, promised(wheel)
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         for name in archive.namelist():

@@ -1,4 +1,4 @@
-"""Compiles the tests in Rust, and runs each file of them as a process of its own, whose processor time is measured."""
+"""Compiles the tests in Rust, and runs each file of them as a process of its own, to measure its processor time."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def cargo(command, *words):
 
 
 def compiled():
-    """The programs of tests, each with its name and the folder of its package. Says on the way what it compiles."""
+    """The programs of tests, each with its name and the folder of its package. Cargo prints its progress."""
     command = cargo("test", "--no-run", *NO_DOCTESTS, "--message-format=json-render-diagnostics")
     made = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if made.returncode != 0:

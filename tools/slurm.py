@@ -1,4 +1,4 @@
-"""A Slurm of this machine alone: a controller, and a daemon for each of several nodes, from Debian's packages."""
+"""A Slurm on this machine alone: a controller, and a daemon for each of several nodes, from Debian's packages."""
 
 import contextlib
 import getpass
@@ -15,7 +15,7 @@ COMMANDS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue")
 LIMIT_S = 60  # of one command, and of anything that is waited for
 LOOK_S = 0.05
 
-# No keys and no accounts: one machine, and only its loopback device. Limits of a node that is lost are short.
+# Without keys and accounts: it uses one machine and only its loopback device. The time-outs for a lost node are short.
 CONFIGURATION = """ClusterName=mainstay
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser={user}
@@ -46,7 +46,7 @@ SlurmdTimeout=60
 
 
 def missing():
-    """Why there can be no Slurm on this machine, or an empty text."""
+    """The reason why this machine cannot run a Slurm, or an empty text."""
     lacking = [command for command in COMMANDS if not shutil.which(command)]
     if lacking:
         return f"missing: {' '.join(lacking)}; on Debian and Ubuntu: apt-get install slurmctld slurmd slurm-client"
@@ -54,7 +54,7 @@ def missing():
 
 
 class Slurm:
-    """Use as a context manager: at its end no process and no file of it is left."""
+    """A context manager. At its end no process and no file of the Slurm is left."""
 
     def __init__(self, nodes, cores):
         self.nodes, self._cores = nodes, cores
@@ -84,21 +84,21 @@ class Slurm:
     def __exit__(self, *_):
         for daemon in self._daemons.values():
             daemon.kill()
-        # What they have started has a session of its own.
+        # The processes that the daemons started have sessions of their own.
         self._end()
         for daemon in self._daemons.values():
             daemon.wait()
         self._folder.cleanup()
 
     def call(self, *words):
-        """A command of Slurm; what it printed."""
+        """Runs a command of Slurm; returns its output."""
         words = list(map(str, words))
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done
         return done.stdout
 
     def lose(self, node):
-        """A node is gone, with all its processes, and Slurm knows it: after a while it would have noticed itself."""
+        """Loses a node with all its processes, and reports the loss to Slurm, which would notice it only later."""
         self._daemons[node].kill()
         self._daemons[node].wait()
         self._end(f"SLURMD_NODENAME={node}".encode())
@@ -121,8 +121,8 @@ class Slurm:
                 states = self.call("sinfo", "-h", "-N", "-o", "%T")
 
     def _end(self, *marks):
-        """SIGKILL to all processes with these in their environment, and the configuration; and to Slurm's that look after
-        them."""
+        """Sends SIGKILL to all processes with these marks and this configuration in their environment, and to Slurm's
+        processes that watch them."""
         marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}".encode(), *marks}
         deadline = time.monotonic() + LIMIT_S
         while found := set(marked(marks)):
@@ -147,7 +147,7 @@ def marked(marks):
 
 
 def free_ports(count):
-    """Of the loopback device, free a moment ago."""
+    """Ports of the loopback device that were free a moment ago."""
     with contextlib.ExitStack() as open_ones:
         found = [open_ones.enter_context(socket.socket()) for _ in range(count)]
         for one in found:

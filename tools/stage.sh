@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lays out in target/wheel what the wheel brings beside the Python package: what `make install` installed
-# into the folder PREFIX, without links, which wheels cannot hold.
+# Prepares in target/wheel the files that the wheel has beside the Python package: the installation of `make install` in
+# the folder PREFIX, without links, because wheels cannot hold links.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=$1 soname=$2
@@ -13,5 +13,5 @@ cd target/wheel/data/lib
 cp -L "$soname" library
 rm -f libmainstay.so* libmainstay.a
 mv library "$soname"
-# What the linker takes where a link would be.
+# The linker reads this file in place of a link.
 echo "INPUT($soname)" >libmainstay.so

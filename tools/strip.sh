@@ -1,9 +1,10 @@
 #!/bin/sh
-# Takes out of an installation, PREFIX, what only a debugger needs: under 30 MB of 290 are left. STRIP names the tool;
-# with an empty one, or without the tools of binutils, all stays as it was built.
+# Removes the parts of an installation, PREFIX, that only a debugger needs: under 30 MB of 290 remain. STRIP names the
+# tool. If it is empty, or without binutils, the files stay as they were built.
 #
-# In the static library most bytes are names of sections, one for each function, and of symbols that no program may use.
-# So its objects become one, with what the interface reaches; the interface's names alone stay global.
+# Most bytes of the static library are names: of sections, one for each function, and of symbols that no program may
+# use. So its objects are linked to one object with the functions that the interface reaches. Only the names of the
+# interface stay global.
 set -eu
 prefix=$1 strip=${2-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +28,7 @@ trap 'rm -rf "$work"' EXIT
 if one_object 2>"$work/why"; then
 	cat "$work/libmainstay.a" >"$prefix/lib/libmainstay.a"
 else
-	# Other linkers than GNU's may not make one object.
+	# Linkers other than GNU's may be unable to make one object.
 	"$strip" --strip-debug "$prefix/lib/libmainstay.a"
 fi
 "$strip" --strip-unneeded "$(readlink -f "$prefix/lib/libmainstay.so")"

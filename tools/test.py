@@ -1,7 +1,7 @@
 """Runs the tests of the project. The last line counts them: N passed, N failed.
 
-It sets up all that they need, and compiles first, as that takes all processors. The tests in Rust then run beside those
-of real jobs, most of which wait. `make` lists the ways to call it.
+It sets up everything that the tests need, and compiles first, because that takes all processors. Then the tests in Rust
+run beside the tests with real jobs, which mostly wait. `make` lists the ways to call it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ TIMES = []  # of each part
 
 
 def check(*command):
-    """A command that is one test."""
+    """Runs a command that is one test."""
     print("\n$ " + " ".join(command), flush=True)
     status = subprocess.run(command, cwd=ROOT).returncode
     return Outcome(passed=int(status == 0), failed=[" ".join(command)] * (status != 0))
@@ -35,12 +35,12 @@ def timed(name, step, *arguments):
 
 
 def processor_s():
-    """Seconds of processors that ended parts have taken."""
+    """Processor seconds of the parts that have ended."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def make(*targets):
-    """Targets of the Makefile that do not need each other. Without them no test can run."""
+    """Makes independent targets of the Makefile. No test can run without them."""
     if subprocess.run(["make", "--no-print-directory", f"-j{len(targets)}", *targets], cwd=ROOT).returncode != 0:
         sys.exit(f"make {' '.join(targets)} failed")
 
@@ -58,7 +58,7 @@ def lints():
 
 
 def all_tests(campaign=False):
-    """Rust beside Python. In the campaign one after the other, as its jobs take all memory that there is."""
+    """Runs Rust beside Python. The campaign runs one after the other, because its jobs take all memory."""
     programs = timed("tests in Rust, compiled", rust_tests.compiled)
     if programs is None:
         return Outcome(failed=["the tests in Rust do not compile"])
@@ -70,7 +70,7 @@ def all_tests(campaign=False):
 
 
 def only(name):
-    """The tests of one name: a file of tests in Python or a test of it, or part of the names of tests in Rust."""
+    """The tests of one name: a file of tests in Python, a test in it, or a part of the names of tests in Rust."""
     if name.startswith("tests/"):
         set_up()
         return check(str(python_tests.PYTHON), "-m", "pytest", *python_tests.ALL, name)
@@ -78,7 +78,7 @@ def only(name):
 
 
 def tell(total):
-    """What took how long, what failed and why, and the count."""
+    """Prints the times, the failures with their reasons, and the count."""
     allowed = budgets()
     if total.spent:
         print("\nProcessor time of each file of tests, and its budget:")

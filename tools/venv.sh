@@ -8,12 +8,12 @@ sh tools/check.sh python
 
 echo "Making $folder from $lock"
 "${PYTHON:-python3}" -m venv --clear "$folder"
-# Wheels only: nothing is compiled, and what is installed is what the lock names.
+# Installs wheels only: nothing is compiled, and only packages in the lock are installed.
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
     --require-hashes --only-binary :all: -r "$lock" || {
     echo "The packages of $lock could not be installed; see pip's message above." >&2
     echo "They come from the package index that pip is configured for: is it in reach?" >&2
     exit 1
 }
-# Last, so that what was broken off is made anew.
+# This mark comes last: an interrupted environment is made again.
 touch "$folder/ready"

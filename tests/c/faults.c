@@ -1,4 +1,4 @@
-/* Calls Mainstay as its arguments say, and prints what each call came to.
+/* Makes the calls of Mainstay that its arguments list, and prints the result of each.
  *
  *     faults SPACE COMMAND...           under MPI
  *     faults --solo SPACE COMMAND...    one rank, without MPI
@@ -108,7 +108,7 @@ static void opened(mainstay_status status) {
   }
 }
 
-/* With the table that mainstay_open_mpi fills in: whole, as an older header had it, or without a part. */
+/* Opens with the table of mainstay_open_mpi: complete, in the form of an older header, or without a part. */
 static void open_table(const char *what) {
   const size_t size = strcmp(what, "old") ? sizeof(mainstay_group) : offsetof(mainstay_group, send);
   mainstay_mpi_context *context = (mainstay_mpi_context *)calloc(1, sizeof *context);
@@ -181,7 +181,7 @@ static void set(const char *what) {
   if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
 
-/* Protects `step` anew, as something else than it was. */
+/* Protects `step` again, in another form. */
 static void change(const char *how) {
   const uint64_t shape[2] = {strcmp(how, "size") == 0 ? 2 : 1, 1};
   const int flat = strcmp(how, "shape") != 0;
@@ -191,7 +191,7 @@ static void change(const char *how) {
                          shape);
 }
 
-/* "ROWS:FROM:TO": rows of a global array of so many, of four cells each. */
+/* "ROWS:FROM:TO": rows FROM to TO of a global array with ROWS rows of four cells each. */
 static void box(const char *what) {
   unsigned long long rows = 0, from = 0, to = 0;
   uint64_t shape[2], global[2], offset[2];
@@ -201,7 +201,7 @@ static void box(const char *what) {
   said("protect", mainstay_protect_box(session, "u", grown, MAINSTAY_F64, 2, shape, global, offset));
 }
 
-/* Reads what any process can. */
+/* Reads a revision, as any process can. */
 static void read_revision(const char *number) {
   mainstay_reader *reader = NULL;
   mainstay_item item;
@@ -219,7 +219,7 @@ static void follow(const char *name) {
   said("follow", mainstay_follow(session, name, (void **)&pointer));
 }
 
-/* Shapes and types that cannot be. */
+/* Protects impossible shapes and types. */
 static void odd(const char *what) {
   const uint64_t huge[2] = {1ull << 40, 1ull << 40};
   uint64_t ones[33], i;
@@ -239,7 +239,7 @@ static void groups(const char *what) {
   mainstay_group group;
   int missing;
   if (strcmp(what, "size") == 0) {
-    /* Behind a size there may be nothing. */
+    /* The memory behind the size may not exist. */
     size_t *small = (size_t *)malloc(sizeof *small);
     *small = sizeof *small;
     said("open", mainstay_open((const mainstay_group *)(const void *)small, space, NULL, &none));
@@ -256,13 +256,13 @@ static void groups(const char *what) {
   }
 }
 
-/* After an error nothing was read. */
+/* Checks that nothing was read after an error. */
 static void none_of(size_t *got) {
   if (*got) say("read", "WRONG", "bytes of an error");
   *got = 1;
 }
 
-/* On an intercommunicator, with rank 0 on one side. */
+/* Opens on an intercommunicator, with rank 0 on one side. */
 static void open_between(void) {
   MPI_Comm side, between;
   MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &side);
@@ -283,7 +283,7 @@ static int resized(void *context, size_t dimensions, const uint64_t *shape) {
   return dimensions != 1;
 }
 
-/* Every parameter of every function that takes no null pointer. */
+/* Passes NULL for every parameter of every function that refuses it. */
 static void nulls(void) {
   const uint64_t one = 1;
   mainstay_group group = alone();
@@ -439,7 +439,7 @@ static void nulls(void) {
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));
   said("leave(session)", mainstay_leave(NULL));
-  /* Two have no status: the message tells. */
+  /* Two calls have no status: only the message shows the error. */
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_restored_note(NULL, "a")) say("restored_note", "WRONG", "a note of no session");
   said("restored_note(session)", MAINSTAY_INVALID_ARGUMENT);
@@ -449,7 +449,7 @@ static void nulls(void) {
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_report(NULL)[0] != 0) say("report", "WRONG", "text of no session");
   said("report(session)", MAINSTAY_INVALID_ARGUMENT);
-  /* Of no reader there is nothing, and nothing to close. */
+  /* A missing reader has no content, and closing it does nothing. */
   if (mainstay_reader_revision(NULL) || mainstay_reader_shards(NULL) || mainstay_reader_items(NULL, 0) ||
       mainstay_reader_close(NULL) != MAINSTAY_OK)
     say("reader", "WRONG", "something of no reader");
@@ -457,7 +457,7 @@ static void nulls(void) {
   said("protect_array(data)", mainstay_protect_array(session, "a", NULL, MAINSTAY_U64, 1, &one));
 }
 
-/* A file of this rank's own, below the space. */
+/* An output file of this rank, below the space. */
 static const char *output_file(void) {
   static char path[4096];
   snprintf(path, sizeof path, "%s/output-%d.csv", space, rank);
@@ -469,7 +469,7 @@ static void append(const char *text) {
   if (!file || fputs(text, file) < 0 || fclose(file)) say("append", "WRONG", text);
 }
 
-/* The file must hold `text` and no more. */
+/* Checks that the file holds exactly `text`. */
 static void output_is(const char *text) {
   char found[256];
   FILE *file = fopen(output_file(), "r");
@@ -485,7 +485,7 @@ static void hold(void) {
   }
 }
 
-/* A file that takes all the room there is. */
+/* Makes a file that takes all free space. */
 static void fill_up(const char *name) {
   static char zeros[65536];
   const int file = open(name, O_CREAT | O_WRONLY, 0600);
@@ -502,7 +502,7 @@ static void meet(void) {
   if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6);
 }
 
-/* All ranks wait for a line on the first one's standard input. */
+/* Stops all ranks until the standard input of rank 0 has a line. */
 static void pause_here(void) {
   char line[64];
   meet();
@@ -511,13 +511,13 @@ static void pause_here(void) {
   meet();
 }
 
-/* As another user, root's rights gone for good. */
+/* Becomes another user, and gives up root's rights for good. */
 static void drop_rights(const char *id) {
   const unsigned user = (unsigned)atoi(id);
   if (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user)) say("as", "WRONG", id);
 }
 
-/* One rank changes files, for all. */
+/* One rank changes files for all ranks. */
 static void with_file(const char *name, int make) {
   if (!solo) MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) {

@@ -1,9 +1,9 @@
-/* A program whose state lies in its own variables: arrays, tables, pointers to each other, beside what is of one run alone.
+/* A program with its state in its own variables: arrays, tables, pointers to each other, and data of the current run.
  *
  *     globals SPACE STEPS [DEATH]
  *
- * Prints the step that it began at, and its sum. Rank 1 kills itself after the step DEATH. A restore that fails ends the job
- * with 4, after its name was printed. */
+ * Prints the step at which it began, and its sum. Rank 1 kills itself after the step DEATH. If a restore fails, the
+ * program prints the name of the error and ends the job with 4. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -15,17 +15,17 @@
 #define CELLS 20001
 #define EVERY 5
 
-/* Together with others in a page, and of odd lengths. */
+/* Shares a page with other variables, and has an odd length. */
 static char odd_before[3] = "ab";
 static double one[CELLS], two[CELLS];
-/* Set once: what is saved incrementally leads to where it was saved first. */
+/* Set once: incremental revisions lead to its first saved copy. */
 static double fixed[CELLS];
 static char odd_after[5] = "cdef";
-/* The compiler fills these in; they are swapped. */
+/* The compiler initialises these pointers; the program swaps them. */
 static double *now = one, *next = two;
 static const char *names[] = {"even", "odd"};
 int (*print)(const char *) = puts;
-/* A table that is never written: it has to point to this run's program. */
+/* A table that is never written. Its pointers must lead to the program of this run. */
 struct named {
   const char *name;
   double *cells;
@@ -33,16 +33,16 @@ struct named {
 static double parameters[] = {FIRST, 0.5, 0.25};
 static long step, history[64];
 static int rank, ranks;
-/* Of this run. */
+/* Data of this run alone. */
 static MPI_Comm world;
 static FILE *file;
 static mainstay_session *session, *same;
-/* It is protected by a name of its own, and this points to it. */
+/* Points to memory that is protected under a name of its own. */
 static double *heap;
-/* The same, and it is one of the program's variables. */
+/* Also protected under a name of its own, and also a variable of the program. */
 static double named[100];
 double common_block[17];
-/* Swapped each step, and so at odd intervals between two checkpoints. */
+/* Swapped each step: an odd number of times between two checkpoints. */
 static long left[9], right[9], *current = left, *other = right;
 
 static void check(mainstay_status status, const char *what) {

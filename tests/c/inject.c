@@ -1,17 +1,16 @@
 /* Preloaded before libc: makes the writes, reads, syncs and allocations of a space's files fail.
  *
- * INJECT is CALL:FAULT[:SKIP[:COUNT]] with CALL one of write, read, sync, allocate; FAULT is EIO, ENOSPC,
- * short, or hold, which waits for as long as the file INJECT_WHEN exists; the first SKIP calls pass, COUNT
- * calls fail (0: all that follow).
- * INJECT_SPACE is the space; files elsewhere are left alone, and of those in it all but the layouts, or
- * all but those with INJECT_FILES in their path, if that is set.
+ * INJECT is CALL:FAULT[:SKIP[:COUNT]]. CALL is write, read, sync or allocate. FAULT is EIO, ENOSPC, short, or hold,
+ * which waits as long as the file INJECT_WHEN exists. The first SKIP calls pass, and COUNT calls fail (0: all later
+ * calls).
+ * INJECT_SPACE is the space. Files elsewhere are left alone. In the space only layouts fail; with INJECT_FILES, the
+ * files with that text in their path.
  * INJECT_WHEN, if set, names a file: nothing fails until it exists.
- * INJECT_RANK, if set, is the one rank of an MPI job that is hit.
- * INJECT_HELD, if set, names a file that gets a byte longer whenever a call begins to be held.
+ * INJECT_RANK, if set, is the only rank of an MPI job that has faults.
+ * INJECT_HELD, if set, names a file that gets a byte longer whenever a held call begins.
  *
- * INJECT_CLEARED, if set, is a directory whose pools, and what is named like one, are removed whenever that rank
- * lists it; INJECT_CLEARINGS, if set, says how often at most.
- */
+ * INJECT_CLEARED, if set, is a directory. Its pools, and files named like pools, are removed whenever that rank lists
+ * it. INJECT_CLEARINGS, if set, limits how often. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -52,7 +51,7 @@ static int is_hit(void) {
   return !only || (rank && strcmp(only, rank) == 0);
 }
 
-/* 0: let it pass; -1: make it short; else the number of the error. */
+/* 0: the call passes; -1: it is shortened; otherwise the number of the error. */
 static int fault_of(const char *call, int fd) {
   const char *inject = getenv("INJECT"), *when = getenv("INJECT_WHEN");
   char wanted[16], fault[16];
@@ -115,7 +114,7 @@ int fdatasync(int fd) {
 ALLOCATE(posix_fallocate)
 ALLOCATE(posix_fallocate64)
 
-/* How many files are removed from it. */
+/* Removes files from the directory; returns their number. */
 static long clear(DIR *directory) {
   long removed = 0;
   for (const struct dirent *entry = readdir(directory); entry; entry = readdir(directory))

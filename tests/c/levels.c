@@ -2,8 +2,8 @@
  *
  *     levels SPACE FROM TO follow|address
  *
- * Goes from the step FROM, which it restores if it is not 0, to the step TO, saves each, and prints sums in the end.
- * With "address" it saves what lies where the pointers pointed in the beginning: the trap that mainstay_follow is for. */
+ * Runs from the step FROM, which it restores unless it is 0, to the step TO. Saves each step, and prints sums at the
+ * end. With "address" it saves the memory behind the initial pointers: the mistake that mainstay_follow prevents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     check(mainstay_follow(session, "cur", (void **)&cur), "follow cur");
     check(mainstay_follow(session, "prev", (void **)&prev), "follow prev");
   }
-  /* It has a number for each step: as many as the restore says, or as are asked for before. */
+  /* It has a number for each step: as many as restored, or as needed before. */
   if (follows) {
     check(mainstay_protect_array(session, "list", list, MAINSTAY_F64, 1, &listed), "protect the list");
     check(mainstay_follow_resize(session, "list", where_list, resize_list, NULL), "follow the list");

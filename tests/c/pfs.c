@@ -1,9 +1,9 @@
-/* Does on every rank what it is told with the paper's interface, and says what came of it. Also valid C++.
+/* Makes the calls of the paper's interface on every rank, and prints the results. Also valid C++.
  *
  *     pfs SPACE COMMAND...
  *
- * Each word of a command is a number but the first: write:SEED:BYTES. What a rank writes can be told from its rank
- * and the seed, and has 777 bytes more on each rank than on the one before; with odd BYTES rank 0 writes nothing. */
+ * A command is words with colons: a name, then numbers, as in write:SEED:BYTES. The rank and the seed determine the
+ * bytes that a rank writes. Each rank has 777 bytes more than the rank before. With odd BYTES rank 0 writes nothing. */
 #include <mainstay_pfs.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int write_once(uint64_t seed, size_t bytes)
     return PFS_write_file(written, count, file) == count;
 }
 
-/* Says which seed `count` bytes are of. */
+/* Prints the seed of `count` bytes. */
 static void told(const char *call, size_t count)
 {
     char text[100];
@@ -82,7 +82,7 @@ static void size_told(const char *call, size_t bytes)
     else say(call, "OK", text);
 }
 
-/* From the seed `first` on, until somebody ends it. */
+/* Writes with increasing seeds until the process is killed. */
 static void go_on(size_t bytes, unsigned long seed)
 {
     char text[60];

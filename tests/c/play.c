@@ -1,11 +1,11 @@
-/* Plays a part of a job that the model has thought out: the calls that its rank makes, one after another.
+/* Plays one rank of a job that the model has planned: makes its calls, one after another.
  *
  *     play PLAN LOG                                 under MPI: rank r reads PLAN.r and writes LOG.r
- *     play --fork RANKS die|survive PLAN LOG        without MPI, whether ranks outlive the death of another
+ *     play --fork RANKS die|survive PLAN LOG        without MPI; ranks die with another rank or survive it
  *
- * A line of a plan is INDEX CALL WORD...; model/plan.py has the calls. In the log each call has the line "> INDEX"
- * when it begins, and "= INDEX STATUS TEXT" when it has ended. What comes back is told as lengths and checksums; the
- * model knows what they must be. The same in Python: python/play.py. */
+ * A line of a plan is INDEX CALL WORD...; model/plan.py has the calls. In the log each call has the line "> INDEX" at
+ * its beginning, and "= INDEX STATUS TEXT" at its end. Returned data is logged as lengths and checksums; the model
+ * knows the right ones. python/play.py is the same in Python. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ typedef struct memory {
     char name[NAME];
     char *data; /* NULL: none */
     size_t bytes;
-    uint64_t salt, from; /* as content() takes them */
+    uint64_t salt, from; /* arguments of content() */
 } memory;
 
 static bool forked;
@@ -38,9 +38,9 @@ static int rank, out;
 static mainstay_session *session;
 static memory memories[MEMORIES];
 static char output[4096]; /* the path of this rank's output file, if any */
-static char told[LINE];   /* what there is to tell of the call */
+static char told[LINE];   /* the text of the call in the log */
 
-/* Streams and notes that plans may name. */
+/* The names of streams and notes in plans. */
 static const char *const streams[] = {"s0", "s1", "s2"}, *const notes[] = {"n0", "n1"};
 
 static void say(const char *format, ...)
@@ -176,7 +176,7 @@ static mainstay_status restore(void)
     return status;
 }
 
-/* Every byte of every item. */
+/* Reads every byte of every item. */
 static mainstay_status read_space(const char *path, uint64_t revision)
 {
     mainstay_reader *reader = NULL;
@@ -222,7 +222,7 @@ static mainstay_status write_stream(const char *name, uint64_t from, size_t byte
     char *data = allocate(bytes);
     content(tag, (uint64_t)rank + 1, name, from, data, bytes);
     mainstay_status status = mainstay_write(session, name, from, data, bytes);
-    memset(data, 0xEE, bytes); /* it is the program's again */
+    memset(data, 0xEE, bytes); /* the program may use it again */
     free(data);
     return status;
 }
@@ -239,7 +239,7 @@ static mainstay_status put(const char *name, size_t bytes, uint64_t tag)
     return status;
 }
 
-/* Makes it smaller until it fits. */
+/* Puts a buffer, smaller each time, until it fits. */
 static mainstay_status put_largest(const char *name, size_t bytes, size_t less, uint64_t tag)
 {
     mainstay_status status;
@@ -305,7 +305,7 @@ static void sleep_us(long us)
     nanosleep(&time, NULL);
 }
 
-/* The kernel kills this process after so many microseconds, whatever it does then. */
+/* The kernel kills this process after this time, whatever the process does then. */
 static void killed_after(long us)
 {
     struct sigevent event;
@@ -318,7 +318,7 @@ static void killed_after(long us)
         say("WRONG: no timer");
 }
 
-/* Until the file is there, or a rank is gone. */
+/* Waits until the file exists, or a rank is gone. */
 static void pause_for(const char *file)
 {
     for (int looks = 0; access(file, F_OK) && looks < 60000 && !(forked && forked_is_broken()); looks++)
@@ -383,7 +383,7 @@ static mainstay_status play(const char *call, char **word)
     return status;
 }
 
-/* The calls of a session that was not opened, or has not restored, are passed over up to its end. */
+/* Whether the call needs a session. Without an open or restored session it is skipped. */
 static bool is_of_session(const char *call)
 {
     return !(IS("open") || IS("env") || IS("meet") || IS("pause") || IS("sleep") || IS("alarm") || IS("die") ||
@@ -394,7 +394,7 @@ static void play_all(FILE *plan)
 {
     char line[LINE], *word[WORDS + 2] = {0};
     bool over = true;     /* no session that goes on */
-    bool refused = false; /* the checkpoint that was to begin */
+    bool refused = false; /* whether the checkpoint was refused at its beginning */
     while (fgets(line, sizeof line, plan)) {
         int words = 0;
         for (char *at = strtok(line, " \n"); at && words < WORDS; at = strtok(NULL, " \n"))
@@ -406,7 +406,7 @@ static void play_all(FILE *plan)
             say("= %s PASSED", index);
             continue;
         }
-        /* An alarm that lies between changes nothing of that. */
+        /* An alarm in between does not change this. */
         const bool passes = IS("write") || IS("checkpoint") || IS("abandon");
         refused = refused && (passes || IS("poll") || !is_of_session(call));
         if (refused && passes) {

@@ -1,11 +1,11 @@
-/* The table that mainstay_mpi.h makes of a communicator, called as the library calls it.
+/* Calls the functions in the table that mainstay_mpi.h makes from a communicator, as the library does.
  *
  *     ranks MODE
  *
- * "messages": rounds of messages both ways. "unread": the table is let go of with messages, short and long, that nobody has
- * received. "refuses": tells what the table lacks. "shrink": rank 0 kills itself, then
- * the last; those that are left go on. "shrink_twice": the same, and one of them is told of a failure while the new group
- * is made, as if another had failed meanwhile. */
+ * "messages": rounds of messages in both directions. "unread": the table is freed with short and long messages that no
+ * rank has received. "refuses": prints the functions that the table lacks. "shrink": rank 0 kills itself, then the last
+ * rank; the others go on. "shrink_twice": the same, and one rank gets an error while the new group is made, as after
+ * one more failure. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void right(int is_so, const char *what)
     abort();
 }
 
-/* What MPI calls here in place of its own: so often it is left with an error while the others wait in it. */
+/* Replaces a function of MPI: this number of times it returns an error at once, while the other ranks wait in it. */
 static int leaves;
 
 int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *here)
@@ -46,7 +46,7 @@ static void pause_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
-/* What the message came to: 0, or the class of the error. */
+/* The result of the message: 0, or the class of the error. */
 static int through(mainstay_group *group, void *message)
 {
     for (int look = 0; look < LOOKS_MAX; look++) {
@@ -60,8 +60,8 @@ static int through(mainstay_group *group, void *message)
     return 1;
 }
 
-/* Messages to the next rank and from the last, all under way at once, beside one that is waited for: sent before
- * them, and received after. */
+/* Messages to the next rank and from the last, all under way at once. One more message is sent before them and received
+ * after them. */
 static void exchange(mainstay_group *group)
 {
     const uint32_t next = (group->rank + 1) % group->ranks, last = (group->rank + group->ranks - 1) % group->ranks;
@@ -85,7 +85,7 @@ static void exchange(mainstay_group *group)
     }
 }
 
-/* A message shorter than what is awaited is an error, and the group stays usable. */
+/* A message shorter than expected is an error, and the group stays usable. */
 static void odd_length(mainstay_group *group)
 {
     char bytes[8] = "";
@@ -106,7 +106,7 @@ static mainstay_group shrunk(mainstay_group *group, uint32_t dead)
     void *awaited, *never = NULL;
     char byte;
     const uint32_t living = group->ranks - 1 - dead ? group->ranks - 1 : 0;
-    /* From one that has failed; and from one that lives and never sends. */
+    /* From a failed rank, and from a living rank that never sends. */
     if (!group->start_receive(group->context, dead, &byte, 1, &awaited))
         right(through(group, awaited) != 0, "a message from the dead");
     if (group->rank != living && group->start_receive(group->context, living, &byte, 1, &never))
@@ -126,15 +126,15 @@ static mainstay_group shrunk(mainstay_group *group, uint32_t dead)
     return left;
 }
 
-/* Once what it has sent is there. */
+/* Dies after its messages have arrived. */
 static void dies(void)
 {
     pause_ms(300);
     raise(SIGKILL);
 }
 
-/* To the next rank, which has them, or word of them, before it lets go, and has sent nothing: what a rank is sending keeps a
- * communicator that is freed. */
+/* Sends to the next rank, which has received the messages, or news of them, before it frees the group. That rank sends
+ * nothing: a communicator is not freed while its rank is sending. */
 static void send_unread(const mainstay_group *group)
 {
     static char bytes[BYTES];
@@ -148,7 +148,7 @@ static void send_unread(const mainstay_group *group)
         right(!group->start_send(group->context, next, bytes, sizeof bytes, &message), "start_send");
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    /* MPI takes in what has come, of whichever communicator. */
+    /* MPI takes in messages of any communicator. */
     for (look = 0; look < 1000; look++)
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &any, MPI_STATUS_IGNORE);
 }

@@ -1,27 +1,31 @@
-/* A job that goes on when its ranks fail, and fails where it is told to.
+/* A job that goes on when its ranks fail. Its arguments choose the failures.
  *
  *     recovery SPACE STEPS CELLS LOOP [DEATH...]
  *
- * LOOP is `run`, by mainstay_run, `mute`, the same by steps that do not tell when their messages fail, `whole`, as `run` with
- * parts that are protected as each rank's own and not as boxes, `mixed`, as `run` with something of each rank's own beside the
- * boxes, or `bare`, by the calls that it is made of. Each process is a node, whose memory lies in a folder of its own below
- * $NODES and goes with it. The result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
+ * LOOP is
+ *   run     mainstay_run
+ *   mute    mainstay_run, with steps that do not report failed messages
+ *   whole   run, with parts protected as each rank's own, not as boxes
+ *   mixed   run, with data of each rank's own beside the boxes
+ *   bare    the calls of which mainstay_run consists
+ * Each process is a node. Its memory is a folder of its own below $NODES, and is lost with it. The result is in the
+ * file $NODES/result. It depends neither on the number of ranks nor on the failures.
  *
- * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
- * lives: by `fault` one of its messages fails, by `pipe` it writes to where nobody reads any more, as MPI does, by `deaf` it
- * hears no agreement any more, nor any question. RANK is its
- * number among the workers (before the opening, in MPI_COMM_WORLD). It dies when it comes for the first time to a
+ * A DEATH is WAY:RANK@MOMENT[,STEP], and happens once. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`. It
+ * lives with three other WAYs: with `fault` one of its messages fails; with `pipe` it writes to a pipe without a
+ * reader, as MPI does; with `deaf` it gets no agreement and no question any more. RANK is its number among the workers
+ * (before the opening, in MPI_COMM_WORLD). It dies when it first reaches, at the step STEP or later, a
  *   start       before the opening
  *   layout      in the callback, or at the beginning of the loop
  *   step        at the beginning of a step
  *   receive     where a neighbour waits for its message
  *   collective  where all others wait for it
- *   checkpoint  when the step is done, before what saves it
- *   recovery    when it has heard of a failure
+ *   checkpoint  when the step is done, before it is saved
+ *   recovery    when it has noticed a failure
  *   close       before the closing
- *   end         after that
- * at the step STEP or later. MOMENT may end with +N: N microseconds later, wherever the rank is then; or with #N: in the Nth
- * message or collective after it. */
+ *   end         after the closing
+ * MOMENT may end with +N: N microseconds later, wherever the rank is then; or with #N: in the Nth message or collective
+ * after it. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -43,9 +47,9 @@ static MPI_Comm workers_now = MPI_COMM_NULL;
 static long calls_left; /* until this process dies; 0: it does not */
 static int is_deaf;
 
-/* How a process dies */
+/* Ways to die */
 
-/* A timer may have interrupted malloc: what takes a lock, as nftw and fork do, could wait for ever. */
+/* A timer may have interrupted malloc: functions that take a lock, such as nftw and fork, could wait for ever. */
 static void remove_memory(void)
 {
     const pid_t remover = vfork();
@@ -127,7 +131,7 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
 }
 
 #ifdef OMPI_MAJOR_VERSION
-/* What Open MPI does to a rank if another is killed in the midst of giving it memory back. */
+/* Shows the effect of Open MPI on a rank if another rank is killed while it returns memory to that rank. */
 int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request)
 {
     static int never;
@@ -156,7 +160,7 @@ static void write_to_nobody(void)
     close(ends[1]);
 }
 
-/* When it does */
+/* Moments to die */
 
 static struct death {
     char way[16], moment[16];
@@ -179,7 +183,7 @@ static void take_deaths(int count, char **words)
     }
 }
 
-/* Whoever takes the place comes here, too, and lives. */
+/* A rank that replaces a dead one also comes here, and lives. */
 static int is_first(int number)
 {
     char mark[PATH_MAX_HERE];
@@ -204,7 +208,7 @@ static void moment(const char *name, long rank, uint64_t step)
         } else if (strcmp(d->way, "pipe") == 0) {
             write_to_nobody();
         } else if (strcmp(d->way, "deaf") == 0) {
-            remove_memory(); /* it is as good as dead */
+            remove_memory(); /* it counts as dead */
             is_deaf = 1;
         } else if (d->calls) {
             calls_left = d->calls;
@@ -220,11 +224,11 @@ static void moment(const char *name, long rank, uint64_t step)
     }
 }
 
-/* What it computes */
+/* The computation */
 
 typedef struct ring {
     uint64_t cells, steps; /* in all */
-    MPI_Comm comm;         /* MPI_COMM_NULL: there is none */
+    MPI_Comm comm;         /* or MPI_COMM_NULL */
     int rank, low, high, is_whole, is_mixed;
     uint64_t start, size; /* of this rank's part */
     uint64_t *field;      /* with a ghost at both ends */
@@ -240,7 +244,7 @@ static void ring_free(ring *r)
     r->field = NULL;
 }
 
-/* Of Mainstay where ALLOC is set. */
+/* Allocates with Mainstay if ALLOC is set. */
 static int field_alloc(mainstay_session *session, ring *r, uint64_t stored)
 {
     int status;
@@ -301,7 +305,7 @@ static int exchange(ring *r, uint64_t step)
                              MPI_STATUS_IGNORE));
 }
 
-/* The same on any number of ranks: whole numbers have no order of sums. */
+/* The result is the same on any number of ranks: sums of whole numbers have no order. */
 static int finish(mainstay_session *session, const ring *r)
 {
     uint64_t mine = 0, all = 0, value;
@@ -360,7 +364,7 @@ static int one_step(mainstay_session *session, uint64_t step, int *over, void *c
     return MAINSTAY_OK;
 }
 
-/* What all say who hear of a failure. */
+/* Printed by all ranks that notice a failure. */
 static int heard(int status, const ring *r)
 {
     if (status == MAINSTAY_GROUP_FAILED)
@@ -380,13 +384,13 @@ static int mute_step(mainstay_session *session, uint64_t step, int *over, void *
     return status == MAINSTAY_GROUP_FAILED ? MAINSTAY_OK : status;
 }
 
-/* From the newest revision to the end, or to a failure. */
+/* Works from the newest revision to the end, or to a failure. */
 static int work(mainstay_session *session, ring *r)
 {
     mainstay_restored restored;
     int status, over = 0, due;
     memset(&restored, 0, sizeof restored);
-    mainstay_unprotect(session, "counter"); /* of the layout before, if there was one */
+    mainstay_unprotect(session, "counter"); /* from the layout before, if any */
     mainstay_unprotect(session, "field");
     if ((status = layout(session, r)) != MAINSTAY_OK || (status = mainstay_restore(session, &restored)) != MAINSTAY_OK)
         return status;
@@ -406,7 +410,7 @@ static int work_and_recover(mainstay_session *session, ring *r)
     return status;
 }
 
-/* Before anything of Mainstay's reads it. A process that takes a dead one's place is on another node. */
+/* Runs before Mainstay reads the variables. A replacement process is on another node. */
 static void make_node(int rank)
 {
     char name[32];

@@ -1,25 +1,25 @@
-/* Recovery of a job while it runs, by the table that mainstay_mpi.h makes of it, called as the library calls it.
+/* Recovery of a running job, with the table of functions in mainstay_mpi.h, called as the library calls it.
  *
  *     regroup RECOVERY SPARES STEP...
  *
- * In each epoch the workers talk to each other in all ways, and then a step of the plan is taken: WAY:RANKS@WHERE, as
- * kill:2,3@receive. The ranks die in that WAY, and the others meet it WHERE:
+ * In each epoch the workers exchange messages in all ways. Then they take a step of the plan: WAY:RANKS@WHERE, such as
+ * kill:2,3@receive. The ranks die in that WAY, and the others notice it WHERE:
  *   receive      in messages of the program's communicator that never come
- *   adopted      the same in a communicator of the program's own
- *   table        the same in Mainstay's
+ *   adopted      in such messages of an adopted communicator
+ *   table        in such messages of Mainstay's
  *   collective   in a collective of the program's
- *   working      at work, asking now and then
- * WAYs are kill, stop, abort and exit. Joined to another step by a + are those in which a rank is killed in the regrouping:
+ *   working      at work, with a check now and then
+ * WAYs are kill, stop, abort and exit. These steps kill a rank in the regrouping; a + joins them to another step:
  *   split, split2       in the first and the second communicator that it makes
- *   spawning, spawn     a second after it began to have processes started, and when they have been
- *   hanging             it lives, and MPI never comes back from starting them
- * Of no rank that there is, and of a process that is started, are those in which it is killed:
+ *   spawning, spawn     a second after it began to start processes, and after they have started
+ *   hanging             the rank lives, and MPI never returns from the start
+ * These steps kill a process that is started:
  *   stillborn           at its first line, once
  *   begun               once MPI has begun in it, once
- *   doomed              the same, each of them
- * And there are:
- *   sleep               a spare, by its number in the world, is killed where it waits
- *   last                a rank is killed while the others end */
+ *   doomed              once MPI has begun in it, each process
+ * Others are:
+ *   sleep               kills a waiting spare, by its number in the world
+ *   last                kills a rank while the others end */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -77,7 +77,7 @@ int MPI_Comm_spawn(const char *command, char **arguments, int count, MPI_Info in
                    int *codes)
 {
     if (strcmp(fatal, "spawning") == 0)
-        alarm(1); /* nothing catches it */
+        alarm(1); /* no handler catches it */
     while (strcmp(fatal, "hanging") == 0)
         pause();
     const int code = PMPI_Comm_spawn(command, arguments, count, info, root, comm, made, codes);
@@ -85,7 +85,7 @@ int MPI_Comm_spawn(const char *command, char **arguments, int count, MPI_Info in
     return code;
 }
 
-/* In place of the library's: what is to hang is not waited for as long. */
+/* Replaces the library's function: shortens the time-out for a hanging call. */
 mainstay_watch *mainstay_process_watch(uint32_t seconds, const char *doing)
 {
     static mainstay_watch *(*real)(uint32_t, const char *);
@@ -94,7 +94,7 @@ mainstay_watch *mainstay_process_watch(uint32_t seconds, const char *doing)
     return real(strcmp(fatal, "hanging") == 0 ? 2 : seconds, doing);
 }
 
-/* What this epoch is to do, of "STEP+STEP"; the list is cut up. */
+/* The tasks of this epoch, from "STEP+STEP"; the function cuts up the list. */
 typedef struct step {
     const char *way, *where;
     long ranks[8];
@@ -125,8 +125,8 @@ static int is_among(const step *step, long rank)
     return 0;
 }
 
-/* All ways of the table and of the program's communicator. What is sent says the epoch, and more is sent than is received:
- * nothing of it may arrive in a later one. */
+/* Uses all ways of the table and of the program's communicator. Messages hold the epoch, and more are sent than
+ * received: none of them may arrive in a later epoch. */
 static void talk(mainstay_group *group, MPI_Comm program, uint64_t epoch)
 {
     const uint32_t next = (group->rank + 1) % group->ranks, last = (group->rank + group->ranks - 1) % group->ranks;
@@ -160,8 +160,8 @@ static void talk(mainstay_group *group, MPI_Comm program, uint64_t epoch)
     right(sum == (uint64_t)group->ranks * (group->ranks - 1) / 2, "another sum");
 }
 
-/* Waits until the failure is met. The rank after the first of the dead waits for that, all others for a message of a rank
- * that lives: they come out because the first has the others come out. */
+/* Waits until the rank notices the failure. The rank after the first dead one waits for that one. All others wait for a
+ * message of a living rank: they return because the first makes them return. */
 static void meet(const mainstay_mpi_job *job, mainstay_group *group, const step *step, MPI_Comm adopted)
 {
     const int ranks = (int)group->ranks, dead = (int)step->ranks[0];
@@ -198,14 +198,14 @@ static void die(const char *way)
     printf("WRONG: one that was taken for dead has woken up\n");
 }
 
-/* The world's rank `rank` is killed where it sleeps. */
+/* Kills the rank `rank` of the world while it sleeps. */
 static void end_spare(const mainstay_mpi_job *job, long rank)
 {
     right(rank < job->size && job->processes[rank].place < 0, "that is no spare");
     kill((pid_t)job->processes[rank].process.pid, SIGKILL);
 }
 
-/* A process that was started dies, if a step says so: `is_once`, unless another has died so, which leaves a file in $DEATHS. */
+/* A started process dies if a step says so. `is_once`: not if another has died so, which leaves a file in $DEATHS. */
 static void dies_as_told(int argc, char **argv, const char *way, int is_once)
 {
     char mark[4096];
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
         if (adopted != MPI_COMM_NULL)
             MPI_Comm_free(&adopted);
         MPI_Comm_dup(job->program, &adopted);
-        MPI_Barrier(adopted); /* all have it before anyone fails: Open MPI crashes in one that does not */
+        MPI_Barrier(adopted); /* Open MPI crashes if a rank fails before all have it */
         right(mainstay_mpi_adopt_in(job, adopted) == MAINSTAY_OK, "adopt");
         count = steps_of(argv[epoch + 3], steps);
         if (strcmp(steps[0].way, "last") == 0) {

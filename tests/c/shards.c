@@ -1,10 +1,10 @@
-/* What each rank keeps for itself alone, read by any number of ranks; and a buffer that is put beside a region.
+/* Data that each rank keeps for itself, read by any number of ranks; and a buffer that is put beside a region.
  *
  *     shards SPACE save|read|put|again
  *
- * `save`: each rank has other many particles, in a region and in a stream. `read`: the ranks divide the shards, and print
- * `shard S: N particles, sum X` of each. `put`: each rank puts a buffer beside its region. `again`: nobody puts, and what
- * was put is got after a restore. */
+ * `save`: each rank has its own number of particles, in a region and in a stream. `read`: the ranks divide the shards,
+ * and print `shard S: N particles, sum X` for each. `put`: each rank puts a buffer beside its region. `again`: no rank
+ * puts, and each gets the buffer after a restore. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +65,12 @@ static void read_shard(mainstay_session *session, uint32_t shard)
     mainstay_item item;
     must(mainstay_shard_items(session, shard, &items), "items");
     hold(items == 3, "three items");
-    /* What was written in pieces is the first. */
+    /* The first item is the one that was written in pieces. */
     must(mainstay_shard_item(session, shard, 1, &item), "item");
     hold(strcmp(item.name, "particles") == 0 && item.kind == 0 && item.type == MAINSTAY_F64, "the region");
     hold(item.dimensions == 1 && item.shape[0] == count && item.bytes == count * sizeof *some, "its shape");
     hold(mainstay_shard_item(session, shard, 3, &item) == MAINSTAY_INVALID_ARGUMENT, "a fourth item");
-    /* All but the first, and then that; more is asked for than there is. */
+    /* Reads all but the first, and then the first; asks for more than there is. */
     must(mainstay_read_shard(session, shard, "particles", sizeof *some, some + 1, count * sizeof *some, &got), "read");
     hold(got == (count - 1) * sizeof *some, "all but one");
     must(mainstay_read_shard(session, shard, "particles", 0, some, sizeof *some, NULL), "read the first");

@@ -54,7 +54,7 @@ static void compute(void) {
   }
 }
 
-/* What is written while the copy goes on. */
+/* Writes while the copy goes on. */
 static void disturb(void) {
   pid_t child = fork();
   if (child == 0) _exit(own[5] == 77 ? 1 : 0);
@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
   fflush(stdout);
   uint64_t disturbances = 0;
   if (state.step > 0) {
-    /* What came after that checkpoint. */
+    /* Writes that came after that checkpoint. */
     disturb();
     disturbances++;
   }

@@ -2,12 +2,11 @@
  *
  *     victim SPACE BOARD ACKNOWLEDGED RUN KEEP STAGE STEPS
  *
- * Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps
- * or runs shows. It checks what it gets back itself, against what it was promised: the last line that
- * an earlier run wrote to the file ACKNOWLEDGED after mainstay_wait had returned. With VICTIM_SIGNALS in
- * the environment it lives in a storm of signals. With VICTIM_SHARES its ranks share a pool that is far
- * too small for them, it writes most in pieces, and a rank whose peer is killed sees its own part of the
- * last revision to the end. */
+ * Every byte that it saves follows from (run, step, rank), so a restore that mixes ranks, steps or runs is visible. It
+ * checks each restore against the promise of the earlier runs: the last line that one wrote to the file ACKNOWLEDGED
+ * after mainstay_wait had returned. With VICTIM_SIGNALS in the environment it gets signals all the time. With
+ * VICTIM_SHARES its ranks share a pool that is far too small for them, and write mostly in pieces. A rank with a dead
+ * peer then completes its own part of the last revision. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -24,9 +23,9 @@
 
 enum { ODD = 1237 }; /* a region that shares its last block */
 
-static const uint64_t PIECES = 1ull << 40; /* the word that they follow from */
+static const uint64_t PIECES = 1ull << 40; /* the seed of their content */
 
-/* What a revision is of. */
+/* The run, the step and the rank of a revision. */
 typedef struct origin {
     uint64_t run, step;
 } origin;
@@ -48,7 +47,7 @@ static void wrong(const char *format, ...)
     MPI_Abort(MPI_COMM_WORLD, 9);
 }
 
-/* A peer is gone. What this rank has handed over is saved all the same, and then it ends. */
+/* A peer is gone. Mainstay still saves the data that this rank has handed over; then the rank ends. */
 static void survive(void)
 {
     int durable = session == NULL;
@@ -90,7 +89,7 @@ int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     if (meets && (*done || code != MPI_SUCCESS)) {
         meets = false;
         stretch(2000);
-        phases_begin(); /* what was on its way before has been settled */
+        phases_begin(); /* the revision before is settled */
         board->program = STAGING;
     }
     return code;
@@ -121,7 +120,7 @@ static void check(origin of)
             wrong("odd word %" PRIu64 " is not of run %" PRIu64 ", step %" PRIu64, i, of.run, of.step);
 }
 
-/* What came back must be one revision on all ranks, and none older than the last acknowledged. */
+/* The restored data must be one revision on all ranks, and not older than the last acknowledged one. */
 static void judge(const mainstay_restored *restored, origin of, FILE *acknowledged)
 {
     uint64_t revision = 0, mine[3] = {restored->revision, of.run, of.step}, all[16][3];
@@ -186,7 +185,7 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
+    static char line[BUFSIZ]; /* one write for a line, so that lines of ranks do not mix */
     setvbuf(stdout, line, _IOLBF, sizeof line);
     if (argc != 8)
         wrong("seven arguments are needed");

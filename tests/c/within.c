@@ -1,8 +1,8 @@
-/* A field with ghost cells around it, cut among the ranks, of which the inside alone is saved.
+/* A field with ghost cells, cut among the ranks. Only the inside is saved.
  *
  *     within SPACE GHOSTS save|restore
  *
- * However many ranks restore it, and with as many ghosts as they like. */
+ * Any number of ranks restores it, with any number of ghosts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     must(mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session), "open");
     must(mainstay_protect_within(session, "field", field, MAINSTAY_F64, 2, shape, stored, inside, whole, start),
          "protect");
-    for (int pass = 0; pass < 2; pass++) { /* what lies there at first, and what has to lie there in the end */
+    for (int pass = 0; pass < 2; pass++) { /* the content at the start, and the required content at the end */
         int filled = pass == 1 || strcmp(argv[3], "save") == 0;
         for (uint64_t row = 0; row < stored[0]; row++)
             for (uint64_t column = 0; column < stored[1]; column++) {

@@ -1,4 +1,4 @@
-/* objects SPACE FAULT: what objects do wrong, each in its way; every rank tells what came of it. */
+/* objects SPACE FAULT: the objects make the mistake FAULT, and every rank prints the result. */
 #include <cstdio>
 #include <mainstay_objects_mpi.hpp>
 #include <stdexcept>

@@ -1,11 +1,11 @@
-/* pieces SPACE: objects and messages that are longer than what MPI takes at once, which here is little. */
+/* pieces SPACE: objects and messages that are longer than the largest message of MPI, which is small here. */
 #define MAINSTAY_OBJECTS_PIECE_MAX ((size_t)4096)
 #include <cstdio>
 #include <mainstay_objects_mpi.hpp>
 
 #define AT_ONCE 4096
 
-/* As an MPI of int counts refuses what is longer than 2 GiB. */
+/* Refuses long messages, as an MPI with int counts refuses messages longer than 2 GiB. */
 extern "C" int MPI_Send(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
   return tag == MAINSTAY_OBJECTS_TAG && count > AT_ONCE ? MPI_ERR_COUNT : PMPI_Send(data, count, type, to, tag, comm);
 }

@@ -2,7 +2,7 @@
  *
  *     session SPACE OUTPUT
  *
- * Saves a value of each kind, changes it, and restores it in a later session; then what goes wrong. */
+ * Saves a value of each kind, changes it, and restores it in a later session. Then it makes mistakes. */
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +28,7 @@ struct particle {
   int charge;
 };
 
-/* One of each kind that can be protected. */
+/* One value of each kind that can be protected. */
 struct state {
   bool flag = true;
   signed char i8 = -8;
@@ -160,7 +160,7 @@ static void come_back(const std::string &space, const std::string &output) {
   MUST(written == "five" && std::ifstream(output, std::ios::ate).tellg() == 5);
 }
 
-/* Not copied, but moved; what was moved from is closed. */
+/* A session can be moved but not copied; a moved-from session is closed. */
 static void move(const std::string &space) {
   static_assert(!std::is_copy_constructible_v<mainstay::session> && !std::is_copy_assignable_v<mainstay::session>);
   static_assert(std::is_nothrow_move_constructible_v<mainstay::session>);
@@ -189,7 +189,7 @@ static void fail(const std::string &space) {
   MUST(thrown([&] { session.unprotect("nobody"); }, "nobody") == MAINSTAY_REGION_MISSING);
   MUST(thrown([&] { session.note("", "x"); }, "") != MAINSTAY_OK);
   session.unprotect("value");
-  session.protect("value", other); /* may be protected anew, elsewhere */
+  session.protect("value", other); /* may be protected again, at another address */
   MUST(session.checkpoint() == 1);
   session.close();
 
@@ -206,7 +206,7 @@ static void fail(const std::string &space) {
   MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_MISSING);
 }
 
-/* Every way of handing over a piece, and of getting it back. */
+/* Every way to write a piece and to read it back. */
 static void pieces(const std::string &space) {
   const std::vector<double> vector = {1, 2, 3};
   const std::array<short, 2> array = {{4, 5}};
@@ -330,7 +330,7 @@ static void boxes(const std::string &space) {
   MUST(thrown([&] { mainstay::reader(space + "-boxes", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);
 }
 
-/* Regions that follow variables, and such as are moved. */
+/* Regions that follow variables, and regions that are moved. */
 static void follow(const std::string &space) {
   auto session = mainstay::open_solo(space + "-follow");
   std::vector<std::array<double, 2>> points(3, {1, 2}), others(3, {3, 4});
@@ -373,7 +373,7 @@ static void follow(const std::string &space) {
   session.close();
 }
 
-/* An exception closes the session on its way: what was saved is complete, and the space is free. */
+/* An exception closes the session: saved data is complete, and the space is free. */
 static void unwind(const std::string &space) {
   int value = 7;
   try {

@@ -1,4 +1,4 @@
-// What a run is told, and tells, where it ends otherwise than by its last step.
+// The arguments and results of a run that ends before its last step.
 //
 //     steps SPACE
 #include <cstdio>
@@ -14,7 +14,7 @@ namespace {
   std::exit(1);
 }
 
-// What a run ends with.
+// The end of a run: its result or its exception.
 template <class Layout, class Step> std::string ended(mainstay::session &session, Layout &&layout, Step &&step) {
   try {
     session.run(layout, step);
@@ -45,13 +45,13 @@ int main(int, char **argv) {
   };
   {
     auto session = mainstay::open_solo(argv[1], options);
-    // What a layout throws ends the run, and is thrown.
+    // An exception of a layout ends the run and is passed on.
     expect(ended(session, [](mainstay::session &) { throw std::runtime_error("cannot read the mesh"); }, three),
            "cannot read the mesh");
     const auto twice = [&](mainstay::session &session) { layout(session), layout(session); };
     if (ended(session, twice, three).rfind("DUPLICATE_NAME: ", 0) != 0) wrong("a refusal of the layout is another");
     expect(ended(session, layout, three), "done");
-    // What a step throws in the midst of a checkpoint, too; what is protected stays memory that is there.
+    // So is an exception of a step in the middle of a checkpoint; protected memory stays valid.
     const auto begins = [](mainstay::session &session, std::uint64_t) -> bool {
       session.begin(0);
       throw std::runtime_error("in the midst");
