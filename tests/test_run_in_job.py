@@ -78,7 +78,7 @@ def test_only_an_option_goes_before_the_settings(launcher, monkeypatch, tmp_path
     _, output = run("--in-job", *job)
     assert launched(output)[1] == ["shrink 0"], output
     status, output = run("--in-job", "--spares", 1, *job)
-    assert status == 2 and "is set, goes on with fewer ranks and needs no spare ranks" in output, output
+    assert status == 2 and 'the setting recovery = "shrink" goes on with fewer ranks and needs no spare ranks' in output, output
     monkeypatch.setenv("MAINSTAY_SPARES", "1")
     _, output = run("--in-job", "--recovery", "replace", *job)
     assert launched(output) == ([f"-n 4 {ULFM} {FORWARD} ./a"], ["replace 1"]), output

@@ -162,7 +162,8 @@ fn start_until_done(
         let outcome = Outcome::begin(report, &wanted.spaces);
         let watch = nodes.as_ref().and_then(Nodes::watch);
         let recoveries = Recoveries::since(report, outcome.mark());
-        let mut killed = in_job.then(Killed::new).transpose().map_err(system("making what the launcher tells to"))?;
+        let mut killed =
+            in_job.then(Killed::new).transpose().map_err(system("making the file for the launcher's reports"))?;
         let limits = Limits {
             spaces: known,
             end,

@@ -65,7 +65,7 @@ impl Nodes {
         let enough = wanted.ranks_at_least.unwrap_or(ranks);
         if enough > ranks {
             return Err(Failure::usage(format!(
-                "--ranks-at-least {enough} is more than the {} ranks of a start",
+                "--ranks-at-least {enough} is more than the {} of a start",
                 count(ranks.into(), "rank")
             )));
         }

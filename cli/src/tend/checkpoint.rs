@@ -11,7 +11,7 @@ use std::path::Path;
 
 pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
     let space = printable_path(&wanted.space.path);
-    check_is_open(&wanted.space.path, "to ask for a checkpoint")?;
+    check_is_open(&wanted.space.path, "so no checkpoint is made")?;
     let (revision, _) = Asking::begin(&wanted.space.path)?.until_complete(wanted.timeout)?;
     if wanted.space.json {
         output::json(&document::Checkpoint { space: &space.to_string(), revision })?;
@@ -21,11 +21,11 @@ pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Fails if no job has the space open. `to_do` ends the message.
-pub fn check_is_open(space: &Path, to_do: &str) -> Result<(), Failure> {
+/// Fails if no job has the space open. `so` ends the message.
+pub fn check_is_open(space: &Path, so: &str) -> Result<(), Failure> {
     if is_over(space)? {
         let space = printable_path(space);
-        return Err(Failure::lost(format!("no job has {space} open: there is no job {to_do}")));
+        return Err(Failure::lost(format!("no job has {space} open, {so}")));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use mainstay_engine::{printable, printable_path, space::format::Emptied};
 
 pub fn evacuate(wanted: &arguments::Evacuate) -> Result<Exit, Failure> {
     let (space, node) = (printable_path(&wanted.space.path), printable(&wanted.node));
-    check_is_open(&wanted.space.path, "whose objects could leave a node")?;
+    check_is_open(&wanted.space.path, "so no object leaves a node")?;
     let asking = Asking::begin_to_leave(&wanted.space.path, &wanted.node)?;
     let (revision, emptied) = asking.until_complete(wanted.timeout)?;
     let (moved, copies, copies_stay) = match emptied {

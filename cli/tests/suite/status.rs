@@ -147,7 +147,7 @@ fn of_copies_this_node_judges_its_own_and_says_which_it_cannot_see() {
     let document = space.mainstay(&["status", "--json"]).json();
     assert_eq!((&document["unlooked"], of_n2(&document)), (&json!(["n2"]), json!(3)), "{document}");
     let page = space.mainstay(&["status"]).out;
-    assert!(page.contains("what lies on n2 cannot be seen from here"), "{page}");
+    assert!(page.contains("data on n2 cannot be seen from here"), "{page}");
     let level = fs::read_dir(space.directory.path().join("memory")).unwrap().map(|entry| entry.unwrap().path());
     let copy = level.into_iter().find(|path| path.display().to_string().contains("-copy1")).unwrap();
     fs::remove_dir_all(copy).unwrap();

@@ -22,7 +22,7 @@ pub fn page([a, b]: [RevisionKey; 2], items: &[ItemDiff], by_shard: bool) -> Str
         let columns = [
             ("item", Align::Left),
             (if by_shard { "shard" } else { "shards" }, Align::Right),
-            ("what", Align::Left),
+            ("change", Align::Left),
             ("size", Align::Right),
             ("blocks", Align::Right),
             ("elements", Align::Right),

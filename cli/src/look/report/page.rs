@@ -241,7 +241,7 @@ fn failures_table(history: &History) -> Markup {
         @if !rows.is_empty() {
             h2 { "Failures" }
             div .scroll { table #failures {
-                tr { th { "when" } th { "what" } th { "back to" } th .number { "steps lost" } th .number { "it took" } th { "lost besides" } }
+                tr { th { "when" } th { "event" } th { "back to" } th .number { "steps lost" } th .number { "duration" } th { "other losses" } }
                 @for (unix_ns, row) in rows.iter().take(REVISIONS_MAX) { tr { td { (time::when(*unix_ns)) } (row) } }
             } }
         }

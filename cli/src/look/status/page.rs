@@ -267,7 +267,7 @@ fn losses(standing: &Standing) -> String {
         let more = if unlooked.len() > NAMED_MAX { ", …" } else { "" };
         let names = unlooked[..unlooked.len().min(NAMED_MAX)].join(", ");
         page += &format!(
-            "what lies on {names}{more} cannot be seen from here: this is the job's last report, and the data may be gone\n"
+            "data on {names}{more} cannot be seen from here: this is the job's last report, and the data may be gone\n"
         );
     }
     page
