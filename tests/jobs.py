@@ -1,4 +1,4 @@
-"""Jobs that a test only has to see the end of."""
+"""Jobs of which a test only needs the end."""
 
 import re
 import uuid
@@ -13,8 +13,8 @@ DEATH = 45  # the checkpoint of step 40 may still be on its way, but not that of
 
 
 def run(ranks, command, scratch, mpi=OPENMPI, **more):
-    """Runs a job to its end: its exit status and what it printed."""
-    # At MPI_Abort the mpiexec of MPICH may end before it has passed on what a rank said last: a file has it all.
+    """Runs a job to its end. Returns its exit status and its output."""
+    # At MPI_Abort the mpiexec of MPICH may end before it has passed on the last output of a rank. A file has all of it.
     said = scratch / f"said-{uuid.uuid4().hex}.txt"
     if mpi != OPENMPI:
         command = ["sh", "-c", 'exec "$@" >> "$0" 2>&1', said, *command]
@@ -27,7 +27,7 @@ def run(ranks, command, scratch, mpi=OPENMPI, **more):
 
 
 def comes_back(program, scratch, mpi=OPENMPI):
-    """A program like c/adopt.c is killed, started again, and ends with the sum of a run that nothing disturbed."""
+    """A program like c/adopt.c is killed and started again. It ends with the sum of an undisturbed run."""
     status, calm = run(RANKS, [program, scratch / "calm", STEPS], scratch, mpi=mpi)
     assert status == 0 and calm.startswith("from step 0\n"), calm
     status, killed = run(RANKS, [program, scratch / "space", STEPS, DEATH], scratch, mpi=mpi)

@@ -1,4 +1,4 @@
-"""How long tests wait for what must come: a machine at work on other things may take long."""
+"""Time-outs of the tests. They are long, because a busy machine may be slow."""
 
 import time
 
@@ -7,7 +7,7 @@ LOOK_S = 0.05
 
 
 def until(is_so):
-    """Waits until it is so. What a job has printed tells less: lines may wait for their reader while the job is elsewhere."""
+    """Waits until the condition holds. The output of a job shows less: its lines may still wait for their reader."""
     deadline = time.monotonic() + LIMIT_S
     while not is_so():
         assert time.monotonic() < deadline, "it did not come"

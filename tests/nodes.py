@@ -1,7 +1,7 @@
-"""Several nodes on one machine: a remote shell that goes nowhere, and what it takes to lose a node.
+"""Several nodes on one machine: a remote shell that stays on this machine, and the means to lose a node.
 
-A node has a name, which is also its host's, and a directory in the place of its /dev/shm. What the shell starts there,
-and all that comes of it, knows both from its environment. (Open MPI counts the ranks of a node by the names of hosts.)
+A node has a name, which is also its host's name, and a directory in place of its /dev/shm. All processes that the shell
+starts there get both from their environment. (Open MPI counts the ranks of a node by the names of hosts.)
 """
 
 import os
@@ -16,7 +16,7 @@ from staged import pool_directory
 
 GONE_LIMIT_S = 20
 
-# Drops the options and the host, and runs the rest, as sshd would: with what the host has in its environment.
+# Drops the options and the host, and runs the rest with the environment of the host, as sshd would.
 SHELL = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 node=$1
@@ -45,7 +45,7 @@ class Nodes:
         if mpi is MPICH:
             options = ["-launcher", "ssh", "-launcher-exec", self.shell]
         else:
-            # Ranks of different nodes cannot share memory; they can here, and are not to.
+            # Ranks of different nodes must not share memory, although they could on this machine.
             options = ["--prtemca", "plm_ssh_agent", self.shell, "--mca", "btl", "self,tcp", "--mca", "coll", "^han"]
         return ["env", *variables, mpi.command("mpiexec"), *options]
 
@@ -53,13 +53,14 @@ class Nodes:
         return self.folder / node
 
     def lose(self, node):
-        """A node is gone, with all its processes and its memory: who hears of the first finds nothing of the second."""
+        """Loses a node with all its processes and its memory. A process that notices the dead ones finds no memory any
+        more."""
         self.stop(node)
         shutil.rmtree(self.memory(node), ignore_errors=True)
         self._signal(node, signal.SIGKILL)
 
     def stop(self, node):
-        """A node says no more, but nobody is told that its connections have ended."""
+        """Stops a node silently: its connections do not end."""
         (self.folder / f"{node}.lost").touch()
         self._signal(node, signal.SIGSTOP)
 
@@ -68,7 +69,7 @@ class Nodes:
 
     def _signal(self, node, number):
         deadline = time.monotonic() + GONE_LIMIT_S
-        # Again, as the processes can have started others meanwhile.
+        # Repeated, because the processes may have started others meanwhile.
         while found := [pid for pid in self.processes(node) if number != signal.SIGSTOP or state(pid) not in "TtZX"]:
             assert time.monotonic() < deadline, f"processes of {node} are still there: {found}"
             for pid in found:
@@ -79,7 +80,7 @@ class Nodes:
             time.sleep(0.01)
 
     def processes(self, node):
-        """All that run there."""
+        """All processes of the node."""
         mark = f"MAINSTAY_POOL_DIRECTORY={self.memory(node)}".encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -99,7 +100,7 @@ def state(pid):
 
 @contextmanager
 def nodes():
-    """At the end no process on them is left."""
+    """Checks at the end that no process on the nodes is left."""
     with pool_directory() as folder:
         made = Nodes(folder)
         try:

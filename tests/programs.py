@@ -1,4 +1,4 @@
-"""Builds the tests' programs, against the library in target/release or one that was installed."""
+"""Builds the programs of the tests, against the library in target/release or an installed one."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ CXX_SOURCES = SOURCES.with_name("cxx")
 PYTHON = SOURCES.with_name("python")
 FORTRAN_SOURCES = SOURCES.with_name("fortran")
 FORTRAN_MODULE = ROOT / "capi" / "fortran"
-# A worker of tests that run side by side has its own copies of what is compiled once for all.
+# Each worker of parallel tests has its own copies of programs that are compiled once for all.
 BUILT = ROOT / "target" / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
 def place(mpi, name):
-    """Where the program `name` for `mpi` is built."""
+    """The path of the built program `name` for `mpi`."""
     program = BUILT / mpi.name / name
     program.parent.mkdir(parents=True, exist_ok=True)
     return program
@@ -31,12 +31,12 @@ def build_c(sources, name, *flags, mpi=OPENMPI):
 
 
 def build_faults(name="faults", *flags, mpi=OPENMPI):
-    """The program that makes the calls that it is given; see tests/c/faults.c."""
+    """The program that makes the requested calls; see tests/c/faults.c."""
     return build_c(["faults.c", "faulty.c"], name, "-Wno-misleading-indentation", *flags, mpi=mpi)
 
 
 def build_cxx(source, name, *flags, mpi=OPENMPI, standard="c++17"):
-    """The same from a file in tests/cxx."""
+    """Builds a program from a file in tests/cxx."""
     program = place(mpi, name)
     library.build(program, [CXX_SOURCES / source], "-O1", *flags, mpi=mpi, compiler="mpicxx", standard=standard)
     return program
@@ -52,11 +52,11 @@ def build_python(source, name):
 
 
 def build_fortran(source, name, mpi, *flags, checked=(), module=FORTRAN_MODULE, headers=library.HEADERS, link=None):
-    """The same from a file in Fortran, with Mainstay's module from the folder `module`; all of it is compiled with the flags
-    `checked`.
+    """Builds a program from a file in Fortran, with Mainstay's module from the folder `module`. All of it is compiled
+    with the flags `checked`.
 
-    gfortran compiles Fortran, mpicc compiles C and links: the wheels have no mpifort. What `use mpi` needs of
-    them is in tests/fortran.
+    gfortran compiles the Fortran, and mpicc compiles C and links: the wheels have no mpifort. The parts that `use mpi`
+    needs are in tests/fortran.
     """
     program = place(mpi, name)
     objects = program.with_name(f"{name}-objects")

@@ -1,6 +1,6 @@
 """Jobs that go on when ranks fail: each process is a node, and is lost with its memory.
 
-c/recovery.c is the job; what it leaves in the folder of the nodes is read here.
+The job is c/recovery.c. This file reads its result in the folder of the nodes.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ HEARTBEAT = "5s"  # on a machine that is busy with other tests, too
 
 @dataclass(frozen=True)
 class Supervised(Mpi):
-    """An MPI whose mpiexec is started by `mainstay run`."""
+    """An MPI with an mpiexec that `mainstay run` starts."""
 
     words: tuple = ()
 
@@ -64,16 +64,17 @@ class Recovering:
         words += ["--spares", spares] if spares else []
         words += ["--heartbeat", heartbeat] if heartbeat else []
         told = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, "MAINSTAY_POOL_DIRECTORY": self.nodes, **variables}
-        # Open MPI's own segments go with the folder, whatever is killed.
+        # Open MPI's own segments are removed with the folder, even if processes are killed.
         told["OMPI_MCA_btl_sm_backing_directory"] = scratch
-        # Of the launcher: processes that are started later have them, too.
+        # Set for the launcher, so that processes that start later also have them.
         told = tuple((name, str(value)) for name, value in told.items())
         mpi = Supervised(**vars(self.mpi), words=tuple(words))
         mpi = dataclasses.replace(mpi, depth=mpi.depth + 1, variables=(*mpi.variables, *told))
         return Job(ranks, command, scratch, LIMIT_S, mpi)
 
     def run(self, *deaths, loop="run", ranks=RANKS, steps=STEPS, cells=CELLS, given=None, **how):
-        """How a job ends whose ranks die so. `given`: variables that the ranks have from `env`, and not from the launcher."""
+        """The end of a job with these deaths. `given`: variables that the ranks get from `env`, not from the
+        launcher."""
         self.jobs += 1
         scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
         scratch.mkdir()
@@ -98,8 +99,8 @@ class Recovering:
         return said
 
     def goes_on(self, *deaths, starts=1, anew=False, **how):
-        """A job that goes on through all of them, started so often, and leaves nothing in memory. `anew`: whether it goes back to
-        the beginning on the way, as there is nothing else to go back to; None where that is left to chance."""
+        """A job goes on through all deaths, with this number of starts, and leaves nothing in memory. `anew`: whether
+        it goes back to the beginning on the way, because no revision exists; None if that depends on chance."""
         said = self.run(*deaths, restarts=starts - 1, **how)
         if mpi_fell_over(said.output):
             raise MpiCrashed(said.output)
@@ -118,7 +119,7 @@ def begun_anew(output):
 
 
 def result(cells, steps):
-    """What the job computes."""
+    """The result of the computation."""
     mask = 2**64 - 1
     field = [at * 0x9E3779B97F4A7C15 & mask for at in range(cells)]
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""A job that is killed between t2 and t3: its revision lies whole in the node's pool, and not in the space."""
+"""A job that is killed between t2 and t3: its revision is complete in the node's pool, but not in the space."""
 
 import re
 import tempfile
@@ -21,15 +21,15 @@ def pool_directory():
 
 
 class Place:
-    """A space, a program that makes the calls of c/faults.c, and what has its writes held."""
+    """A space, a program that makes the calls of c/faults.c, and the shim that holds its writes."""
 
     def __init__(self, folder, faults, shim, way=WAYS[0]):
         self.folder, self.faults, self.shim, self.way = folder, faults, shim, way
         self.space = folder / "space"
 
     def staged_and_killed(self, pools, ranks, *before, **more):
-        """Revision 1 is saved; revision 2 is staged by all ranks, nothing of it is written, and all are killed. `more`: variables
-        for the job."""
+        """Revision 1 is saved. Revision 2 is staged by all ranks and not written; then all are killed. `more`:
+        variables for the job."""
         held = self.folder / "held"
         shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space, **more}
         commands = [*before, "open", "restore", "save:1", "wait", f"make:{held}", "save:2", "poll"]
@@ -41,7 +41,7 @@ class Place:
                     break
             assert told == 2 * ranks, job.tail()
             for rank in range(ranks):
-                # mpiexec may have seen the first die and ended the others.
+                # mpiexec may have seen the first rank die and ended the others.
                 with suppress(ProcessLookupError):
                     job.kill_rank(rank)
             job.process.wait(LIMIT_S)
@@ -51,7 +51,7 @@ class Place:
         assert len(files) == left, "the pool of each node, and a record for each rank"
 
     def run(self, pools, ranks, *commands, wrong_is_told=False, **more):
-        """What a job says that must end in order: rank, call, status, text. `more`: variables for it."""
+        """The output of a job that must end in order: rank, call, status, text. `more`: variables for it."""
         with self.job(pools, ranks, commands, more) as job:
             said = [re.match(r"= (\d+) (\S+) (\S+) ?(.*)$", line) for line in job.lines()]
             assert job.wait() == 0, job.tail()
@@ -61,7 +61,7 @@ class Place:
         return said
 
     def job(self, pools, ranks, commands, more=()):
-        # Open MPI's own segments go with the folder, whatever is killed.
+        # Open MPI's own segments are removed with the folder, even if processes are killed.
         variables = {"MAINSTAY_POOL_DIRECTORY": pools, "OMPI_MCA_btl_sm_backing_directory": self.folder, **dict(more)}
         variables = [f"{name}={value}" for name, value in variables.items()]
         command = spread(self.way, ["env", *variables, self.faults, self.space, *commands])

@@ -1,4 +1,4 @@
-"""Rows about what is opened."""
+"""Rows about opening a space."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ def path_is_empty(stage):
 
 
 def as_another_user():
-    """Root may write everywhere: another user tries."""
+    """Root may write everywhere, so another user tries."""
     return [f"as:{NOBODY}"] if os.geteuid() == 0 else []
 
 
@@ -74,7 +74,7 @@ def rank_in_two_files(stage):
 
 
 def refused_while(stage, change):
-    """With the layout changed nothing is opened; with the change undone all is there."""
+    """With the changed layout nothing is opened. With the change undone, everything is back."""
     stage.save()
     layout = Layout(stage.space)
     whole = bytes(layout.bytes)
@@ -156,7 +156,7 @@ def in_use_by_another_job(stage):
                 if line.startswith("= 0 hold OK"):
                     break
             stage.refused()
-            # The holder goes on as if nothing had been.
+            # The holder goes on undisturbed.
             rest, _ = holder.communicate("", timeout=LIMIT_S)
         finally:
             holder.kill()
@@ -174,7 +174,7 @@ def in_use_by_this_program(stage):
 @scenario
 def in_use_by_a_half_dead_job(stage):
     stage.save()
-    # What is left of the job: rank 1 and its lock.
+    # The rest of the job: rank 1 and its lock.
     with open(stage.space / "lock", "r+b") as alive:
         fcntl.fcntl(alive, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
         stage.refused()
@@ -213,11 +213,11 @@ def mark_cleared_away(stage):
     pools = stage.scratch / "pools"
     pools.mkdir()
     there = {"MAINSTAY_POOL_DIRECTORY": str(pools)}
-    # Ranks of one node need not list the marks.
+    # Ranks of one node do not need to list the marks.
     stage.mpiexec = lambda ranks: OPENMPI.mpiexec(ranks, spread(TWO_NODES, [stage.program]))
     stage.refused(variables=there, cleared=pools, rank=1)
     assert not list(pools.iterdir())
-    # Where it is cleared now and then, the ranks look again.
+    # If the directory is cleared now and then, the ranks look again.
     stage.comes_back(2, variables=there, cleared=pools, rank=1, clearings=2)
 
 

@@ -1,4 +1,4 @@
-"""Rows about coming back."""
+"""Rows about restoring."""
 
 from layout import BLOCK, Layout
 
@@ -6,7 +6,7 @@ from .stage import scenario
 
 
 def passed_over(stage, step, change):
-    """With the layout changed the job comes back to `step`, is told why, and goes on."""
+    """With the changed layout the job restores `step`, gets the reason, and goes on."""
     stage.save()
     changed(stage, step, change)
 
@@ -23,7 +23,7 @@ def changed(stage, step, change):
 
 
 def lost(stage, change):
-    """With the layout changed nothing can be restored; the job may still save anew."""
+    """With the changed layout nothing can be restored. The job may still save new revisions."""
     stage.save()
     layout = Layout(stage.space)
     change(layout)
@@ -95,7 +95,7 @@ def io_error_at_read(stage):
 
 
 def failing_reads(stage, reads, step):
-    """The next reads fail of a job that comes back to `step`."""
+    """Reads fail in a job that then restores `step`."""
     stage.save()
     fault = stage.scratch / "fault"
     commands = ["open", f"make:{fault}", "restore", f"holds:{step}", "save:5", "close"]
@@ -117,19 +117,19 @@ def io_error_passes_at_read(stage):
 
 @scenario
 def io_error_of_newest(stage):
-    # The first that is read of a revision is its manifest.
+    # The first read of a revision is its manifest.
     failing_reads(stage, 4, 1)
 
 
 def refused_restore(stage, *change):
-    """The restore is refused, the memory is as it was, and a job that is right comes back."""
+    """The restore is refused, memory is unchanged, and a correct job restores."""
     stage.save(ranks=2 if stage.row["status"] == "RANK_COUNT" else None)
     stage.check(stage.run("open", "fill:50", *change, "restore", "holds:50", "close"))
     stage.comes_back(2, ranks=2 if stage.row["status"] == "RANK_COUNT" else None)
 
 
 def saved_with_output(stage):
-    """Revision 1 knows 4 bytes of each rank's output file, which has 8."""
+    """Revision 1 records 4 bytes of each rank's output file, which has 8."""
     saved = ["open", "output", "append:one\n", "save:1", "wait", "append:two\n", "close"]
     stage.good(stage.run(*saved))
 
@@ -139,7 +139,7 @@ def output_shorter(stage):
     saved_with_output(stage)
     back = ["open", "output", "fill:50", "@1:cut:3", "restore", "holds:50", "@0:output_is:one\ntwo\n", "close"]
     stage.check(stage.run(*back))
-    # Who does not name the file is not asked about it; who mends it comes back.
+    # A job that does not name the file can restore; a job that repairs the file can, too.
     stage.good(stage.run("open", "restore", "holds:1", "@1:output_is:one", "@0:output_is:one\ntwo\n", "close"))
     back = ["open", "@1:append:\nmore", "output", "restore", "holds:1", "output_is:one\n", "close"]
     stage.good(stage.run(*back))
@@ -159,7 +159,7 @@ def output_sync_fails(stage):
         what="sync:EIO:0:1", files="/output-", rank=1,
     )  # fmt: skip
     stage.check(said)
-    # What the failed revision would have told of is not believed.
+    # The record of the failed revision does not count.
     stage.good(stage.run("open", "output", "restore", "holds:1", "output_is:one\n", "save:3", "wait", "close"))
 
 
@@ -202,7 +202,7 @@ SAVED = ["@0:box:6:0:2", "@1:box:6:3:6"]  # nobody has row 2
 
 
 def other_boxes(stage, *boxes):
-    """A job with other boxes is refused, its memory as it was, and one with those that were saved comes back."""
+    """A job with other boxes is refused with unchanged memory. A job with the saved boxes restores."""
     stage.good(stage.run("open", *SAVED, "save:1", "wait", "close"))
     stage.check(stage.run("open", "fill:50", *boxes, "restore", "holds:50", "close"))
     stage.good(stage.run("open", *SAVED, "restore", "holds:1", "save:2", "close"))

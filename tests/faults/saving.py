@@ -14,13 +14,13 @@ from .stage import scenario
 
 
 def failed_save(stage, what, *tell, set_up=(), told=1, variables=None, **inject):
-    """Revision 1 is saved; then a fault comes and goes, and revision 3 is saved."""
+    """Revision 1 is saved. Then a fault comes and goes, and revision 3 is saved."""
     fault = stage.scratch / "fault"
     inject = ({"rank": stage.row["rank"]} if "rank" in stage.row else {}) | inject
     begin = [*set_up, "open", "save:1", "wait", f"make:{fault}", "save:2"]
     end = ["holds:2", f"remove:{fault}", "save:3", "wait", "close"]
     said = stage.run(*begin, *tell, *end, what=what, when=fault, variables=variables, **inject)
-    # The rank that fails may know it already when the call that saves returns.
+    # The failing rank may know of its failure before the saving call returns.
     early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
     if stage.row["call"] != "checkpoint":
         assert all(one.rank == stage.row.get("rank", 0) for one in early), early
@@ -45,7 +45,7 @@ def io_error_without_pool(stage):
     failed_save(stage, "write:EIO", "wait", set_up=["set:stage=2"])
 
 
-# The field goes straight through, or is gathered.
+# The field is written directly, or is gathered first.
 NODE = (["set:stage=3", "set:threshold=4096"], ["set:stage=3", f"set:threshold={1 << 20}"])
 RANK = (["set:stage=4", "set:threshold=4096"], ["set:stage=4", f"set:threshold={1 << 20}"])
 
@@ -80,7 +80,7 @@ AGGREGATOR = {"MAINSTAY_AGGREGATORS": "1"}
 
 
 def failed_for_a_member(stage, what):
-    """Rank 0 writes for both, and fails in the file of rank 1."""
+    """Rank 0 writes for both ranks, and fails in the file of rank 1."""
     per_rank = AGGREGATOR | {"MAINSTAY_PER": "rank"}
     failed_save(stage, what, "wait", variables=per_rank, rank=0, files="/layout-000001-000001-")
 
@@ -97,11 +97,11 @@ def disk_full_of_aggregator(stage):
 
 @contextmanager
 def staged(stage, rank, more):
-    """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others. What a start
-    needs that is to find it."""
+    """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others. Returns the
+    settings that a start needs to find it."""
     held = stage.scratch / "held"
     with pool_directory() as pools:
-        # Open MPI's own segments go with the folder, whoever is killed.
+        # Open MPI's own segments are removed with the folder, even if processes are killed.
         segments = {"OMPI_MCA_btl_sm_backing_directory": str(stage.scratch)}
         variables = more | segments | {"MAINSTAY_POOL_DIRECTORY": str(pools)}
         begin = ["open", "save:1", "wait", f"make:{held}", "save:2", "meet"]
@@ -129,7 +129,7 @@ def member_killed(stage):
 
 
 def not_completed(stage, what):
-    """The start is refused, as often as it is made; the one after the fault has what was staged."""
+    """Every start with the fault is refused. The first start without it has the staged revision."""
     with staged(stage, 0, {}) as variables:
         (pool,) = (path for path in Path(variables["MAINSTAY_POOL_DIRECTORY"]).iterdir() if "." not in path.name)
         for _ in range(2):
@@ -154,7 +154,7 @@ def file_out_of_sight_at_completion(stage):
 
 
 def without_its_record(stage, harm):
-    """What rank 1 had staged is lost, and every rank is told; once."""
+    """Rank 1 loses its staged data, and every rank reports it once."""
     with staged(stage, 0, {"MAINSTAY_PER": "rank"}) as variables:
         pools = Path(variables["MAINSTAY_POOL_DIRECTORY"])
         (record,) = pools.glob("*.1")
@@ -217,7 +217,7 @@ def io_error_told_by_poll(stage):
 
 @scenario
 def io_error_not_asked_for(stage):
-    # The second call is told of the first one's revision, and saves nothing.
+    # The second call returns the error of the first revision, and saves nothing.
     said = failed_save(stage, "write:EIO", "save:2")
     for rank in range(stage.ranks):
         first, second, third, fourth = [one for one in said if one.call == "checkpoint" and one.rank == rank]
@@ -271,7 +271,7 @@ def sync_failed_before(stage):
 def portion_too_small(stage):
     grown = ["@1:grow", "fill:1"]
     stage.good(stage.run("open", "save:1", "close"))
-    # It leaves the portions there are as they are.
+    # It keeps the existing portions.
     opened = [f"set:portion={1 << 20}", "open", "restore"]
     said = stage.run(*opened, *grown, "save:2", "holds:2", "@1:unprotect:grown", "save:3", "close")
     told = stage.check(said)
@@ -286,7 +286,7 @@ def first_shard_too_large(stage):
     said = stage.run(f"set:portion={3 << 20}", "open", "grow", "save:1", "holds:1", "restore", "holds:1", "close")
     (told,) = stage.check(said)
     needed, room = map(int, re.search(r"needs (\d+) bytes.* a portion of (\d+) bytes", told.text).groups())
-    # The two slots take 128 KiB, catalogues and what the portion is rounded to less.
+    # The two slots take 128 KiB, minus the catalogues and the rounding of the portion.
     assert 3 << 20 < 2 * needed < room - (128 << 10) < 2 * needed + (128 << 10), told
     shutil.rmtree(stage.space)
     saves = ["save:1", "save:2", "unprotect:grown", "save:3"]
@@ -295,7 +295,7 @@ def first_shard_too_large(stage):
 
 
 def own_disk(stage, megabytes, folder=None):
-    """A small file system on the space, or on `folder`, which only the job sees."""
+    """A small file system for the space, or for `folder`. Only the job sees it."""
     folder = folder or stage.space
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         pytest.skip("a file system of its own needs root and the right to mount")
@@ -309,19 +309,19 @@ def disk_full_at_layout(stage):
     ballast = stage.space / "ballast"
     within = own_disk(stage, 8)(f'head -c 6M /dev/zero > {ballast}; exec "$@"')
     commands = ["open", "save:1", "holds:1", f"remove:{ballast}", "save:2", "wait", "restore", "holds:2", "close"]
-    # This file system is in memory, where each rank looks for itself: its own control group may allow less than is free.
+    # This file system is in memory. Each rank checks by itself: its control group may allow less than the free memory.
     stage.row = {key: value for key, value in stage.row.items() if key != "rank"}
     for number in (1, 2, 3, 4):
         for one in stage.check(stage.run(f"set:stage={number}", *commands, within=within)):
             assert one.text.startswith("no room"), one
             wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", one.text).groups())
-            # For each rank three shards, and what lies beside them; the ballast left 2 MiB.
+            # Three shards for each rank, and the files beside them; the ballast left 2 MiB.
             assert wanted > stage.ranks * 3 * 400_000 and 1 << 20 < free <= 2 << 20, one
 
 
 @scenario
 def reserved_room_was_never_there(stage):
-    # Sparse, with a portion that the file system has never had room for.
+    # Sparse: the file system never had room for this portion.
     within = own_disk(stage, 8)('exec "$@"')
     ballast = stage.space / "ballast"
     begin = ["set:allocate=1", f"set:portion={64 << 20}", "open", "save:1", "wait", f"ballast:{ballast}"]
@@ -333,7 +333,7 @@ def reserved_room_was_never_there(stage):
 
 
 def full_memory(stage, *before):
-    """A pool's directory of its own fills up after the opening, and is empty again later."""
+    """A pool's own directory becomes full after the opening, and later empty again."""
     stage.save()
     pools = stage.scratch / "pools"
     within = own_disk(stage, 8, pools)('exec "$@"')
@@ -348,19 +348,19 @@ def full_memory(stage, *before):
 
 @scenario
 def shm_fills_up(stage):
-    # Anew, without a restore: after one a thread makes the memory, before the ballast is there or after.
+    # No restore before: after a restore a thread makes the memory, before or after the ballast.
     full_memory(stage, "set:start=2", "open")
 
 
 @scenario
 def shm_fills_up_for_checkpoints(stage):
-    # Its record has its memory since the first checkpoint, its chunks have none between two.
+    # Its record has memory since the first checkpoint; its chunks have none between two checkpoints.
     full_memory(stage, "set:held=2", "open", "restore", "save:3", "wait")
 
 
 @scenario
 def disk_full_at_restore(stage):
-    # Saves, fills the disk to its last block, and comes back.
+    # Saves, fills the disk to its last block, and restores.
     save = f"{stage.program} --solo {stage.space} open save:1 wait save:2 close"
     fill = f"head -c 8M /dev/zero > {stage.space}/ballast 2>/dev/null && exit 3"
     within = own_disk(stage, 4)(f'{save} >/dev/null; {fill}; exec "$@"')

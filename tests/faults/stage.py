@@ -1,4 +1,4 @@
-"""The stage of the fault table, tests/faults.toml: runs the program that makes calls, and checks what it is told."""
+"""The stage of the fault table, tests/faults.toml: runs the program that makes calls, and checks its results."""
 
 import re
 import shutil
@@ -18,12 +18,12 @@ LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
 LANGUAGES = ("c", "python")
 ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parents[1] / "faults.toml").read_text())["row"]}
 SCENARIOS = {}
-# Calls to which the program gives memory or names, which each language takes in its own way.
+# Calls with memory or names from the program. Each language passes them in its own way.
 GIVEN = ("protect", "unprotect", "settled", "move", "follow")
 
 
 def scenario(function):
-    """Stages the row of the function's name."""
+    """Stages the row with the function's name."""
     SCENARIOS[function.__name__] = function
     return function
 
@@ -37,16 +37,16 @@ class Said:
 
 
 def ranks_of(row, language):
-    """Ranks of the scenario there; 0 if it cannot be staged."""
+    """The number of ranks of the scenario in this language; 0 if it cannot be staged."""
     return row["c"] if language == "c" else row.get("python", row["c"])
 
 
 def cases():
-    """Language and name of each row that can be staged in that language, and whether `make test` stages it there.
+    """Language and name of each row that the language can stage, and whether `make test` stages it there.
 
-    Without MPI it stages the rows that no earlier language of Rust, C and Python can, and those of what the program gives. With
-    MPI, in C the statuses that have no other row and that Rust cannot stage, and in Python what Python alone can be given. The
-    campaign has the others.
+    Without MPI `make test` stages rows that no earlier language of Rust, C and Python can stage, and rows about memory
+    or names from the program. With MPI it stages in C the statuses that Rust cannot stage and that have no other row,
+    and in Python the errors that only Python has. The campaign stages the others.
     """
     for language in LANGUAGES:
         here = [row for row in ROWS.values() if ranks_of(row, language)]
@@ -73,7 +73,7 @@ class Stage:
         self.ranks = ranks or row["c"]
 
     def run(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
-        """What a job was told; it must come to its end on every rank."""
+        """The results of a job, which must come to its end on every rank."""
         done, said = self.ended(*commands, ranks=ranks, space=space, within=within, variables=variables, **inject)
         assert done.returncode == 0, done.stdout
         assert "WRONG" not in done.stdout and "INTERNAL" not in done.stdout, done.stdout
@@ -81,7 +81,7 @@ class Stage:
         return said
 
     def ended(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
-        """How a job ended, and what it was told."""
+        """The end of a job, and its results."""
         ranks = ranks or self.ranks
         job = [self.program, "--solo"] if ranks == 1 else self.mpiexec(ranks)
         job = [*within, *job, self.space if space is None else space, *commands]
@@ -102,14 +102,14 @@ class Stage:
         return OPENMPI.mpiexec(ranks, [self.program])
 
     def environment(self, inject):
-        """With the shim before libc, if anything is to fail."""
+        """The environment, with the shim before libc if a call must fail."""
         more = {f"INJECT{'_' + name.upper() if name != 'what' else ''}": str(value) for name, value in inject.items()}
         if inject:
             more |= {"LD_PRELOAD": str(self.shim), "INJECT_SPACE": str(self.space)}
         return OPENMPI.environment(self.scratch) | more
 
     def save(self, ranks=None):
-        """A space in which a job saved the revisions 1 and 2 and ended in order. Saved once, then copied."""
+        """A space in which a job saved the revisions 1 and 2 and ended in order. It is saved once, then copied."""
         ranks = ranks or self.ranks
         if ranks not in self.saved:
             self.saved[ranks] = self.templates / str(ranks)
@@ -121,7 +121,7 @@ class Stage:
         self.good(self.run("open", "save:1", "wait", "save:2", "wait", "close", ranks=ranks, space=space))
 
     def comes_back(self, step, ranks=None, **more):
-        """A job finds `step`, bit for bit, and can go on; so can the next."""
+        """A job restores `step` bit for bit, and can go on; so can the next job."""
         first = self.run("open", "restore", f"holds:{step}", "save:20", "close", ranks=ranks, **more)
         self.good(first)
         self.good(self.run("open", "restore", "holds:20", "close", ranks=1) if (ranks or self.ranks) == 1 else first)
@@ -132,7 +132,7 @@ class Stage:
         assert not bad, bad
 
     def check(self, said, call=None, times=1):
-        """Every rank was told what the row says, at the call that it says, and at no other."""
+        """Every rank got the error of the row, at the call of the row, and at no other."""
         ranks = {one.rank for one in said}
         told = [one for one in said if one.status != "OK" and one.call not in ("restored", "hold")]
         for rank in ranks:
@@ -153,19 +153,19 @@ class Stage:
             assert says.replace("{space}", str(self.space)) in text, f"{says!r} is not in {text!r}"
 
     def check_report(self, said):
-        """What a restore passed over was reported."""
+        """The report of the restore names the skipped revision."""
         for one in said:
             if one.call == "restored":
                 self.check_text(one.text)
 
     def refused(self, *commands, times=1, **more):
-        """The opening is refused, and nothing else happens."""
+        """The opening is refused, and nothing else changes."""
         told = self.check(self.run(*(commands or ["open"]), **more), times=times)
         assert all(one.call == "open" for one in told), told
 
 
 def refused_call(stage, *commands, times=1):
-    """The call is refused; the job saves and comes back all the same."""
+    """The call is refused; the job still saves and restores."""
     said = stage.run("open", *commands, "save:1", "wait", "close")
     told = stage.check(said, times=times)
     assert all(one.call == stage.row["call"] for one in told), told

@@ -1,4 +1,4 @@
-! What calls give that fail, in a program that is optimised: nothing, and not what the stack held.
+! The results of failing calls in an optimised program: empty, and not the content of the stack.
 !
 !     failed SPACE
 program failed
@@ -57,7 +57,7 @@ program failed
   call closed%alloc("x", 5_c_size_t, memory, stat=stat)
   call must(.not. c_associated(memory) .and. stat /= 0, "alloc")
 
-  ! The same where the session is open, and a revision waits to be restored.
+  ! The same with an open session, and a revision that waits for a restore.
   call get_command_argument(1, space)
   call late%open_solo(trim(space))
   call late%protect("step", step)
@@ -77,7 +77,7 @@ program failed
 
 contains
 
-  ! Leaves numbers on the stack that no call is to give.
+  ! Leaves numbers on the stack that no call may return.
   subroutine dirty()
     integer(c_int64_t), volatile :: numbers(500)
     numbers = 1234567

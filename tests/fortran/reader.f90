@@ -1,8 +1,8 @@
-! Every part of the module mainstay_reading, on what three ranks save.
+! Every part of the module mainstay_reading, with the data that three ranks save.
 !
 !     reader SPACE
 !
-! Rank 0 reads beside the job, which goes on meanwhile; then all do, when it is over.
+! Rank 0 reads beside the running job. All ranks read when the job is over.
 program reader_test
   use mainstay
   use mainstay_reading
@@ -53,7 +53,7 @@ program reader_test
 
 contains
 
-  ! What the cells of the plate have in a revision: by their place, from 1 on.
+  ! The value of a cell of the plate in a revision. Positions count from 1.
   elemental real(real64) function cell(revision, x, y)
     integer, intent(in) :: revision, x, y
     cell = 1000 * revision + 10 * y + x

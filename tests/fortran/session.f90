@@ -1,8 +1,8 @@
-! Every part of the module mainstay, in one process that has MPI all the same.
+! Every part of the module mainstay, in one process, which has MPI nevertheless.
 !
 !     session SPACE OUTPUT
 !
-! Saves values of every type and rank, changes them, restores them in a later session; then what goes wrong.
+! Saves values of every type and rank, changes them, and restores them in a later session. Then it makes mistakes.
 module followed
   use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: real64
@@ -180,7 +180,7 @@ contains
     call session%protect("assumed", a, stat)
   end subroutine
 
-  ! Every way of handing over a piece, and of getting it back.
+  ! Every way to write a piece and to read it back.
   subroutine pieces()
     type(mainstay_session) :: session
     integer(int64) :: revision, got
@@ -267,7 +267,7 @@ contains
     call session%close()
   end subroutine
 
-  ! Buffers that are handed over whole, and fetched.
+  ! Buffers that are put and got as a whole.
   subroutine buffers()
     type(mainstay_session) :: session
     integer(int64) :: revision, got
@@ -295,7 +295,7 @@ contains
     call session%close()
   end subroutine
 
-  ! Regions that follow what changes its place, and such as are moved.
+  ! Regions that follow variables, and regions that are moved.
   subroutine following()
     type(mainstay_session) :: session
     real(real64), pointer :: kept(:)
@@ -354,7 +354,7 @@ contains
     wider = 0
     call session%restore()
     call must(sum(wider) == 4 * 8, "a section of another array")
-    ! Of one rank it is a close.
+    ! With one rank this is a close.
     call session%leave()
     call session%leave(stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "session")
@@ -377,7 +377,7 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number")
     call session%checkpoint()
     call session%close()
-    ! Another box of the same array: its first row is the second of what was saved.
+    ! Another box of the same array: its first row is the second row of the saved box.
     i16 = 0
     i32 = 0
     call session%open_solo(trim(space) // "-b")
@@ -390,7 +390,7 @@ contains
     call session%close()
   end subroutine
 
-  ! Sections of arrays with ghost cells, or with whatever lies between: only they are saved, and only they come back.
+  ! Sections of arrays with ghost cells or other values between them: only the sections are saved and restored.
   subroutine within()
     type(mainstay_session) :: session
     integer(int64) :: cell(2, 3, 4)
@@ -464,7 +464,7 @@ contains
     call session%restore(stat=stat)
     call refused(stat, MAINSTAY_REGION_CHANGED, "deep")
     call session%close()
-    ! The last: without stat, an error ends the job.
+    ! The last case: without stat, an error ends the job.
     call get_command_argument(3, space)
     if (space /= "") call session%checkpoint()
   end subroutine

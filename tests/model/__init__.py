@@ -1,1 +1,1 @@
-"""Random programs over the whole interface, played by real jobs, and a model that says what must come of each call."""
+"""Random programs over the whole interface run as real jobs. A model knows the right result of each call."""

@@ -1,4 +1,4 @@
-"""What a restore of a revision brings, on the same ranks or on others."""
+"""The result of a restore of a revision, on the same number of ranks or on another."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ REFUSED = {"REGION_MISSING", "REGION_CHANGED", "RANK_COUNT"}
 
 
 def restored(attempt, mine):
-    """What the regions of each rank, `mine`, hold when `attempt` has come back: a list of {name: Text}. None if it
-    cannot: then the restore ends with one of REFUSED."""
+    """The content of the regions of each rank, `mine`, after a restore of `attempt`: a list of {name: Text}. None if
+    the restore is refused; it then ends with one of REFUSED."""
     same = len(attempt.shards) == len(mine)
     moved = same and any(has_moved(shard.regions, regions) for shard, regions in zip(attempt.shards, mine))
     back = []
@@ -38,7 +38,8 @@ def from_shard(attempt, rank, text, same):
 
 
 def is_same(shards, text):
-    """Whether all ranks had it, and the program that saved it or this one says that it is the same on all, or it is one element."""
+    """Whether all ranks saved it, and it is the same on all: by a declaration of the saving program or of this one, or
+    as one element."""
     saved = [shard.regions.get(text.name) for shard in shards]
     return all(saved) and (text.same or any(one.same or one.bytes == 1 for one in saved))
 
@@ -56,7 +57,7 @@ def from_boxes(attempt, text):
 
 
 def nothing_is_left_out(attempt, mine, same):
-    """Whether all that was saved is protected."""
+    """Whether all saved regions are protected."""
     if same:
         return all(set(shard.regions) == set(regions) for shard, regions in zip(attempt.shards, mine))
     saved, protected = set().union(*(shard.regions for shard in attempt.shards)), set().union(*mine)

@@ -1,8 +1,9 @@
 """Random programs, each from its seed.
 
-Three kinds: `fixed` (as many ranks in every job: regions, pieces, notes, output files), `elastic` (another number each
-time: boxes, and regions that all ranks share and mostly say so of) and `buffers` (whole buffers, put and got). A kind decides what a session
-begins with and what it may do; deaths, tools and settings are the same for all.
+There are three kinds. `fixed`: every job has the same number of ranks, with regions, pieces, notes and output files.
+`elastic`: the number of ranks changes, with boxes and regions that all ranks share; the program mostly declares them
+the same. `buffers`: whole buffers are put and got. A kind decides how a session begins and which calls it makes.
+Deaths, tools and settings are the same for all kinds.
 """
 
 from random import Random
@@ -33,7 +34,7 @@ def program(seed, world):
 class Generator:
     def __init__(self, seed, world):
         self.random, self.seed, self.world = Random(seed), seed, world
-        # Of its own, so that all else of a seed stays as it was.
+        # A generator of its own: all other choices of a seed stay the same.
         self.compresses = Random(f"compress {seed}")
         self.says_same = Random(f"same {seed}")
         pick = self.random.choice
@@ -121,9 +122,9 @@ class Generator:
         if self.every_steps:
             settings["every_steps"] = self.every_steps
             settings["agree_seconds"] = pick([0, 1])
-            # By steps alone, whatever is under way: the judge counts them.
+            # Only the steps decide, even if a revision is under way: the judge counts them.
             settings["when_busy"] = "now"
-        # Some from the program, some from the environment.
+        # Some settings come from the program, some from the environment.
         given = {key if self.chance(0.5) else f"MAINSTAY_{key.upper()}": str(value) for key, value in settings.items()}
         compress = self.compresses.choice(["off", "off", "lz4", "zstd"])
         return given if compress == "off" else {**given, self.compresses.choice(["compress", "MAINSTAY_COMPRESS"]): compress}
@@ -162,10 +163,10 @@ class Generator:
         return {"call": "box", "each": [["b", rows, columns, ends[r], ends[r + 1] - ends[r]] for r in range(self.ranks)]}
 
     def restores(self):
-        """How a session begins: seldom without, which is refused where there is something to restore."""
+        """The beginning of a session. It seldom has no restore; that is refused if the space has a revision."""
         if self.kind == "buffers":
             return [] if self.chance(0.25) else [self.get(0)]
-        # How long the output file is, a program without would not know.
+        # Without a restore, a program would not know the length of its output file.
         return [] if not self.has_output and self.chance(0.08) else [{"call": "restore"}]
 
     def get(self, revision):
@@ -195,7 +196,7 @@ class Generator:
         return [*steps, {"call": "checkpoint"}, *self.then()]
 
     def ticks(self):
-        """What the program says of what it has written; that it is settled is true, or not."""
+        """The program's declarations about written memory. A declaration that it is settled may be true or false."""
         steps = [{"call": "tick"}] * self.random.choice([0, 0, 1, 3])
         if self.chance(0.3):
             name, part = self.random.choice(["r0", "b", "none"]), self.random.choice([0, 100, 4096, 50000])
@@ -205,7 +206,7 @@ class Generator:
         return steps
 
     def then(self):
-        """What comes after t2, with the revision on its way."""
+        """The steps after t2, with the revision under way."""
         then = self.random.choice(["nothing", "nothing", "wait", "poll", "fill"])
         if then == "fill":
             return [{"call": "fill", "words": [self.next_tag()]}]
@@ -219,7 +220,7 @@ class Generator:
             name = self.random.choice(["s0", "s1"])
             most, ends[name] = most + count, max(ends.get(name, 0), start + count)
             writes.append({"call": "write", "words": [name, start, count, self.next_tag()]})
-        # What is skipped counts too.
+        # Skipped bytes count, too.
         steps.append({"call": "begin", "words": [most + sum(ends.values()) + self.random.choice([0, 5000])]})
         steps += writes
         end = self.random.choices(["checkpoint", "abandon", "some leave", "all leave"], [5, 1.5, 2, 0.7])[0]
@@ -227,7 +228,7 @@ class Generator:
             return [*steps, {"call": end}, *self.then()]
         if end == "some leave" and self.ranks > 1:
             steps.append({"call": "checkpoint", "ranks": self.some_ranks(self.ranks - 1)})
-        # The next call gives it up, whichever it is, or refuses to work; then the one after it does.
+        # Any next call abandons the checkpoint, or is refused; then the one after it abandons it.
         next_one = self.random.choice(["restore", "get", "get", "wait", "begin", "put"])
         if next_one == "get" or (next_one == "restore" and self.kind == "buffers"):
             return [*steps, self.get(0), {"call": "wait"}]
@@ -247,7 +248,7 @@ class Generator:
         return [{"call": "put", "each": [[name, size, tag] for name, size, _ in each]}]
 
     def fills_it(self):
-        """The largest that fits beside a usual one, and then a small one, which must fit too."""
+        """Puts the largest buffer that fits beside a usual one, and then a small one, which must fit, too."""
         usual = {"call": "put", "words": [self.buffer(), self.random.choice([60000, 100000, 100000]), self.next_tag()]}
         most, less = self.random.choice([400000, 700000, 1500000]), self.random.choice([4096, 10000])
         largest = {"call": "put_largest", "words": [self.buffer(), most, less, self.next_tag()]}
@@ -266,14 +267,14 @@ class Generator:
         if self.holds and self.chance(0.3):
             return [{"call": "reader", "words": ["SPACE", self.random.choice([0, 0, self.random.randint(1, 9)])]}, {"call": "meet"}]
         tools = TOOLS + (BESIDE if self.holds else BESIDE[2:])
-        # An export holds what it reads.
+        # An export holds the revision that it reads.
         tools = [tool for tool in tools if self.holds or tool[0] not in ("export", "hold", "release")]
         return [{"call": "pause", "tools": self.random.sample(tools, self.random.choice([1, 2]))}]
 
     # Deaths.
 
     def death(self, steps):
-        """How the job ends that does not close; may put an alarm among its steps."""
+        """The end of a job that does not close. May put an alarm among its steps."""
         all_ranks = list(range(self.ranks))
         way = self.random.choice(["after t2", "after t2", "any moment", "any moment", "some", "leave"])
         if way == "after t2":

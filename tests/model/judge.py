@@ -1,8 +1,8 @@
-"""Holds what a job did against what its calls may come to: step after step, over all ranks.
+"""Compares the results of a job with the possible results of its calls: step after step, over all ranks.
 
-No fault is put in but deaths, and damage, so that every error must have a reason that the model knows. A new rule of the
-interface goes where its call is, in `do_CALL`: of a session and what it protects here, of a checkpoint in `judge_saves`, of what
-comes back in `judge_returns`; what a rank may be told besides, into `_mild`.
+The only faults are deaths and damage, so every error must have a reason that the model knows. A new rule of the
+interface belongs in `do_CALL` of its call: in this file for sessions and regions, in `judge_saves` for checkpoints, in
+`judge_returns` for restores and reads. Errors that a rank may get in addition belong in `_mild`.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ OUTLIVES = ("pool", "node")  # stages whose staged shards outlive the job
 
 
 def judge_job(space, job, played, tools):
-    """Raises Wrong. `tools(ended, session)` judges what ran beside the job."""
+    """Raises Wrong. `tools(ended, session)` judges the tools that ran beside the job."""
     judged = JudgedJob(space, job, played, tools)
     judged.judge()
 
@@ -41,14 +41,14 @@ class JudgedJob(Saves, Returns):
         self.mine = [{} for _ in range(self.ranks)]  # regions by rank
         self.notes = [{} for _ in range(self.ranks)]
         self.with_output = [False] * self.ranks
-        self.in_flight = None  # attempt between t2 and what tells of its end
+        self.in_flight = None  # attempt between t2 and the report of its end
         self.begun = None  # attempt between begin and t2
-        self.refused = False  # a begin was; what belongs to it is passed over
-        self.left = NO  # whether ranks have left a checkpoint and nobody was told
-        self.unread = NO  # whether earlier sessions have saved something, and this one has read nothing of it
-        self.earlier = []  # what they have saved, as far as all know
+        self.refused = False  # a begin was; its later calls are skipped
+        self.left = NO  # whether ranks have left a checkpoint and no rank got a report
+        self.unread = NO  # whether earlier sessions have saved data that this one has not read
+        self.earlier = []  # the revisions that they have saved, as far as all ranks know
 
-    # What came of the job as a whole.
+    # The result of the job as a whole.
 
     def judge(self):
         played = self.played
@@ -107,7 +107,7 @@ class JudgedJob(Saves, Returns):
         return any(status == "GROUP_FAILED" for status, _ in self.done.values())
 
     def alike(self, *allowed):
-        """The one status that all ranks that came back have, one of `allowed`; None if none came back."""
+        """The single status of all ranks that returned, one of `allowed`; None if no rank returned."""
         statuses = self.statuses()
         demand(len(statuses) <= 1, self.told("the ranks were told different things"))
         if self.space.damaged:
@@ -148,7 +148,7 @@ class JudgedJob(Saves, Returns):
             self.end_session()
 
     def dies(self):
-        """Ranks are gone, or will be. What all had handed over is in the memory of their nodes; what some had, too."""
+        """Ranks are gone, or will be. Data that all or some ranks had handed over is in the memory of their nodes."""
         for attempt in (self.in_flight, self.begun):
             if attempt and self.stage in OUTLIVES:
                 attempt.pools = frozenset(nodes_of(self.job))

@@ -1,4 +1,4 @@
-"""What the calls that bring something back may come to, and that every byte is what was saved."""
+"""The possible results of the calls that restore or read. Every byte must be the saved byte."""
 
 import re
 
@@ -11,7 +11,7 @@ class Returns:
     """A part of `JudgedJob`."""
 
     def newest(self):
-        """What the newest revision may be now, and as what it is told."""
+        """The possible newest revisions now, and their reported numbers."""
         if self.in_flight and self.in_flight.at_t2 and self.left == NO and not self.space.damaged:
             return [self.in_flight]  # the call waits for it
         return self.space.candidates(nodes_of(self.job))
@@ -115,7 +115,7 @@ class Returns:
         return self.space.numbered(revision)
 
     def leave_for_a_look(self):
-        # The call itself may refuse, as a checkpoint has begun, or give that up.
+        # The call itself may refuse because a checkpoint has begun, or may abandon the checkpoint.
         self.leaves()
 
     def is_what_came(self, attempt, name):
@@ -174,7 +174,7 @@ class Returns:
 
 
 def check_read(space, text, told):
-    """What a reader has found must be one revision, every byte of it."""
+    """The bytes that a reader has found must all be of one revision."""
     number = int(re.match(r"R=(\d+)", text)[1])
     items = {(int(shard), name): value for shard, name, value in re.findall(r" (\d+):(\S+?):(\d+:\w+)", text)}
     found = space.numbered(number)

@@ -1,4 +1,4 @@
-"""What the calls that save may come to: checkpoints, whole or in pieces, and buffers that are put."""
+"""The possible results of the calls that save: checkpoints, whole or in pieces, and put buffers."""
 
 import re
 
@@ -20,11 +20,11 @@ class Saves:
         return attempt
 
     def after_left(self, *statuses):
-        """What a call that tells what became of the last revision may come to."""
+        """The possible results of a call that reports the end of the last revision."""
         return {NO: statuses, MAYBE: (*statuses, INVALID), YES: (INVALID,)}[self.left]
 
     def settled(self, status):
-        """A call was made that tells all ranks what became of the revision before; it came to `status`."""
+        """A call reported the end of the revision before to all ranks, with `status`."""
         if status is None:
             return
         if self.in_flight and self.left == NO:
@@ -36,8 +36,8 @@ class Saves:
             self.left = NO
 
     def saving(self, *statuses, adds=False):
-        """What a call that saves may come to: refused where earlier sessions have saved what this one has not read. One
-        that only adds to what is there, only where something has to go."""
+        """The possible results of a call that saves. It is refused if earlier sessions have saved data that this one
+        has not read. A call that only adds data is refused only if an older revision has to go."""
         unread = self.unread
         if adds and unread != NO and len(self.space.possible()) < self.keep:
             unread = NO
@@ -50,7 +50,7 @@ class Saves:
             self.unread = NO
 
     def refusals(self, shards):
-        """Errors that a new revision of these shards may meet at t1."""
+        """Errors that a new revision of these shards may get at t1."""
         refused = set()
         if not any(shard.regions or shard.announced for shard in shards):
             refused.add(INVALID)
@@ -63,7 +63,7 @@ class Saves:
         demand(len(numbers) <= 1, self.told("the ranks have different numbers"))
         for number in numbers:
             known = [other.number for other in self.space.attempts if other is not attempt and other.fate != DEAD and other.number]
-            # A number that lies in damage alone is seen by nobody.
+            # A number that exists only in damaged files is not visible.
             grows = number > max(known, default=0) or self.space.damaged
             demand(grows, self.told(f"numbers only grow, and {max(known, default=0)} was there"))
             attempt.number = number
@@ -119,7 +119,7 @@ class Saves:
             data[start : start + count] = content(tag, rank + 1, name, start, count)
 
     def finish(self):
-        """The end of what was begun, on all ranks or on some."""
+        """The end of a begun checkpoint, on all ranks or on some."""
         attempt, self.begun = self.begun, None
         for rank in range(self.ranks):
             attempt.shards[rank].regions = dict(self.mine[rank])
@@ -144,7 +144,7 @@ class Saves:
             self.alike(INVALID)
 
     def leaves(self):
-        """All ranks have left what was begun, if anything was."""
+        """All ranks have left the begun checkpoint, if there was one."""
         if self.begun:
             self.begun.fate, self.begun, self.left = DEAD, None, YES
 
@@ -170,7 +170,7 @@ class Saves:
             if status == OK:
                 self.space.complete(attempt, self.keep)
             else:
-                # Past its t2 it may be complete in the end; where no rank has told, nobody knows.
+                # After its t2 it may still become complete. If no rank has reported it, its state is unknown.
                 self.in_flight = attempt
 
     def do_put_largest(self):

@@ -1,4 +1,4 @@
-"""Holds what commands of `mainstay` did, beside a job or between two, against what they may come to."""
+"""Compares the results of `mainstay` commands, beside a job or between two jobs, with their possible results."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ LOOKING = {"ls", "show", "verify", "advise", "export", "view"}
 
 
 def judge_tool(space, ended, stage, session=None):
-    """`session`: of the job that has the space open, if one has."""
+    """`session`: that of the job that has the space open, if any."""
     name, what = ended.words[0], f"mainstay {' '.join(map(str, ended.words))}: {ended.status}, {ended.err[-600:]}"
     demand("panicked" not in ended.err and 0 <= ended.status <= 4, what)
     if space.damaged:
@@ -34,7 +34,7 @@ def judge_tool(space, ended, stage, session=None):
 
 
 def may_be(status, session):
-    """Of a command that wants the space for itself."""
+    """The possible results of a command that needs the space for itself."""
     return status == (REFUSED if session else GOOD) or (session and session.doomed and status == GOOD)
 
 
@@ -64,7 +64,7 @@ def judge_verify(space, ended, stage, session, what):
 
 
 def judge_hold(space, ended, stage, session, what):
-    """Newest complete, unless one is named."""
+    """The newest complete revision, unless one is named."""
     if ended.status == GOOD and "--json" in ended.words:
         found = json.loads(ended.out)
         if found["counts"]:
@@ -94,7 +94,7 @@ def judge_export(space, ended, stage, session, what):
 
 
 def bytes_of(path):
-    """Length and checksum of what a file of an export holds."""
+    """Length and checksum of the content of an exported file."""
     data = numpy.load(path).tobytes() if path.suffix == ".npy" else path.read_bytes()
     return len(data), zlib.crc32(data)
 
@@ -109,7 +109,7 @@ def judge_view(space, ended, stage, session, what):
 
 
 def judge_prune(space, ended, stage, session, what):
-    # What a job that did not end in order has staged may be where it does not see.
+    # A job that did not end in order may have staged data in memory that the command does not see.
     waits = ended.status == REFUSED and not space.clean and "--give-up-staged" in ended.err
     demand(may_be(ended.status, session) or waits or nothing_may_be_there(space), what)
     if ended.status == GOOD and "--dry-run" not in ended.words:
@@ -117,7 +117,7 @@ def judge_prune(space, ended, stage, session, what):
 
 
 def judge_salvage(space, ended, stage, session, what):
-    """It completes what was staged on the node whose memory it looks at."""
+    """It completes the data that was staged on the node with the visible memory."""
     demand(ended.status in (GOOD, NOTHING), what)
     if session or "--json" not in ended.words:
         return

@@ -1,4 +1,4 @@
-"""Plays a program: starts its jobs, runs its tools, and hands what came of them to a judge."""
+"""Runs a program: starts its jobs and tools, and passes their results to a judge."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ MAINSTAY = BUILT / "mainstay"
 PLAY_PYTHON = ROOT / "tests" / "python" / "play.py"
 TOOL_LIMIT_S = 60
 LOOK_S = 0.003
-# A job in which nothing happens for so long hangs. Its ranks write a few KiB, and every call leaves a line.
+# A job without any event for this time hangs. Its ranks write a few KiB, and every call writes a line.
 QUIET_S = float(os.environ.get("MAINSTAY_MODEL_QUIET_SECONDS", 60))
 MPI_BY_NAME = {"openmpi": OPENMPI, "mpich": MPICH}
 PANIC = re.compile(r"panicked|Traceback|[Ss]egmentation fault|signal (?:11|7|6|4)\b|ERROR: AddressSanitizer")
@@ -29,7 +29,7 @@ PANIC = re.compile(r"panicked|Traceback|[Ss]egmentation fault|signal (?:11|7|6|4
 
 @dataclass
 class Ended:
-    """What a command of `mainstay` came to."""
+    """The result of a `mainstay` command."""
 
     words: list
     status: int
@@ -39,7 +39,7 @@ class Ended:
 
 @dataclass
 class Played:
-    """What a job came to: of each step and rank whether it began, and how it ended."""
+    """The results of a job: for each step and rank, whether it began, and how it ended."""
 
     status: int = 0
     hangs: bool = False
@@ -50,7 +50,7 @@ class Played:
 
 
 def builds(world):
-    """The words that start a rank, built if need be."""
+    """The words that start a rank. Builds the program if necessary."""
     language, mpi = WORLDS[world]
     mpi = MPI_BY_NAME.get(mpi, OPENMPI)
     if language == "python":
@@ -59,7 +59,7 @@ def builds(world):
 
 
 class Stage:
-    """A folder with one space, and where its pools are. Use as a context manager: nothing of it is left."""
+    """A folder with one space and the directories of its pools. A context manager: nothing of it is left."""
 
     def __init__(self, program, commands):
         self.program, self.command = program, commands[program["world"]]
@@ -80,7 +80,7 @@ class Stage:
         remove(self.in_memory)
 
     def said(self, word):
-        """A word of a program as this stage has it."""
+        """A word of a program, with the paths of this stage."""
         word = str(word)
         for name, path in {"SPACE": self.space, "OUT": self.out, "POOL1": self.pools[1], "POOL": self.pools[0]}.items():
             word = re.sub(rf"\b{name}\b", str(path), word)
@@ -96,11 +96,11 @@ class Stage:
         return Ended(words, ended.returncode, ended.stdout.decode(errors="replace"), ended.stderr.decode(errors="replace"))
 
     def damage(self, flips, seed):
-        """Changes bytes of the space's files, within the parts that hold data and roots."""
+        """Changes bytes of the space's files, within the parts with data and roots."""
         random, files = Random(seed), sorted(self.space.glob("layout-*"))
         for _ in range(flips if files else 0):
             path = random.choice(files)
-            # What was never written is no damage.
+            # Only written blocks: a change elsewhere is no damage.
             at = random.choice(written(path) or [0]) + random.randrange(4096)
             with open(path, "r+b") as file:
                 file.seek(at)
@@ -138,7 +138,7 @@ class Stage:
             Path(f"{plan}.{rank}").write_text("\n".join(lines) + "\n")
 
     def go(self, index):
-        """The file that has the ranks go on after a pause."""
+        """The file that lets the ranks go on after a pause."""
         return self.folder / f"go{self.jobs}.{index}"
 
     @contextlib.contextmanager
@@ -166,7 +166,7 @@ class Stage:
                 self.mpi.clear()
 
     def follow(self, process, job, log, played):
-        """Until it has ended: whether it did by itself. Runs the tools of its pauses meanwhile."""
+        """Follows the job to its end, and runs the tools of its pauses. Returns whether it ended by itself."""
         pauses = [(index, step) for index, step in enumerate(job["steps"]) if step["call"] == "pause"]
         size, since = -1, time.monotonic()
         while process.poll() is None:
@@ -185,7 +185,7 @@ class Stage:
 
 
 def remove(folder):
-    """Daemons of an MPI may still be removing what they had made there."""
+    """Daemons of an MPI may still be removing their own files."""
     deadline = time.monotonic() + TOOL_LIMIT_S
     while os.path.exists(folder):
         shutil.rmtree(folder, ignore_errors=True)
@@ -218,7 +218,7 @@ def read_text(path):
 
 
 def end_ranks(log, ranks):
-    """Waits for the ranks of a job whose launcher has ended: until they are gone they may still write."""
+    """Waits for the ranks of a job with an ended launcher. Until they are gone they may still write."""
     deadline = time.monotonic() + TOOL_LIMIT_S
     for rank in range(ranks):
         if not (match := re.match(r"pid (\d+)\n", read_text(f"{log}.{rank}"))):
@@ -232,7 +232,7 @@ def end_ranks(log, ranks):
 
 
 def is_player(pid, log):
-    """Whether the process is a rank of that job, alive: its id may be another's by now."""
+    """Whether the process is a living rank of that job: another process may have its id by now."""
     try:
         return str(log).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -255,7 +255,7 @@ def read_logs(job, log, played):
 
 
 def play(program, commands, judge):
-    """Plays it all. Returns why it is wrong, or None."""
+    """Runs all of it. Returns the error, or None."""
     with Stage(program, commands) as stage:
         return judge(program, stage)
 

@@ -1,4 +1,4 @@
-"""A program as data: what is done to one space, in turn. It can be written to a file, and played again.
+"""A program as data: the actions on one space, in turn. It can be written to a file, and run again.
 
     {"seed": 7, "world": "forked", "acts": [ACT, ...]}
 
@@ -6,16 +6,16 @@ An act is one of
     {"job": {"ranks": 3, "nodes": [0, 0, 1], "survive": false, "settings": {"keep": "2"}, "steps": [STEP, ...]}}
     {"tool": ["prune", "SPACE", "--keep-last", "1"]}         with no job at work
     {"damage": {"flips": 3, "seed": 5}}                      bytes of the space's files that change
-and a step is a call that all ranks make, or only `ranks`, with the same words or those of each rank:
+A step is a call that all ranks make, or only `ranks`, with the same words or with the words of each rank:
     {"call": "put", "words": ["p0", 100, 7]}    {"call": "checkpoint", "ranks": [0]}    {"call": "box", "each": [[...], ...]}
     {"call": "pause", "tools": [["verify", "SPACE"], ...]}   the ranks wait while these run beside the job
-What the words are, c/play.c tells. SPACE stands for the space, OUT for a folder, POOL for that of the pools of node 0.
+c/play.c describes the words. SPACE stands for the space, OUT for a folder, POOL for the directory of the pools of node 0.
 """
 
 import json
 from pathlib import Path
 
-# How a program is played: the language of its ranks, and what they meet in.
+# The ways to run a program: the language of its ranks, and their means of communication.
 WORLDS = {
     "forked": ("c", None),
     "openmpi": ("c", "openmpi"),
@@ -34,7 +34,7 @@ def write(program, path):
 
 
 def text_of(program):
-    """As JSON, a step a line."""
+    """As JSON, with a step on each line."""
     acts = [text_of_job(act["job"]) if "job" in act else json.dumps(act) for act in program["acts"]]
     rest = json.dumps({key: value for key, value in program.items() if key != "acts"})
     return rest[:-1] + ', "acts": [\n' + ",\n".join(acts) + "\n]}\n"

@@ -1,4 +1,4 @@
-"""What is in a space, as far as anybody can know who was told what its calls came to."""
+"""The known content of a space. Deaths leave some of it unknown: a rank may die before it reports a result."""
 
 import zlib
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Text:
 
 @dataclass
 class Shard:
-    """What one rank saves."""
+    """The data that one rank saves."""
 
     regions: dict = field(default_factory=dict)  # by name: Text
     streams: dict = field(default_factory=dict)  # by name: bytearray
@@ -45,20 +45,20 @@ class Shard:
         return items | {name: (len(data), zlib.crc32(data)) for name, data in self.streams.items()}
 
 
-# What became of a revision that was begun.
+# The state of a begun revision.
 BEGUN, STAGED, COMPLETE, DEAD = "begun", "staged", "complete", "dead"
 
 
 @dataclass
 class Attempt:
-    """A revision that was begun; `number` is None where no rank lived to tell it."""
+    """A revision that was begun. `number` is None if no rank lived to report it."""
 
     number: int | None
     shards: list
     keep: int  # revisions that stay where it becomes complete
     fate: str = BEGUN
     at_t2: bool = False  # on all ranks
-    pools: frozenset = frozenset()  # nodes in whose memory shards of it may lie: all of them, if it is STAGED
+    pools: frozenset = frozenset()  # nodes that may have its shards in memory; if it is STAGED, they have all
     notes_known: bool = True
 
     def __str__(self):
@@ -70,16 +70,16 @@ class Space:
 
     def __init__(self):
         self.attempts = []  # in the order in which they were begun
-        self.kept = []  # those of COMPLETE that must still be there, the newest last
-        self.held = []  # those that somebody holds
-        self.exists = False  # None: nobody knows
-        self.clean = None  # whether the last job has closed it; None: nobody knows
+        self.kept = []  # the COMPLETE ones that must still exist, the newest last
+        self.held = []  # the held ones
+        self.exists = False  # None: unknown
+        self.clean = None  # whether the last job has closed it; None: unknown
         self.damaged = False
-        self.gave_up = False  # what was staged on some node: a restore may tell that it passed over that
+        self.gave_up = False  # staged data on some node: a restore may report that it skipped it
 
     def candidates(self, pools):
-        """What may come back as the newest revision, the newest first; None: nothing at all. `pools`: the nodes whose
-        memory is looked at."""
+        """The revisions that a restore may find as the newest, the newest first; None: no revision. `pools`: the nodes
+        with visible memory."""
         found = []
         for attempt in reversed(self.attempts):
             if attempt.fate == DEAD:
@@ -90,8 +90,8 @@ class Space:
         return [*found, None]
 
     def opened(self, pools, keep, by_any):
-        """By a job that looks at the memory of these nodes: what lies on others is given up. `by_any`: a rank has told that
-        it was; if none has, all may have died before there was a space."""
+        """A job opened the space and saw the memory of these nodes. Data on other nodes is given up. `by_any`: a rank
+        reported the opening; if no rank did, all may have died before the space existed."""
         self.exists, self.clean = self.exists or by_any or None, None
         for attempt in self.attempts:
             if not attempt.pools <= set(pools):
@@ -99,13 +99,13 @@ class Space:
                 if attempt.fate == STAGED:
                     attempt.fate = BEGUN
             elif by_any and attempt.fate != STAGED:
-                attempt.pools = frozenset()  # nothing is left there
+                attempt.pools = frozenset()  # no data is left there
         self.kept = self.kept[-keep:]
         for attempt in self.unknown():
             attempt.keep = min(attempt.keep, keep)  # this job may complete it
 
     def complete(self, attempt, keep):
-        """All know that it is."""
+        """All ranks know that it is complete."""
         attempt.fate = COMPLETE
         if attempt in self.kept:
             self.kept = self.kept[: self.kept.index(attempt) + 1]
@@ -114,7 +114,7 @@ class Space:
         self.kept = self.kept[-keep:]
 
     def came_back(self, attempt, keep):
-        """It is the newest: what was begun after it is lost."""
+        """It is the newest revision: all later ones are lost."""
         if self.damaged:
             return
         for later in self.attempts[self.attempts.index(attempt) + 1 :] if attempt else self.attempts:
@@ -123,37 +123,37 @@ class Space:
             self.complete(attempt, keep)
 
     def unknown(self):
-        """What was begun after what is known to be complete, and may be complete too."""
+        """Revisions after the last one known to be complete; they may be complete, too."""
         last = self.attempts.index(self.kept[-1]) + 1 if self.kept else 0
         return [attempt for attempt in self.attempts[last:] if attempt.fate in (BEGUN, STAGED)]
 
     def pruned(self, stay):
-        """To the `stay` newest. What nobody knows to be complete may be among them."""
+        """Prunes to the `stay` newest. Revisions that may be complete can be among them."""
         stay -= len(self.unknown())
         self.kept = self.kept[-stay:] if stay > 0 else []
 
     def possible(self):
-        """What may be complete in it."""
+        """The revisions that may be complete."""
         return [attempt for attempt in self.attempts if attempt.fate != DEAD]
 
     def numbered(self, number):
-        """What may be under this number."""
+        """The revisions that may have this number."""
         return [attempt for attempt in self.attempts if attempt.fate != DEAD and attempt.number in (number, None)]
 
     def must_stay(self, pushed_out_by=0):
-        """What must be there, where so many revisions are complete that nobody was told of: a kill cuts off the call that would
-        have told it. Each pushes out an older one."""
+        """The revisions that must exist, if this number of later revisions is complete without a report: a kill cuts
+        off the call that reports it. Each pushes out an older one."""
         stay = min((attempt.keep for attempt in self.unknown()), default=len(self.kept)) - pushed_out_by
         kept = self.kept if not pushed_out_by else self.kept[-stay:] if stay > 0 else []
         return [*self.held, *(attempt for attempt in kept if attempt not in self.held)]
 
     def must_stay_beside(self, numbers):
-        """The same where the revisions of these numbers are complete."""
+        """The same, if the revisions with these numbers are complete."""
         newest = (self.kept[-1].number or 0) if self.kept else 0
         return self.must_stay(sum(number > newest for number in numbers))
 
     def must_have(self, number):
-        """What must be there under this number; 0 is any."""
+        """The revisions that must exist under this number; 0 is any."""
         if number == 0:
             return self.must_stay()
         return [attempt for attempt in self.must_stay(len(self.unknown())) if attempt.number == number]

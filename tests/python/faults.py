@@ -1,4 +1,4 @@
-"""Calls Mainstay as its arguments say, and prints what each call came to: tests/c/faults.c, in Python.
+"""Makes the calls of Mainstay that its arguments list, and prints the result of each: tests/c/faults.c, in Python.
 
     faults.py SPACE COMMAND...           under MPI
     faults.py --solo SPACE COMMAND...    one rank, without MPI
@@ -20,14 +20,14 @@ STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
 HELD = {"1": "always", "2": "checkpoint"}
 STARTS = {"1": "restored", "2": "fresh"}
 ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
-# What the C options are called here.
+# The Python names of the C options.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
         "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
         "buffer": "buffer_bytes", "flush": "flush_seconds"}  # fmt: skip
 
 
 class Thing:
-    """An object; number 4, which is on rank 1, does something wrong."""
+    """An object. Number 4, which is on rank 1, makes a mistake."""
 
     fault = here = things = None
 
@@ -38,7 +38,7 @@ class Thing:
         return self.index == 4 and self.fault == fault
 
     def buffer(self):
-        """What is saved of it: asked for when it is sized for the index, sized for packing, and packed."""
+        """The saved data. It is read for the size in the index, for the size of the pack, and for packing."""
         self.sized += 1
         if self.is_wrong("grows") and self.sized > 1 or self.is_wrong("packs") and self.sized > 2:
             return self.sum + b"more"
@@ -71,12 +71,12 @@ class Program:
         sys.stdout.flush()
 
     def said(self, call, work, *given, **named):
-        """What the call came to; its result, or None."""
+        """Makes the call and prints its result. Returns the result, or None."""
         try:
             result = work(*given, **named)
         except mainstay.Error as error:
             assert type(error) is getattr(mainstay, error.kind), type(error)
-            # As the statuses are called in C.
+            # The names of the statuses in C.
             self.say(call, re.sub("(?<!^)(?=[A-Z])", "_", error.kind).upper(), str(error))
             return None
         self.say(call, "OK")
@@ -201,13 +201,13 @@ class Program:
         self.said("grow", self.session.protect, "grown", self.grown)
 
     def do_box(self, what):
-        """Rows of a global array of so many, of four cells each."""
+        """Rows of a global array with this number of rows of four cells each."""
         rows, start, end = map(int, what.split(":"))
         part = self.grown[: 4 * (end - start)].reshape(-1, 4)
         self.said("protect", self.session.protect, "u", part, (rows, 4), (start, 0))
 
     def do_read(self, number):
-        """Reads what any process can."""
+        """Reads a revision, as any process can."""
         reader = self.said("open", mainstay.read, self.space, int(number) or None)
         if reader:
             with reader:
@@ -217,7 +217,7 @@ class Program:
                 self.say("read", "OK" if right else "WRONG")
 
     def do_odd(self, what):
-        """Memory that cannot be protected."""
+        """Protects memory that cannot be protected."""
         wide, mixed = np.zeros((4, 6)), np.dtype([("number", "f8"), ("object", "O")])
         odd = {
             "dimensions": [self.step[:1].reshape((1,) * 33)],
@@ -238,7 +238,7 @@ class Program:
             self.said("protect", self.session.protect, "deep" if what == "dimensions" else "odd", buffer)
 
     def do_comm(self, _):
-        """Communicators that are none."""
+        """Opens with invalid communicators."""
         freed = self.comm.Dup()
         freed.Free()
         for comm in (freed, type(self.comm)(), 5, "world", self.comm.group):
@@ -255,7 +255,7 @@ class Program:
         self.said("checkpoint", session.checkpoint)
 
     def do_objects(self, fault):
-        """One of the objects does this wrong; with "nothing" none does."""
+        """One of the objects makes this mistake; with "nothing" none does."""
         kind = type("Another" if fault == "unknown" else "Thing", (Thing,), {"fault": fault})
         with objects.open(self.session) as here:
             things = here.add(kind, kind.__name__.lower(), dimensions=1)
@@ -296,7 +296,7 @@ class Program:
 
     @property
     def output_file(self):
-        """A file of this rank's own, below the space."""
+        """An output file of this rank, below the space."""
         return f"{self.space}/output-{self.rank}.csv"
 
     def do_output(self, path):
@@ -330,7 +330,7 @@ class Program:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def do_pause(self, _):
-        """All ranks wait for a line on the first one's standard input."""
+        """Stops all ranks until the standard input of rank 0 has a line."""
         self.meet()
         self.say("pause", "OK")
         if self.rank == 0 and not sys.stdin.readline():
@@ -338,13 +338,13 @@ class Program:
         self.meet()
 
     def do_as(self, user):
-        """As another user, root's rights gone for good."""
+        """Becomes another user, and gives up root's rights for good."""
         os.setgroups([])
         os.setresgid(*[int(user)] * 3)
         os.setresuid(*[int(user)] * 3)
 
     def do_ballast(self, name):
-        """A file that takes all the room there is."""
+        """Makes a file that takes all free space."""
         with open(name, "wb", buffering=0) as file:
             for size in (65536, 4096):
                 try:
@@ -360,7 +360,7 @@ class Program:
         self.with_file(lambda: os.unlink(name))
 
     def with_file(self, change):
-        """One rank changes files, for all."""
+        """One rank changes files for all ranks."""
         if self.comm:
             self.comm.Barrier()
         if self.rank == 0:

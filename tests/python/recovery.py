@@ -4,12 +4,13 @@
 
 With `whole`, each rank's part is protected as its own, and not as a box of the field.
 
-Each process is a node of its own, which goes with it. At its moment of a step a rank that was there from the beginning is
-killed: `computes`, `talks` (while others wait for it), `lays_out`, of which the number counts how often it has, `opens` or
-`closes`, of which it is 0; with
-`:stop` behind it, it is stopped. At `writes` it writes to where nobody reads any more, as MPI does, and lives. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
-it waits until there is the file SPACE.go, for some time. At `leaves` it ends as a spare by what Mainstay raises. At `0:RANK:replaces` it is killed by a process that is started in another
-one's place, as that begins. From `deaf` on it lives, and hears no agreement of a recovery, nor any question.
+Each process is a node of its own, which is lost with it. An original rank is killed at its moment of a step:
+`computes`, `talks` (while others wait for it), `lays_out` (STEP counts its layouts), `opens` or `closes` (STEP is 0).
+With `:stop` behind it, the rank is stopped instead. Other moments do not kill it: at `writes` it writes to a pipe
+without a reader, as MPI does. At `raises:truncation` and `raises:own` it has an error without a failed rank. At `waits`
+it waits, for some time, for the file SPACE.go. At `leaves` it ends as a spare, by the exception of Mainstay. At
+`0:RANK:replaces` it is killed by a process that starts in the place of another, at its beginning. From `deaf` on it
+lives, but gets no agreement of a recovery and no question.
 """
 
 import os
@@ -28,7 +29,7 @@ os.mkdir(pool)
 victim = Path(f"{space}.victim")
 
 if not is_first and victim.exists():
-    # Before MPI has begun here: who has started this process waits for it.
+    # Before MPI has begun here: the starting rank waits for this process.
     os.kill(int(victim.read_text()), signal.SIGKILL)
     victim.unlink()
 
@@ -74,7 +75,7 @@ def say(*words):
 
 
 class Heard(MPI.Intracomm):
-    """What Open MPI makes of it for a rank if another is killed in the midst of giving that rank memory back."""
+    """Shows the effect of Open MPI on a rank if another rank is killed while it returns memory to that rank."""
 
     def Shrink(self):
         return Heard(super().Shrink())
@@ -109,7 +110,7 @@ def comes(step, moment):
 
 
 class Field:
-    """The rows of this rank, with one of each neighbour."""
+    """The rows of this rank, with one row of each neighbour."""
 
     def __init__(self):
         self.step = self.layouts = 0
@@ -132,7 +133,7 @@ class Field:
         comm, now = self.comm, self.now
         above = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
         below = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
-        # Neither Sendrecv nor Isend: those of Open MPI 5.0.11 can crash in a rank that hears in them that others recover.
+        # Neither Sendrecv nor Isend: in Open MPI 5.0.11 they can crash a rank that notices a recovery in them.
         coming = [comm.Irecv(now[-1], below), comm.Irecv(now[0], above)]
         comm.Send(now[1], above)
         comes(self.step, "talks")
@@ -141,7 +142,7 @@ class Field:
 
     def relax(self):
         now = self.now
-        # One order of sums, whatever the number of ranks.
+        # A fixed order of sums, for any number of ranks.
         inside = 0.25 * (now[1:-1] + now[:-2]) + 0.25 * (now[1:-1] + now[2:])
         inside[:, 1:] += 0.125 * now[1:-1, :-1]
         inside += self.step
@@ -149,12 +150,12 @@ class Field:
 
 
 def raises(step, once):
-    """What is wrong here, and is no failure of a rank."""
+    """An error that is no failure of a rank."""
     for at, moment in moments:
         if at == step and moment.startswith("raises:") and moment not in once:
             once.add(moment)
             if moment == "raises:truncation":
-                # This rank's alone: a message that is longer than what is to take it.
+                # An error of this rank alone: a message that is longer than its buffer.
                 request = MPI.COMM_SELF.Isend(array("q", [1, 2]), 0)
                 MPI.COMM_SELF.Recv(array("q", [0]), 0)
                 request.Wait()
@@ -177,7 +178,7 @@ def run():
                 raises(step, once)
                 field.exchange()
                 field.relax()
-        # In the order of rows, whoever has them.
+        # In the order of rows, on whichever ranks they are.
         rows = session.comm.gather(field.now[1:-1])
         comes(0, "closes")
     if session.rank == 0:

@@ -1,6 +1,6 @@
-"""As examples/memwrite in Python, on numpy: what is written is said to be settled, and some of it is written again.
+"""Like examples/memwrite, in Python with numpy: declares written memory settled, and writes some of it again.
 
-With the name of another predictor after the number of steps that one names what is settled.
+If the name of another predictor follows the number of steps, that predictor names the settled memory.
 """
 
 import sys
@@ -17,7 +17,7 @@ with mainstay.open(sys.argv[1], comm, capture="incremental", predictor=predictor
     session.protect("step", step)
     session.protect("state", state)
     restored = session.restore()
-    # Each part has been written as often as the step says.
+    # The step gives the number of times that each part was written.
     done = int(step)
     expected = [(done + PARTS - 1 - part) // PARTS % 256 for part in range(PARTS)]
     for part in range(PARTS):
@@ -33,7 +33,7 @@ with mainstay.open(sys.argv[1], comm, capture="incremental", predictor=predictor
             session.settled("state", part * state.shape[1], state.shape[1])
         session.tick()
         if step % 7 == 0:
-            # It was not, after all.
+            # The part was not settled.
             state[part, ::9999] += 1
             state[part, ::9999] -= 1
         step += 1

@@ -1,4 +1,4 @@
-"""A program on mpi4py whose arrays Mainstay allocates, and that writes to them as soon as a checkpoint returns.
+"""A program on mpi4py with arrays from Mainstay. It writes to them as soon as a checkpoint returns.
 
     snapshot.py SPACE STEPS [DEATH]
 
@@ -39,7 +39,7 @@ with mainstay.open(space, world) as session:
     if world.rank == 0:
         print("from step", state[0], flush=True)
     if state[0]:
-        # What came after that checkpoint.
+        # Writes that came after that checkpoint.
         disturb()
     while state[0] < steps:
         state[0] += 1
@@ -54,5 +54,5 @@ with mainstay.open(space, world) as session:
     sys.stdout.flush()
     session.wait()
     session.free("field")
-    # It stays as long as the array.
+    # The memory exists as long as the array.
     field += 1

@@ -2,9 +2,9 @@
 
     victim.py SPACE BOARD ACKNOWLEDGED RUN KEEP STAGE STEPS
 
-Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps or runs shows.
-It checks what it gets back itself, against what it was promised: the last line that an earlier run wrote to the
-file ACKNOWLEDGED after wait() had returned. tests/c/phases.c, preloaded, sees the engine's writes and syncs.
+Every byte that it saves follows from (run, step, rank), so a restore that mixes ranks, steps or runs is visible. It
+checks each restore against the promise of the earlier runs: the last line that one wrote to the file ACKNOWLEDGED after
+wait() had returned. tests/c/phases.c, preloaded, sees the engine's writes and syncs.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ PHASES = ctypes.CDLL(os.environ["LD_PRELOAD"])
 
 
 def map_board(path):
-    """This rank's cell, where the phases of the I/O are put too."""
+    """This rank's cell, which also gets the phases of the I/O."""
     with open(path, "r+b") as file:
         cells = (Cell * CELLS).from_buffer(mmap.mmap(file.fileno(), CELLS * ctypes.sizeof(Cell)))
     ctypes.c_void_p.in_dll(PHASES, "board").value = ctypes.addressof(cells[RANK])
@@ -48,7 +48,7 @@ def wrong(what):
 
 
 class Watched(MPI.Intracomm):
-    """The only all-reduce of the program is the one at t1. A session's duplicate of such a communicator is one."""
+    """Counts on a single all-reduce in the program, the one at t1. A session duplicates such a communicator as one."""
 
     def Iallreduce(self, *given):
         if board.program != SETTLING:
@@ -74,7 +74,7 @@ class AtT1:
 
 
 class State:
-    """What is saved. All numbers wrap around, as in C."""
+    """The saved state. All numbers wrap around, as in C."""
 
     def __init__(self):
         self.origin = numpy.zeros(2, "u8")  # run and step
@@ -105,9 +105,9 @@ class State:
 
 
 def judge(restored, state, acknowledged):
-    """What came back must be one revision on all ranks, and none older than the last acknowledged."""
+    """The restored data must be one revision on all ranks, and not older than the last acknowledged one."""
     revision = restored.revision if restored else 0
-    # A line that was broken off by a kill counts for nothing.
+    # A line that was cut off by a kill does not count.
     lines = re.findall(r"^(\d+) (\d+) (\d+)\n", acknowledged, re.M)
     promised, *origin = map(int, lines[-1] if lines else (0, 0, 0))
     if restored and restored.skipped:
@@ -168,5 +168,5 @@ board = map_board(board_path)
 try:
     main(space, acknowledged, int(run), int(keep), stage, int(steps))
 except mainstay.Error as error:
-    # As the statuses are called in C.
+    # The names of the statuses in C.
     wrong(re.sub("(?<!^)(?=[A-Z])", "_", error.kind).upper() + f": {error}")
