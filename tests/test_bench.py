@@ -12,8 +12,8 @@ from limits import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[1]
 FIELDS = {"case", "metric", "value", "unit", "reference", "ratio", "spread", "target", "holds"}
-# Each says something that a user asked for: how long the program waits, until when data is at risk,
-# how long a restart takes, how much memory it costs.
+# Each answers a question of users: how long the program waits, until when data is at risk, how long a restart takes,
+# and how much memory it costs.
 TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}
 PLOTS = {
     "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
@@ -25,7 +25,7 @@ PLOTS = {
     "objects": {f"objects-{name}.svg" for name in ("parts", "total", "steps")},
 }
 
-# What was written, is told from here on.
+# From this kernel on, written pages are reported.
 NO_PAGES = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 7)
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.campaign  # its rows take long
 
 
 def measure(folder, name, *options):
-    """Runs a benchmark, small; returns its rows. Nothing but what it makes is left in `folder`."""
+    """Runs a benchmark, small, and returns its rows. Only its own files are left in `folder`."""
     command = [sys.executable, ROOT / "bench" / f"{name}.py", *options, "--out", folder]
     subprocess.run(command, check=True, timeout=LIMIT_S, env={**os.environ, "QUICK": "1"})
     made = {path.name for path in folder.iterdir()}
@@ -118,7 +118,7 @@ def test_each_row_has_the_fields_and_tells_the_truth(rows):
 
 
 def targets(rows):
-    """The metrics that have one, by case."""
+    """The metrics with a target, by case."""
     found = {}
     for row in rows:
         if row["target"] is not None:
@@ -132,7 +132,7 @@ def test_what_was_asked_of_the_path_has_a_target(path_rows):
         "4 x 4 MiB, default settings": TARGETS,
         "4 x 4 MiB, pool 1 MiB": TARGETS - {"perceived"},
         "4 x 4 MiB, direct": {"memory", "memory_restart"},
-        # As small as they are, what they take is a figure to look at.
+        # These are so small that their times have no target.
         "4 x 4 KiB, default settings": {"memory", "memory_restart", "perceived_to_all_reduce"},
         "4 x 4 KiB, direct": {"memory", "memory_restart"},
         "4 x 4 MiB, at once": {"perceived"},
@@ -143,7 +143,7 @@ def test_what_was_asked_of_the_path_has_a_target(path_rows):
 def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
     assert targets(staging_rows) == {
         "LU, stages": {"pool", "pool_to_unsynced"},
-        # Of 16, 64 and 256 MiB these hold what two ranks of 23 MiB save.
+        # Pools of 16, 64 and 256 MiB: the latter hold the data of two ranks with 23 MiB each.
         "LU, pools": {"pool_64_to_allowed", "pool_256_to_allowed"},
         "LU, memory": {"direct", "pool", "node_64", "node_auto", "rank_64", "rank_auto"},
     }
@@ -181,7 +181,7 @@ def test_what_was_asked_of_copies_has_a_target(levels_rows):
         f"{large}, restart, left": {"restart"},
     }
     sizes = {row["metric"] for row in levels_rows if row["case"].startswith("size")}
-    # The slow ones are left out where they cannot be had.
+    # The slow ways are left out if the machine cannot run them.
     assert sizes >= {"memory"} and sizes <= {f"{way}{part}" for way in WAYS for part in ("", "_floor", "_perceived")}
 
 
@@ -221,7 +221,7 @@ def test_what_was_asked_of_saving_early_has_a_target(speculation_rows):
     for program in ("memwrite", "adi"):
         assert rows[program, "oracle_left"]["reference"] == "oracle_predicted"
         assert rows[program, "full"]["reference"] == "incremental"
-    # Half of a scan is over at the tick half-way: the recording knows it, in another run, too.
+    # Half of a scan is over at the tick half-way. The recording knows it, in another run, too.
     if not NO_PAGES:
         assert rows["memwrite", "oracle_predicted"]["value"] <= 60
         assert rows["memwrite", "oracle_blocks"]["value"] < 90
@@ -275,7 +275,7 @@ def test_the_pieces_are_not_in_order_of_size(of):
 
 
 def test_objects_tells_what_each_loss_costs(tmp_path):
-    """With the bits of a run that loses none, or there would be no rows."""
+    """The result has the bits of a run without a loss; otherwise there would be no rows."""
     rows = measure(tmp_path, "objects", "--lost", "0", "1")
     assert all(set(row) == FIELDS for row in rows)
     lost = {row["metric"]: row for row in rows if row["case"] == "1 of 5 ranks are lost"}

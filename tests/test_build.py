@@ -11,13 +11,13 @@ from limits import LIMIT_S
 from mpi import ROOT
 
 ENGINE = ["-p", "mainstay-engine"]
-# What `make build` builds, what the tests do, and each package alone, as maturin builds that of Python.
+# `make build`, the tests, and each package alone, as maturin builds the Python package.
 SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace"]]
 SELECTIONS += [["-p", f"mainstay-{name}"] for name in ("capi", "cli", "python")]
 
 
 def features(*selection):
-    """Of each package that is selected, or stands below one that is: how it is compiled."""
+    """For each selected package, and each package below one: its compile features."""
     command = ["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]
     if "-e" not in selection:
         command += ["-e", "normal,build"]

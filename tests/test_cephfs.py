@@ -52,7 +52,8 @@ def lazy(ceph):
 
 @pytest.fixture(autouse=True)
 def pools(monkeypatch):
-    """Of its own: what else starts on this machine would look into their spaces, and be counted."""
+    """A pools' directory of its own: other Mainstay jobs on this machine would look into these spaces, and be
+    counted."""
     with pool_directory() as folder:
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(folder))
         yield folder
@@ -69,7 +70,8 @@ def shim():
 
 
 def over_mounts(ceph, ranks, program, space, *commands, mounts=MOUNTS, first=0):
-    """The words that run `program` on `ranks` ranks, as many on each mount from `first` on, each of which is a node."""
+    """The words that run `program` on `ranks` ranks. The mounts from `first` on have equal numbers of ranks; each is a
+    node."""
     script = (
         f"node=$((OMPI_COMM_WORLD_RANK * {mounts} / {ranks})) program=$0;"
         f'MAINSTAY_NODE=$node exec "$program" {ceph.home}/mnt.$((node + {first}))/{space} "$@"'
@@ -83,7 +85,7 @@ def saves(*numbers):
 
 @contextlib.contextmanager
 def nine_counted(jobs_at_once, counters):
-    """What further checkpoints cost the metadata servers, in all, of jobs that stand still before and after them."""
+    """The total cost of further checkpoints for the metadata servers. The jobs stand still before and after them."""
     for job in jobs_at_once:
         job.until_all("pause")
     before = counters()
@@ -98,19 +100,19 @@ def nine_counted(jobs_at_once, counters):
 
 
 def saves_nine(ceph, faults, scratch, space, ranks, *variables, first=0):
-    """A job that does, and stands still before and after; the last revision is 10."""
+    """A job that saves nine checkpoints, and stands still before and after; the last revision is 10."""
     commands = ["open", *saves(1), "pause", *saves(*range(2, 2 + FURTHER)), "pause", "close"]
     return Paused(ranks, ["env", *variables, *over_mounts(ceph, ranks, faults, space, *commands, first=first)], scratch)
 
 
 def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch):
     with saves_nine(ceph, faults, scratch, "few", RANKS) as job, nine_counted([job], ceph.counters) as cost:
-        # Of fewer ranks than published: what the opening has left to be told is not waited for.
+        # With fewer ranks than published: late reports of the opening are not waited for.
         assert cost["requests"] == 0, cost
 
 
 def test_nor_do_many_ranks_on_several_mounts(ceph, lazy, faults, scratch):
-    """With a file for each node, with one for all, and with one for all on mounts that have lazy I/O."""
+    """With a file for each node, with one file for all, and with one file for all on mounts with lazy I/O."""
     wanted = [("node", "auto", 0), ("app", "app", 0), ("lazy", "app", lazy)]
     with contextlib.ExitStack() as all_jobs:
         running = [
@@ -122,13 +124,13 @@ def test_nor_do_many_ranks_on_several_mounts(ceph, lazy, faults, scratch):
             assert cost["capability messages"] + cost["journal events"] <= len(wanted) * MESSAGES_MAX, cost
     files = [len(list((ceph.mounts[0] / space).glob("layout-*"))) for space, _, _ in wanted]
     assert files == [MOUNTS, 1, 1], files
-    # Each mount keeps what it has cached; what was saved is there for others all the same, and back again.
+    # Each mount keeps its cache. Others still see the saved data, and restore it.
     comes_back(ceph, faults, scratch, "lazy", 1 + FURTHER, ranks=MANY)
     comes_back(ceph, faults, scratch, "lazy", AFTERWARDS, ranks=MANY, first=lazy)
 
 
 def cached_part(path):
-    """Of a file, what lies in the cache of this kernel."""
+    """The part of a file in this kernel's cache."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         address = numpy.frombuffer(mapped, numpy.uint8).ctypes.data
         pages = numpy.zeros(-(-len(mapped) // mmap.PAGESIZE), numpy.uint8)
@@ -151,12 +153,12 @@ def test_what_is_saved_is_not_copied_into_the_kernels_cache(ceph, faults, scratc
 
 
 def stripes_of(path):
-    """As CephFS has them: bytes, and over how many objects at once."""
+    """The stripes of CephFS: bytes, and the number of objects that are used at once."""
     return [int(os.getxattr(path, f"ceph.file.layout.stripe_{of}")) for of in ("unit", "count")]
 
 
 def begins_on_stripes(space):
-    """Whether each portion does, of the layouts of the space; their files."""
+    """Whether each portion in the layouts of the space begins on a stripe; their files."""
     shown = json.loads(subprocess.check_output([MAINSTAY, "show", space, "--json"], timeout=LIMIT_S))
     at = [portion["at"] for layout in shown["layouts"] for portion in layout["portions"]]
     assert len(at) == RANKS and all(place % STRIPE_BYTES == 0 for place in at), shown
@@ -200,9 +202,9 @@ class Held:
 
     def __init__(self, ceph, faults, shim, scratch, space):
         self.at, self.held = scratch / "held", scratch / "ranks-held"
-        # A byte for each rank.
+        # The file gets a byte for each rank.
         self.held.touch()
-        # The data are written; no sync returns before the file `held` is gone, so that no slot is written.
+        # The data is written. No sync returns before the file `held` is gone, so no slot is written.
         shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_WHEN": self.at, "INJECT_SPACE": ceph.home}
         shim["INJECT_HELD"] = self.held
         variables = [f"{name}={value}" for name, value in shim.items()]
@@ -233,13 +235,13 @@ class Held:
         self.job.go_on()
 
     def ends(self):
-        """What it said of revision 2."""
+        """The report about revision 2."""
         self.job.until_all("end")
         return [(call, status) for _, call, status, _ in self.job.said if call in ("wait", "close")][RANKS:]
 
 
 def comes_back(ceph, faults, scratch, space, revision, ranks=RANKS, **more):
-    """A job over all mounts restores `revision`, whole, and can go on."""
+    """A job over all mounts restores `revision` completely, and can go on."""
     commands = ["open", "restore", f"holds:{revision}", *saves(AFTERWARDS), "close"]
     status, output = jobs.run(ranks, over_mounts(ceph, ranks, faults, space, *commands, **more), scratch)
     assert status == 0, output
@@ -248,7 +250,7 @@ def comes_back(ceph, faults, scratch, space, revision, ranks=RANKS, **more):
 
 
 def test_nothing_is_published_before_its_data_is_synced(ceph, faults, shim, scratch):
-    """Another mount has what the writers have cached written, whatever it is."""
+    """A read by another mount makes the writers' mounts write their cached data, of any kind."""
     with Held(ceph, faults, shim, scratch, "order") as held:
         shown = json.loads(subprocess.check_output([MAINSTAY, "show", ceph.mounts[0] / "order", "--json"], timeout=LIMIT_S))
         assert shown["revision"]["revision"] == 1, shown
@@ -265,7 +267,7 @@ def test_a_metadata_server_restarts_during_a_checkpoint(ceph, faults, shim, scra
 
 
 def test_object_servers_stop_and_go_on_during_a_checkpoint(ceph, faults, shim, scratch):
-    """All of them, so that it is certain that the checkpoint waits for one; it is not told to be durable meanwhile."""
+    """All of them stop, so that the checkpoint certainly waits for one. Meanwhile it is not reported durable."""
     with Held(ceph, faults, shim, scratch, "osd") as held:
         try:
             for server in ceph.object_servers():
@@ -282,7 +284,7 @@ def test_object_servers_stop_and_go_on_during_a_checkpoint(ceph, faults, shim, s
 
 @pytest.mark.parametrize("is_lazy", [False, True])
 def test_another_mount_reads_what_was_written_last(ceph, lazy, faults, scratch, is_lazy):
-    """Beside a running job, where an older state of its file lies in the cache of that mount: lazy I/O has it kept."""
+    """A running job saves, and the cache of that mount has an older state of its file, which lazy I/O keeps."""
     name, revisions, first = f"stale-{is_lazy}", (1, 2, 3), lazy * is_lazy
     other = ceph.mounts[first + 1] / name
     commands = ["open", *[word for revision in revisions for word in (*saves(revision), "pause")], "close"]
@@ -300,7 +302,7 @@ def test_another_mount_reads_what_was_written_last(ceph, lazy, faults, scratch, 
 
 
 def test_a_mount_that_is_killed_between_data_and_slot(ceph, faults, shim, scratch):
-    """Its ranks are told so by name; the revision before comes back through the mounts that are left."""
+    """Its ranks get an error with its name. The revision before is restored through the remaining mounts."""
     with Held(ceph, faults, shim, scratch, "killed") as held:
         ceph.kill_mount(MOUNTS - 1)
         held.goes_on()

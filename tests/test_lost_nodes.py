@@ -20,8 +20,8 @@ pytestmark = pytest.mark.campaign  # what is lost, and when, is left to chance
 
 CELLS = {"--nx": 80, "--ny": 72, "--nz": 40}  # so many that a job does not outrun who reads what it tells
 EVERY = 5  # odd: the field is in one array or the other
-# Steps after the last that a killed job told of: what its ranks had printed and nobody had passed on, as much as a pipe holds, is
-# lost with it.
+# Steps after the last printed step of a killed job. Output that was printed but not passed on is lost; a pipe's content
+# limits it.
 FURTHER = {"c": 3000, "python": 1000}
 KILLS = {"c": 6, "python": 4}  # ten in test_copies.py with each MPI
 SEATS = {"c": ["011", "011", "001", "0101"], "python": ["01", "01", "001"]}
@@ -46,8 +46,8 @@ class Example(Nodes):
         return self.words(steps, "--space", self.space, "--every", EVERY, *more)
 
     def loses(self, seats, node, after, delay_s):
-        """A job whose node dies so many steps after the one that it comes from, or, after none, before it has restored
-        anything: which that was, and the last step that it told of."""
+        """A job with a node that dies this number of steps after the restored step, or, with 0, before the restore.
+        Returns the restored step, and the last printed step."""
         came, reached, dead = 0, None, False
         with self.job(seats, *self.saving(10**9)) as job:
             for line in job.lines():
@@ -58,7 +58,7 @@ class Example(Nodes):
                 if not dead and (line.startswith("grid ") if after == 0 else reached and reached >= came + after):
                     time.sleep(delay_s)
                     for rank in (rank for rank, seat in enumerate(seats) if seat == node):
-                        # mpiexec may have seen the first die and ended the others.
+                        # mpiexec may have seen the first rank die and ended the others.
                         with suppress(ProcessLookupError):
                             job.kill_rank(rank)
                     dead = True
@@ -68,15 +68,15 @@ class Example(Nodes):
 
 
 def sure_of(came, reached):
-    """The newest step of which a checkpoint is on all its nodes, where a job came from one step and told of another: that of
-    the one before the last that has returned."""
+    """The newest step with a checkpoint on all its nodes, for a job that restored one step and printed another: the
+    checkpoint before the last one that returned."""
     returned = (reached - 1) // EVERY * EVERY
     return max(came, returned - EVERY)
 
 
 def kills(nodes, language, seed, count):
     chance, floor, latest, story = random.Random(seed), 0, 0, [f"seed {seed}"]
-    # Without one of these all is there: with copies on two nodes that is so once a job has settled a checkpoint.
+    # One node can be lost without a loss of data: copies are on two nodes once a job has settled a checkpoint.
     spare = "01"
     for _ in range(count):
         crowded = "1" if spare == "0" else "0"
@@ -91,7 +91,8 @@ def kills(nodes, language, seed, count):
             assert floor <= came <= latest + FURTHER[language] and "going on" not in output, told
             latest = max(latest, reached)
             sure = sure_of(came, reached)
-            # What a job came from may be newer, of one that died before all of its copies were made: without the spare it is lost.
+            # The restored revision may be newer, from a job that died before all of its copies were made. Without the
+            # spare it is lost.
             if sure > came:
                 spare = "01" if len(set(seats)) > 1 else "10"[int(seats[0])]
                 floor = sure

@@ -15,7 +15,7 @@ BUILD = {
 @pytest.mark.parametrize("capture", ["incremental", *rarely("whole")])
 @pytest.mark.parametrize("language", BUILD)
 def test_memory_comes_back_as_it_was(mpi, scratch, monkeypatch, language, capture):
-    """With `incremental` what was written past the page tables is found by its hashes alone."""
+    """With `incremental`, only hashes find memory that was written past the page tables."""
     monkeypatch.setenv("MAINSTAY_CAPTURE", capture)
     monkeypatch.setenv("MAINSTAY_TRACK", "pages")
     comes_back(BUILD[language](mpi), scratch, mpi=mpi)

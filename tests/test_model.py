@@ -1,7 +1,7 @@
 """Random programs over the whole interface, compared with a model of the required results: tests/model.
 
-The seeds are the same in each run, so that what fails fails again; the campaign takes others each time, and MPI. The programs in
-tests/model/once are those that failed once, made as small as they go.
+The seeds are the same in each run, so that failures repeat. The campaign takes other seeds, and another MPI, each time.
+The programs in tests/model/once failed once; they are as small as possible.
 """
 
 import os

@@ -28,9 +28,9 @@ ENERGY_TOLERANCE = 1e-3  # of the kinetic energy, as examples/README.md says
 AT_ONCE = {"MAINSTAY_EXCHANGE": "blocking"}  # so that it is known which revision has its copies
 SHRINK, SPARE = {"way": "shrink"}, {"spares": 2}
 BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
-# Of jobs that lose two ranks or more: each is run in both modes, by both programs.
+# Jobs that lose two ranks or more: each runs in both modes, with both programs.
 SEEDS, CAMPAIGN_SEEDS = {"leanmd": 8, "jacobi3d": 7}, 125
-# Each process is a node, whose memory goes with it. Which nodes hold whose copies follows from their names.
+# Each process is a node, and its memory is lost with it. The names of the nodes decide the holders of the copies.
 NODE = """#!/bin/sh
 number=$$
 [ -z "$BY_RANK" ] || number=$OMPI_COMM_WORLD_RANK
@@ -58,7 +58,7 @@ def counters(mpi=OPENMPI):
 
 
 def told(output):
-    """The last lines: energies, and the mark of every bit."""
+    """The last lines: energies, and the mark that depends on every bit."""
     found = re.search(r"^(\d+ steps, .*)\n(mark \S+)$", output, re.M)
     assert found, output
     return found.groups()
@@ -86,8 +86,8 @@ class Lossy(Recovering):
         self.node.chmod(0o755)
 
     def goes_on(self, *words, ranks=RANKS, anew=False, may_fall=False, **how):
-        """`may_fall`: a second rank fails while the others regroup, where Open MPI can crash. The job then starts once more, and
-        ends with the same bits; anything else that has it start again is an error."""
+        """`may_fall`: a second rank fails while the others regroup, where Open MPI can crash. The job then starts once
+        more, and ends with the same bits. Any other reason for a new start is an error."""
         self.jobs += 1
         scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
         scratch.mkdir()
@@ -106,7 +106,7 @@ class Lossy(Recovering):
 
 
 def starts_again(output):
-    """Whether the job had to: where MPI itself has crashed, and nowhere else."""
+    """Whether the job had to start again, because MPI itself crashed."""
     does = len(re.findall(r"^mainstay: start \d+: ", output, re.M)) > 1
     assert not does or mpi_fell_over(output), output
     return does
@@ -170,11 +170,11 @@ def test_a_rank_is_lost(lossy, how):
 
 @pytest.mark.parametrize("how", [SPARE, *rarely({})], ids=["spare", "spawn"])
 def test_objects_of_a_rank_that_is_replaced_come_back_to_its_place_and_no_other_moves(lossy, how):
-    """To a spare, or to a process that is started, which has nothing of its own in memory before."""
+    """To a spare, or to a started process. Neither has data of its own in memory."""
     output = lossy.goes_on("--crash", "1@10", **AT_ONCE, **how)
     (back,) = re.findall(r"revision \d+: step 8, (\d+) objects on (\d+) ranks, (\d+) elsewhere", output)
     objects, ranks, elsewhere = map(int, back)
-    # Those of the rank that is gone count, less than a third here. If each came to the highest of its holders, most would move.
+    # The objects of the lost rank count: less than a third here. If each went to its highest holder, most would move.
     assert ranks == RANKS and 0 < elsewhere <= objects // 3, output
 
 
@@ -185,7 +185,7 @@ def test_the_first_and_the_last_are_lost(lossy, rank):
 
 
 def test_one_after_another_is_lost_until_two_are_left(lossy):
-    """Each time the lost copies were made again, of every object."""
+    """After each loss the copies of every object were made again."""
     output = lossy.goes_on("--crash", "1@6", "--crash", "0@13", "--crash", "3@19", ranks=5, **AT_ONCE, **SHRINK)
     assert len(re.findall("^revision", output, re.M)) == 3, output
 
@@ -197,12 +197,13 @@ def test_the_load_is_balanced_after_a_failure(lossy, strategy):
 
 @pytest.mark.campaign
 def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
-    # By these names one rank gets all objects of the one that failed.
+    # With these names one rank gets all objects of the failed rank.
     how = {"BY_RANK": "yes", **AT_ONCE, **SHRINK}
     lossy.goes_on("--crash", "2@9", "--strategy", "greedy", "--balance-after", 3, "--work", "pairs", "--trace", scratch / "trace", **how)
     lines = [line.split() for line in (scratch / "trace").read_text().splitlines()]
     ratios = [float(most) / float(average) for _, ranks, _, most, average in lines if int(ranks) == RANKS - 1]
-    # Of a few objects, whose work was counted in the steps around a failure; the benchmark has the full size, and its 1.1.
+    # With few objects, and work measured in the steps around a failure; the benchmark has the full size, and its limit
+    # 1.1.
     assert ratios[-1] < 1.25 < max(ratios[:3]), ratios
 
 
@@ -212,7 +213,7 @@ def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
     assert re.search(r"revision \d+: step 10, ", output), output
 
 
-# From the beginning of the step whose end balances, or that begins with an evacuation, to beyond that.
+# From the beginning of a step that ends with a balancing, or begins with an evacuation, to a time after its end.
 
 
 @pytest.mark.parametrize("after_us", [0, *rarely(700, 4000)])
@@ -228,7 +229,7 @@ def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
 
 
 class Leaving:
-    """A job of leanmd without an end, whose objects are to leave nodes."""
+    """A job of leanmd without an end. Its objects must leave nodes."""
 
     def __init__(self, lossy, ranks, before=(), **how):
         self.space, nodes = lossy.folder / "space", lossy.nodes / "endless"
@@ -252,9 +253,9 @@ class Leaving:
         raise AssertionError(f"the job has ended: {self.job.tail()}")
 
     def nodes(self):
-        """The nodes of the job as it is told of, by their lowest ranks."""
+        """The nodes in the job's report, by their lowest ranks."""
         told = mainstay("status", "--json", self.space)
-        # 5: nothing is complete yet, as what was saved first may be on its way.
+        # 5: no revision is complete yet, because the first may be under way.
         assert told.returncode in (0, 5), told.stdout + told.stderr
         return [node["name"] for node in json.loads(told.stdout)["job"]["nodes"]]
 
@@ -262,14 +263,14 @@ class Leaving:
         return mainstay("evacuate", self.space, node, "--timeout", "2min")
 
     def moved(self, node):
-        """How many objects have left it."""
+        """The number of objects that have left it."""
         told = self.leave(node)
         found = re.fullmatch(rf"(\d+) objects? and \d+ cop(?:y|ies) have left node {node}; revision \d+ is complete\n(\d+ cop(?:y|ies) stays? .*\n)?", told.stdout)
         assert told.returncode == 0 and found, (told, self.job.tail())
         return int(found[1])
 
     def holders(self):
-        """Who holds the copy of each shard, as the job is told of."""
+        """The holder of the copy of each shard, in the job's report."""
         told = mainstay("status", "--json", self.space)
         return json.loads(told.stdout)["levels"][0]["copies"][0]["holders"]
 
@@ -286,7 +287,7 @@ def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy
         job.refused("n0", f"no rank of the job is on node n0; the job's nodes are: {', '.join(sorted(job.nodes()))}")
         job.job.kill_rank(1)
         job.until(r"revision \d+: .* on 3 ranks")
-        # No object comes to a node that was left, whatever else fails.
+        # No object goes to an emptied node, whatever else fails.
         assert job.moved(third) == 0
         job.moved(last)
         job.refused(first, f"all nodes other than {first} were emptied before")
@@ -296,7 +297,7 @@ def test_mainstay_evacuate_has_all_objects_leave_a_node_while_the_job_runs(lossy
 
 @pytest.mark.campaign
 def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(lossy):
-    """Before, a node that was left went on holding copies: they went with it."""
+    """Before, an emptied node went on holding copies, and they were lost with it."""
     ranks = 5
     with Leaving(lossy, ranks, **SHRINK) as job:
         left, ward = job.holders()[0], 0
@@ -318,7 +319,7 @@ def test_copies_leave_a_node_too_so_that_it_can_fail_with_one_that_it_held_for(l
 
 @pytest.mark.campaign
 def test_a_program_has_copies_leave_with_the_objects_and_come_back(lossy):
-    """The first of the two that fail held a copy of the other, until it was left."""
+    """The first of the two failing nodes held a copy of the other, until it was emptied."""
     words = ["--evacuate", "2@10", "--crash", "2@15", "--crash", "1@15"]
     output = lossy.goes_on(*words, ranks=5, **AT_ONCE, **SHRINK)
     assert re.search(r"revision \d+: step 12, .* on 3 ranks", output), output
@@ -336,7 +337,7 @@ def test_copies_stay_where_there_is_no_other_node_to_hold_them(lossy):
 
 
 def test_a_node_is_not_said_to_be_left_whose_loss_would_take_the_revision_along(lossy):
-    """It was said as soon as the disks of the nodes had the revision, which go with them."""
+    """It was reported empty as soon as the disks of the nodes had the revision; but they are lost with it."""
     held = lossy.folder / "held"
     shim = {"LD_PRELOAD": build_c(["inject.c"], "inject.so", "-shared", "-fPIC"), "INJECT": "write:hold"}
     shim |= {"INJECT_WHEN": held, "INJECT_SPACE": lossy.folder / "space"}
@@ -360,7 +361,7 @@ def test_the_only_node_is_not_left(lossy):
 @pytest.mark.campaign
 @pytest.mark.parametrize("after_ms", [0, 20, 60])
 def test_a_rank_is_lost_while_objects_leave_a_node_that_somebody_named(lossy, after_ms):
-    """The job recovers, and does what it was asked for then."""
+    """The job recovers, and then does the requested evacuation."""
     with Leaving(lossy, RANKS, **AT_ONCE, **SHRINK) as job:
         node = job.nodes()[2]
         asked = subprocess.Popen([MAINSTAY, "evacuate", job.space, node, "--timeout", "2min"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -383,7 +384,7 @@ def test_mainstay_evacuate_says_so_where_there_is_nobody_to_ask_or_nothing_to_mo
 
 
 def random_crashes(chance, ranks, count):
-    """Of different ranks, each at some moment of a step that comes some steps after the one before."""
+    """Crashes of different ranks, each at some moment of a step, some steps after the crash before."""
     lost, step, words = chance.sample(range(ranks), count), chance.randrange(1, 5), []
     for rank in lost:
         words += ["--crash", f"{rank}@{step}+{chance.choice([0, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
@@ -396,7 +397,7 @@ def is_lost_at_random(lossy, seed, how):
     ranks, count = RANKS + 1, chance.randrange(2, 4)
     strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
     words = random_crashes(chance, ranks, min(count, how.get("spares", count)))
-    # The first is mostly lost before anything is saved.
+    # The first is mostly lost before a revision exists.
     how = {**how, "anew": None, "MAINSTAY_PFS_EVERY": 1}
     lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, **how)
 
@@ -426,7 +427,7 @@ def jacobi3d_objects(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain_field(jacobi3d, tmp_path_factory):
-    """What jacobi3d computes without objects."""
+    """The result of jacobi3d without objects."""
     folder = tmp_path_factory.mktemp("plain")
     words = [*jacobi3d(folder / "space", 400, 50), "--no-checkpoint", "--out", folder / "field"]
     status, output = run(2, words, folder)
@@ -436,7 +437,7 @@ def plain_field(jacobi3d, tmp_path_factory):
 
 @pytest.fixture
 def fields(jacobi3d, jacobi3d_objects, plain_field, scratch):
-    """How the program with objects is called, and the field that it is to compute."""
+    """The command for the program with objects, and the field that it must compute."""
     plain = jacobi3d(scratch / "space", 400, 50)
     return [jacobi3d_objects, "--objects", 30, *plain[1:], "--out", scratch / "objects"], plain_field
 
@@ -452,7 +453,7 @@ def test_jacobi3d_made_of_objects_computes_the_same_bits_and_starts_again_on_oth
 
 
 def loses(lossy, command, *crashes, ranks=RANKS, may_fall=False, **how):
-    """What the command says on ranks that are lost as told; `may_fall` as for `goes_on`."""
+    """The output of the command with these lost ranks; `may_fall` as for `goes_on`."""
     lossy.jobs += 1
     scratch, nodes = lossy.folder / str(lossy.jobs), lossy.nodes / str(lossy.jobs)
     scratch.mkdir()
@@ -476,7 +477,7 @@ def test_jacobi3d_made_of_objects_loses_ranks(lossy, fields, scratch, how):
 
 
 def loses_at_random(lossy, jacobi3d_objects, jacobi3d, seed, how):
-    """The field that comes of it, and how."""
+    """The resulting field, and the mode."""
     chance = random.Random(seed)
     crashes = random_crashes(chance, RANKS + 1, min(chance.randrange(2, 4), how.get("spares", 3)))
     folder = lossy.folder / seed.replace(" ", "-")
@@ -545,14 +546,15 @@ def test_elements_that_pack_to_nothing_move_and_come_back(mpi, scratch):
 
 @pytest.mark.campaign
 def test_what_is_longer_than_mpi_counts_goes_in_pieces(mpi, scratch):
-    """2 GiB to one rank, as where a node of large objects was left, used to be taken for a failure of ranks, again after each recovery."""
+    """More than 2 GiB to one rank, as after emptying a node with large objects, was taken for a failure of ranks, again
+    after each recovery."""
     program = build_cxx("pieces.cpp", "pieces", mpi=mpi)
     status, output = run(3, [program, scratch / "space"], scratch, mpi=mpi)
     assert status == 0 and f"4 moved, {1000 * sum(range(1, 13))} are right" in output, output
 
 
 def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
-    """MPI hands over what is long only while its receiver calls it: the sender used to wait for all work there."""
+    """MPI transfers a long message only while its receiver calls MPI: the sender used to wait for all work there."""
     program = build_cxx("busy.cpp", "busy", "-DMAINSTAY_OBJECTS_PIECE_MAX=(1u<<20)", mpi=mpi)
     status, output = run(2, [program, scratch / "space", scratch / "note"], scratch, mpi=mpi)
     assert status == 0 and "in time, come" in output, output

@@ -20,7 +20,7 @@ SNAPSHOT, BOTH = (
     {"MAINSTAY_CAPTURE": capture, "MAINSTAY_SNAPSHOT_BYTES": 0} for capture in ("snapshot", "incremental-snapshot")
 )
 MEMORY = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 5}
-# Each with what else a user may have chosen.
+# Each with other settings that a user may have chosen.
 SETTINGS = {
     "pages": PAGES,
     "pages, audited": {**PAGES, "MAINSTAY_AUDIT": 2, "MAINSTAY_PER": "node"},
@@ -45,7 +45,7 @@ KILLS, CAMPAIGN_KILLS = 3, 400  # of each
 
 
 class Killed:
-    """One space, and what was promised on it."""
+    """One space, and its promises."""
 
     def __init__(self, folder, mpi, settings, seed):
         self.folder, self.mpi, self.settings, self.random = folder, mpi, settings, random.Random(seed)
@@ -59,7 +59,7 @@ class Killed:
         return Job(RANKS, command, self.folder, LIMIT_S, self.mpi)
 
     def begun(self, lines):
-        """Waits until the job has verified what it restored."""
+        """Waits until the job has verified its restored state."""
         for line in lines:
             assert not line.startswith("WRONG"), line
             if match := re.match(r"restored (\d+) step (\d+)$", line):
@@ -68,11 +68,11 @@ class Killed:
         raise AssertionError("the job restored nothing, and ended")
 
     def follow(self, lines, until=None):
-        """To the end, or until so many more revisions are sure."""
+        """Follows the job to the end, or until this number of further revisions is safe."""
         if until == 0:
             return
         for line in lines:
-            # That a peer is gone is no surprise, nor that the last line of a job is cut off.
+            # A lost peer and a cut last line are no errors.
             assert not re.match(r"WRONG rank \d+, step \d+: \w+: \S+ ", line) or "GROUP_FAILED" in line, line
             if match := re.match(r"sure (\d+)$", line):
                 self.sure = max(self.sure, int(match[1]))

@@ -27,7 +27,7 @@ def program(mpi):
 
 @pytest.fixture
 def job(program, mpi, scratch):
-    """Has every rank do this; what rank by rank came of each call, in order: [[(call, status, text)]]."""
+    """Makes every rank run the calls. Returns the results of each rank in order: [[(call, status, text)]]."""
 
     def start(*commands, ranks=RANKS, space="space"):
         status, output = run(ranks, [program, scratch / space, *commands], scratch, mpi=mpi)
@@ -45,12 +45,12 @@ def shown(space):
 
 
 def results(said, call):
-    """Of each rank, what this call came to."""
+    """The results of this call, by rank."""
     return [[(result, text) for name, result, text in each if name == call] for each in said]
 
 
 def brought(said, call):
-    """Of each rank, (revision, bytes, seed) of each time that this call read something."""
+    """For each rank, (revision, bytes, seed) of each successful read by this call."""
     return [[tuple(map(int, READ.match(text).groups())) for _, text in each] for each in results(said, call)]
 
 
@@ -68,7 +68,7 @@ def all_refused(said, call, status, *words):
 
 def test_each_rank_reads_what_it_wrote_last_also_in_another_run(job):
     said = job("open:300000", "read", "size", "write:1:300000", "write:2:200001", "size", "read", "close")
-    # Nothing there is no error.
+    # An empty space is no error.
     assert [each[0] for each in brought(said, "read")] == [(0, 0, 0)] * RANKS
     of_two = [(2, bytes, 2 if bytes else 0) for bytes in sizes(200001)]
     assert [each[1] for each in brought(said, "read")] == of_two
@@ -83,7 +83,7 @@ def test_revisions_that_are_kept_can_be_read_by_number(job, scratch):
     said = job("hint:mainstay_keep:3", "open:80000", *writes, *reads, "size:6", "write:8:100", "read", "close")
     for rank, found in enumerate(brought(said, "revision")):
         assert found == [(n, 10_000 * n + 777 * rank, n) for n in (7, 5, 6, 7)]
-    # Reading turned nothing back.
+    # Reading did not go back to an older state.
     assert brought(said, "read") == [[(8, bytes, 8)] for bytes in sizes(100)]
     assert [each for each in results(said, "size")] == [[("OK", str(bytes))] for bytes in sizes(60_000)]
     # As tools see it, and in another run.
@@ -108,7 +108,7 @@ def test_a_revision_that_is_not_there_is_told_with_those_that_are(job):
 
 @pytest.mark.campaign
 def test_a_portion_that_is_full_goes_on_at_its_start(job, scratch):
-    """Many times what the space holds goes through it; after each write the last two are there."""
+    """Many times the capacity of the space goes through it. After each write the last two revisions exist."""
     bytes, revisions = 500_000, 20
     said = job(f"open:{bytes + 777 * RANKS}", f"many:1:{revisions}:{bytes}", "close")
     for rank, each in enumerate(said):
@@ -124,7 +124,7 @@ def test_a_portion_that_is_full_goes_on_at_its_start(job, scratch):
 
 @pytest.mark.campaign
 def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
-    """Roll-over never takes the only complete revision: what has no room beside it is not written."""
+    """Roll-over never takes the only complete revision: a write without room beside it is refused."""
     sized = "hint:mainstay_portion_bytes:1048576"
     said = job(sized, "open", "write:1:100000", "write:2:7000000", "read", "write:3:100000", "revision:1", "close")
     first, second, third = zip(*results(said, "write"))
@@ -133,7 +133,7 @@ def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
         assert status == "PORTION_TOO_SMALL" and "this shard needs" in text and "mainstay grow" in text, text
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
     assert brought(said, "revision") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
-    # Where nobody says how large portions are, they grow.
+    # Without a setting for the size of portions, they grow.
     said = job("open", "write:1:100000", "write:2:7000000", "read", "close", space="larger")
     assert brought(said, "read") == [[(2, bytes, 2)] for bytes in sizes(7_000_000)]
 
@@ -164,7 +164,7 @@ def test_a_count_that_is_none_and_hints_out_of_range_are_refused_by_name(job):
     all_refused(job("hint:striping_factor:70000", "open"), "open", "INVALID_ARGUMENT", "hint striping_factor: ", "65536")
     all_refused(job("hint:striping_unit:1000", "open"), "open", "INVALID_ARGUMENT", "hint striping_unit: ", "64 KiB")
     all_refused(job("hint:mainstay_kep:2", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_kep: ", "did you mean keep?")
-    # What follows a line break is no hint.
+    # Text after a line break is no hint.
     broken = ["hint:no_such:x\nmainstay_keep=0", "hint:no\nmainstay_keep=0:x"]
     said = job("hint:striping_factor:4", "hint:striping_unit:65536", "hint:cb_nodes:4", "hint:no_such:x=y", *broken, "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(10)]
@@ -185,10 +185,10 @@ def test_a_space_that_was_saved_in_another_way_says_what_it_has(job, scratch, mp
 
 
 def test_a_damaged_revision_is_passed_over_on_all_ranks(job, scratch):
-    """And what was read in its place stays when the next one is written."""
+    """The revision that was read in its place stays when the next one is written."""
     from layout import Layout
 
-    # Room for two: the next write goes over one of them.
+    # Room for two: the next write overwrites one of them.
     job("hint:mainstay_portion_bytes:1048576", "open", "write:1:400000", "write:2:400000", "close")
     damaged = Layout(scratch / "space")
     damaged.flip(damaged.data(1, 2))
@@ -202,12 +202,12 @@ def test_a_damaged_revision_is_passed_over_on_all_ranks(job, scratch):
 
 @pytest.mark.campaign
 def test_after_any_kill_the_last_valid_revision_is_read_bit_for_bit(program, mpi, scratch, monkeypatch):
-    """A rank is killed somewhere in a write, again and again, in a space with room for three buffers of each."""
+    """A rank is killed somewhere in a write, again and again, in a space with room for three buffers of each rank."""
     monkeypatch.setenv("OMPI_MCA_btl_sm_backing_directory", str(scratch))
     dice = random.Random(7)
     durable = 0
     for _ in range(KILLS):
-        # Seeds that none of the runs before can have reached.
+        # Seeds that no run before can have reached.
         first = durable + 10
         last = f"= 0 go_on OK wrote {first + dice.randint(1, 4)}"
         command = [program, scratch / "space", "open:400000", "read", f"go_on:300000:{first}"]
@@ -225,7 +225,7 @@ def test_after_any_kill_the_last_valid_revision_is_read_bit_for_bit(program, mpi
 
 
 def came_back(output, durable):
-    """Every rank read the same revision: the one that was last said to be written, or one that came after it."""
+    """Every rank read the same revision: the last one that was reported written, or a later one."""
     found = [READ.match(text).groups() for _, call, _, text in SAID.findall("\n".join(output)) if call == "read"]
     seeds = {int(seed) for _, _, seed in found}
     assert len(found) == RANKS and len({revision for revision, _, _ in found}) == len(seeds) == 1, found

@@ -1,6 +1,6 @@
 """Bytes of the pool and of the records beside it change: in a dead pool before it is claimed, and in a living one.
 
-Everything but the contents of the chunks: those nobody can check before they are hashed.
+Only the contents of the chunks stay unchanged: without hashes they cannot be checked.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def pool_in(folder):
 
 
 class Living(Paused):
-    """A job of two ranks that saves revisions, and stops between them for as long as somebody does harm."""
+    """A job of two ranks that saves revisions. It stops between them while the test does damage."""
 
     def __init__(self, faults, scratch, *more, per=0):
         self.space = scratch / "space"
@@ -49,7 +49,7 @@ class Living(Paused):
 
 
 def solo(faults, space, *commands):
-    """What a program of one rank says, which must end in order."""
+    """The output of a program with one rank, which must end in order."""
     done = subprocess.run(
         [faults, "--solo", space, *commands], capture_output=True, text=True, errors="replace", timeout=LIMIT_S
     )
@@ -58,7 +58,7 @@ def solo(faults, space, *commands):
 
 
 def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
-    """Revision 2 or the one before comes back, whole, and nothing of the pool stays."""
+    """Revision 2 or the one before is restored completely, and no part of the pool stays."""
     place = Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"))
     place.staged_and_killed(pools, 1, *SMALL)
     saved, left = scratch / "saved", scratch / "left"
@@ -74,7 +74,7 @@ def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
         choice = random.Random(seed)
         pool = pool_in(pools)
         record = pool.path.with_name(f"{pool.path.name}.0")
-        # Whose it is and its seal, its table of segments, its plan: where there is anything.
+        # The owner and the seal, the table of segments, and the plan: only nonzero bytes.
         used = [at for at, byte in enumerate(record.read_bytes()) if byte]
         head, plan = used[: len(used) // 4], used[-700:]
         path, parts = choice.choice([(pool.path, list(pool.parts())), *((record, [part]) for part in (head, used, plan))])
@@ -92,14 +92,14 @@ def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
 
 
 def saved_well(said):
-    """Revisions of which both ranks were told that they are durable, the newest first."""
+    """Revisions that both ranks reported durable, the newest first."""
     waits = [[status for rank, call, status, _ in said if (rank, call) == (who, "wait")] for who in ("0", "1")]
     return [str(n) for n, told in reversed(list(enumerate(zip(*waits), 1))) if set(told) == {"OK"}]
 
 
 def harmed(faults, scratch, pools, harm, *more, per=0):
-    """A job whose pool is harmed between its checkpoints ends, each call with success or an error by name, and what
-    it was told to be saved comes back."""
+    """A job with a pool that is damaged between its checkpoints. Each of its calls ends with success or a named error,
+    and the reported revisions are restored."""
     with Living(faults, scratch, *more, per=per) as job:
         pool = None
         for _ in REVISIONS[1:]:
@@ -137,20 +137,20 @@ def test_a_living_pool_that_is_damaged(faults, scratch, pools, seeds):
             else:
                 flip(pool.path, list(pool.parts())[choice.choice([0, 1]) :], choice, choice.choice([1, 4, 100]))
 
-        # One file, one of the node, and one of each rank.
+        # One file, the node's file, and one for each rank.
         harmed(faults, scratch, pools, harm, per=1 + seed % 3)
 
 
 @pytest.mark.parametrize("member", [1, *rarely(0, 2, 77)])
 def test_chunks_that_say_they_are_taken(faults, scratch, pools, member):
-    """Of one who lives, or of none: nobody waits for them for ever."""
+    """By a living member, or by none: no rank waits for them for ever."""
     states = itertools.cycle(STATES[1:])
     said = harmed(faults, scratch, pools, lambda pool: pool.claim_all(next(states), member))
     assert saved_well(said) == [str(n) for n in reversed(REVISIONS)], said
 
 
 def test_chunks_that_say_they_are_taken_by_a_rank_that_needs_none(faults, scratch, pools):
-    """It does not wait for a chunk, and has to find out all the same."""
+    """It does not wait for a chunk, but must notice the damage nevertheless."""
     with Living(faults, scratch, "@1:unprotect:field", "@1:unprotect:step") as job:
         job.until_all("pause")
         pool = pool_in(pools)

@@ -23,11 +23,11 @@ from mpi import OPENMPI, ROOT
 
 MAINSTAY = OPENMPI.command("mainstay")
 SHAPES = [(), (1,), (7,), (3, 4), (2, 3, 4), (0,), (5, 0), (1, 6, 1)]
-# numpy's name of each type, and the name of the engine's.
+# numpy's name of each type, and the engine's name.
 TYPES = {
     "i1": "i8", "u1": "u8", "i2": "i16", "u2": "u16", "i4": "i32", "u4": "u32", "i8": "i64", "u8": "u64",
     "f2": "f16", "f4": "f32", "f8": "f64", "c8": "c64", "c16": "c128", "?": "bool", ml_dtypes.bfloat16: "bf16",
-    # What has no type of its own is kept byte for byte.
+    # Types without an equivalent are kept byte for byte.
     "longdouble": "bytes", "M8[s]": "bytes", "m8[ns]": "bytes", "S5": "bytes", "U3": "bytes", "V7": "bytes",
     ml_dtypes.float8_e5m2: "bytes",
 }  # fmt: skip
@@ -43,7 +43,7 @@ def bytes_of(buffer):
 
 
 def fill(buffer, byte):
-    """Every byte of a buffer, of whichever type."""
+    """Fills every byte of a buffer of any type."""
     if isinstance(buffer, np.ndarray):
         buffer.reshape(-1).view("V%d" % max(1, buffer.itemsize)).view("u1")[:] = byte
     elif view := memoryview(buffer).cast("B"):
@@ -66,7 +66,7 @@ def come_back(space, buffers):
 
 
 def shown(space):
-    """Type and shape of each region, as the command shows them."""
+    """Type and shape of each region, in the output of the command."""
     document = json.loads(subprocess.check_output([MAINSTAY, "show", "--json", space], timeout=LIMIT_S))
     (shard,) = document["revision"]["shard_list"]
     return {item["name"]: (item["element_type"], tuple(item["shape"])) for item in shard["items"]}
@@ -137,7 +137,7 @@ def test_whatever_has_a_buffer_comes_back(scratch):
 
 
 def resizes(scratch):
-    """Objects, and what would move or free their memory."""
+    """Objects, and the calls that would move or free their memory."""
     mapped = mmap.mmap(-1, 4096)
     owner, whole, numbers = bytearray(100), np.zeros(1000), array.array("d", [0.0] * 100)
     stream = io.BytesIO(bytes(100))
@@ -154,7 +154,7 @@ def resizes(scratch):
     yield memoryview(inner), lambda: inner.resize(1000000, refcheck=False), ValueError
     view = memoryview(bytearray(10))
     yield view, view.release, BufferError
-    # numpy holds no buffer of what it lies on: closing a mapping under an array ended the process.
+    # numpy holds no buffer of the memory below an array: closing a mapping under an array ended the process.
     mapped, owner, numbers = mmap.mmap(-1, 4096), bytearray(4096), array.array("d", [0.0] * 512)
     yield np.ndarray(512, buffer=mapped), mapped.close, BufferError
     yield np.ndarray(512, buffer=mapped)[8:16], mapped.close, BufferError
@@ -162,7 +162,7 @@ def resizes(scratch):
     yield np.ndarray(512, buffer=numbers), lambda: numbers.extend([1.0] * (1 << 22)), BufferError
     file = np.memmap(scratch / "file", "f8", "w+", shape=512)
     yield file, file._mmap.close, BufferError
-    # As a multiprocessing.shared_memory.SharedMemory has it.
+    # The same form as a multiprocessing.shared_memory.SharedMemory.
     view = memoryview(mapped)
     yield np.ndarray(512, buffer=view), lambda: (view.release(), mapped.close()), BufferError
 
@@ -179,7 +179,7 @@ def test_memory_that_is_protected_cannot_be_resized_or_freed(scratch):
 
 
 def test_memory_that_ctypes_moved_is_neither_saved_nor_filled(scratch):
-    """ctypes.resize asks nobody: what was saved was freed memory, and a restore wrote over it."""
+    """ctypes.resize gives no notice: a checkpoint saved freed memory, and a restore overwrote it."""
     with mainstay.open(scratch / "space", portion_bytes="16MiB") as session:
         text = (ctypes.c_char * 512)(b"a")
         session.protect("text", text)
@@ -197,7 +197,7 @@ def test_memory_that_ctypes_moved_is_neither_saved_nor_filled(scratch):
 
 
 def test_an_array_that_was_given_other_memory_is_neither_saved_nor_filled(scratch):
-    """numpy's __setstate__ frees the memory that others have a view of: the checkpoint read it, and the program crashed."""
+    """numpy's __setstate__ frees memory that others have a view of: the checkpoint read it, and the program crashed."""
     with mainstay.open(scratch / "space") as session:
         array, day = np.zeros(200_000), np.zeros(9, "datetime64[s]")
         session.protect("array", array)
@@ -260,7 +260,7 @@ ADDRESSES = {
 
 @pytest.mark.parametrize("objects", ADDRESSES.values(), ids=ADDRESSES)
 def test_addresses_are_neither_written_nor_read_into(scratch, objects):
-    """Another process got dead addresses for objects, and crashed where it looked at one."""
+    """Another process got invalid addresses in place of objects, and crashed at the first access."""
     with mainstay.open(scratch / "space") as session:
         session.begin(1000)
         with pytest.raises(mainstay.InvalidArgument, match='stream "pieces": its elements are Python objects or pointers'):
@@ -407,7 +407,7 @@ def test_notes_and_what_they_may_be(scratch):
         assert restored.notes == {name: str(value) for name, value in (notes | {"step": 6, "who": "Grace", "half": 0.5}).items()}
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"long": "x" * 70000})
-        # The text of an array leaves out what is in the middle of it.
+        # The text of an array leaves out its middle.
         with pytest.raises(mainstay.InvalidArgument, match="note many: its value is no text and no number"):
             session.note("many", np.arange(10_000))
         session.note("one", np.array(7))
@@ -420,7 +420,7 @@ def test_notes_and_what_they_may_be(scratch):
 
 
 class Tensor(float):
-    """Of no sides, whose text leaves digits out, as those of PyTorch."""
+    """Without dimensions, and with a text that leaves digits out, like the tensors of PyTorch."""
 
     ndim = 0
 
@@ -432,7 +432,7 @@ class Tensor(float):
 
 
 def refusals(session, reader):
-    """All calls that can be refused for what they are given."""
+    """All calls that can be refused because of their arguments."""
     state, odd = bytearray(8), 1 << 64
     yield lambda: mainstay.open(5)
     yield lambda: mainstay.open("x", keep=-1)
@@ -515,7 +515,7 @@ def refusals(session, reader):
 
 
 def of_another_type(session, reader):
-    """Calls with one argument that is of none of the types that it takes, where it is one that is of the calling rank alone."""
+    """Calls with one argument of a wrong type. The argument concerns only the calling rank."""
     state = bytearray(8)
     for odd in (None, 5, b"x", [1], object()):
         for call in (session.free, session.untrack, session.same_on_all_ranks, session.unprotect, session.open, session.read):
@@ -572,7 +572,7 @@ def of_another_type(session, reader):
 
 
 def test_what_is_of_another_type_is_refused_by_mainstay_as_by_python(scratch, monkeypatch):
-    """Which was a TypeError alone where only the calling rank is concerned."""
+    """It was only a TypeError if the call concerns only the calling rank."""
     monkeypatch.chdir(scratch)
     with mainstay.open(scratch / "space") as session:
         session.protect("state", bytearray(8))
@@ -585,12 +585,12 @@ def test_what_is_of_another_type_is_refused_by_mainstay_as_by_python(scratch, mo
                 with pytest.raises(mainstay.InvalidArgument) as raised:
                     call()
                 assert isinstance(raised.value, TypeError) and isinstance(raised.value, ValueError), (number, raised.value)
-        # Nothing of it is left over.
+        # No trace of it is left.
         assert session.restore().revision == 1 and session.checkpoint() == 2
 
 
 def test_every_refusal_is_an_error_of_mainstay(scratch, monkeypatch):
-    """Negative and huge numbers were OverflowError, files of streams raised ValueError."""
+    """Negative and huge numbers were an OverflowError, and files of streams raised a ValueError."""
     monkeypatch.chdir(scratch)
     with mainstay.open(scratch / "space") as session:
         session.protect("state", bytearray(8))
@@ -606,7 +606,7 @@ def test_every_refusal_is_an_error_of_mainstay(scratch, monkeypatch):
                 assert raised.value.kind != "Internal", (number, raised.value)
         with pytest.raises(mainstay.InvalidArgument, match="it is closed"):
             reader.read(0, "stream")
-        # Nothing of it is left over.
+        # No trace of it is left.
         assert session.restore().revision == 1 and session.checkpoint() == 2
     for call in session.restore, session.checkpoint, session.wait, session.poll, session.bring_shards, lambda: session.due(1):
         with pytest.raises(mainstay.InvalidArgument):
@@ -645,7 +645,7 @@ def test_when_a_checkpoint_is_due(scratch):
 
 
 def test_a_count_of_steps_that_is_another_object_is_told(scratch, capfd):
-    """`step = step + 1` makes a new array: the one that is protected stays 0, and nobody noticed."""
+    """`step = step + 1` makes a new array: the protected one stays 0, and no error showed it."""
     for _ in range(2):
         step = np.array(0)
         with mainstay.open(scratch / "space", every_steps=3) as session:
@@ -683,7 +683,7 @@ def test_every_setting_is_a_keyword_and_the_other_way_round(scratch):
     told = subprocess.check_output([MAINSTAY, "config", "--json"], cwd=scratch, timeout=LIMIT_S)
     settings = {setting["key"]: setting["default"] for setting in json.loads(told)["settings"]}
     parameters = inspect.signature(mainstay.open).parameters
-    # Hints say several settings in one word, as MPI-IO has it.
+    # `hints` holds several settings in one text, as in MPI-IO.
     assert {name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY} == {*settings, "hints"}
     mainstay.open(scratch / "space", **settings).close()
     mainstay.open(scratch / "space", **dict.fromkeys(settings)).close()
@@ -706,7 +706,7 @@ def test_settings_take_what_python_has(scratch):
 
 
 def test_the_import_brings_nothing_else():
-    """The figure is in the benchmark; here, that nothing slow is behind it."""
+    """The benchmark measures the time; this test checks that the import loads no slow module."""
     code = "import sys; before = set(sys.modules); import mainstay; print(*sorted(set(sys.modules) - before))"
     told = subprocess.check_output([sys.executable, "-I", "-c", code], text=True, timeout=LIMIT_S)
     assert told.split() == ["mainstay", "mainstay._engine"]

@@ -1,7 +1,7 @@
 """Events in the life of a Python program with a session: signals, threads, forks, an end without a close, little
 memory.
 
-Where a call must be under way when something happens, the shim holds its writes for as long as a file is there.
+If a call must be under way when something happens, the shim holds its writes as long as a file exists.
 """
 
 import os
@@ -70,7 +70,7 @@ def shim():
 
 @pytest.fixture
 def program(scratch, shim):
-    """Runs a program to its end; returns what it printed."""
+    """Runs a program to its end; returns its output."""
 
     def run(code, *, status=0):
         environment = {
@@ -99,7 +99,7 @@ def program(scratch, shim):
 # ---- Ctrl-C ----
 
 CALLS = {
-    # With "direct" the calling thread writes; with the pool it waits for those who do.
+    # With "direct" the calling thread writes; with the pool it waits for the writing threads.
     "checkpoint": ("stage='direct'", "", "session.checkpoint()"),
     "wait": ("stage='pool'", "session.checkpoint()", "session.wait()"),
     "restore": ("stage='pool'", "session.checkpoint()", "session.restore()"),

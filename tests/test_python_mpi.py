@@ -61,7 +61,7 @@ def job(mpi, scratch):
 
 
 def test_one_rank_prints_an_error_that_nobody_catches(scratch):
-    """All printed it, in no order. What one rank alone raises, it prints."""
+    """All ranks printed it, in no order. An exception of a single rank is printed by that rank."""
     for call in "session.restore(revision=7)", "if rank == 2: session.unprotect('other')":
         program = scratch / "uncaught.py"
         program.write_text(PRELUDE + f"session = opened()\n{call}\n")
@@ -93,7 +93,7 @@ def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     killed = job(program, "killed", 60, 45, status=1)
     assert alike(killed) == ["from 0"]
     again = job(program, "killed", 60, 0)
-    # The checkpoint of step 40 may still have been on its way, but not that of step 30.
+    # The checkpoint of step 40 may have been under way, but not that of step 30.
     assert {words[0] for words in again.values()} <= {"from 30", "from 40"} and len({words[0] for words in again.values()}) == 1
     assert {rank: words[1] for rank, words in again.items()} == {rank: words[1] for rank, words in calm.items()}
 
@@ -131,7 +131,7 @@ def test_what_one_rank_does_wrong_all_ranks_are_told(job):
 
 
 def test_what_one_rank_gives_of_another_type_all_ranks_are_told(job):
-    """It was a TypeError on that rank, before the call: the others waited in it for ever."""
+    """It was a TypeError on that rank, before the call: the others waited in the call for ever."""
     said = job("""
         odd = 5 if rank == 2 else None
         with opened() as session:
@@ -334,7 +334,8 @@ def test_all_ranks_agree_when_a_checkpoint_is_due(job):
 
 @pytest.mark.campaign
 def test_what_an_aggregator_took_counts_how_long_it_served(job):
-    """It told when it had staged its own part, and its program went on once those of the others had come."""
+    """It reported the time until its own part was staged, but its program went on only after the parts of the
+    others."""
     said = job(
         """
         with opened(aggregators=1) as session:

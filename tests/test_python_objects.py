@@ -99,7 +99,7 @@ def is_lost_at_random(lossy, seed, how):
     for step, rank in zip((chance.randrange(1, 9), chance.randrange(16, 36)), chance.sample(range(RANKS), 2), strict=True):
         crashes += ["--crash", f"{rank}@{step}+{chance.choice([1, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
     strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
-    # The first may be lost before anything is saved.
+    # The first may be lost before a revision exists.
     lossy.goes_on(*crashes, "--strategy", strategy, anew=None, MAINSTAY_PFS_EVERY=1, **how)
 
 
@@ -119,13 +119,13 @@ def test_many_ranks_are_lost_at_random(lossy, how):
 
 @pytest.mark.campaign
 def test_a_rank_goes_on_while_the_one_that_it_sends_to_is_at_work(mpi, scratch):
-    """MPI hands over what is long only while its receiver calls it."""
+    """MPI transfers a long message only while its receiver calls MPI."""
     command = [mpi.command("python"), PYTHON / "busy.py", scratch / "space", scratch / "note"]
     status, output = run(2, command, scratch, mpi=mpi)
     assert status == 0 and "in time, come" in output, output
 
 
-# What is saved of an object, in a session of this process alone.
+# The saved data of an object, in a session of this process alone.
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ class Any:
 
 
 def comes_back(session, of, change, **how):
-    """What an object is after it was saved and restored."""
+    """The object after it was saved and restored."""
     with objects.open(session) as here:
         kind = here.add(of, **how)
         assert here.restore() is None
@@ -214,7 +214,7 @@ def test_an_array_that_lies_too_deep_to_come_back_is_not_saved(session, deep):
 
 
 def test_a_revision_without_the_objects_that_are_open_is_not_saved(session):
-    """The program's own checkpoint pushed out the last revision that had them."""
+    """The program's own checkpoint removed the last revision with the objects."""
     with objects.open(session) as here:
         kind = here.add(Any, fields=["index"])
         kind.create(7)

@@ -23,7 +23,7 @@ STEPS, CELLS = 8, 60
 LIMIT_S = 60  # of a job of a second
 KILLS, KILLED_JOBS = 3, 4  # each in both modes
 CAMPAIGN_JOBS = 100  # of each
-# A rank that is stopped is found by its heart.
+# The heartbeat finds a stopped rank.
 WATCHED = dataclasses.replace(
     SURVIVING,
     oversubscribe=(
@@ -34,7 +34,7 @@ WATCHED = dataclasses.replace(
 )  # fmt: skip
 
 
-# Sooner than after what the end of a program waits for the others.
+# Less than the time that the end of a program waits for the other ranks.
 SOON = dataclasses.replace(
     WATCHED, oversubscribe=tuple({"2": "0.8", "20": "4"}.get(word, word) for word in WATCHED.oversubscribe)
 )
@@ -60,11 +60,11 @@ class Said:
 
 
 def run(scratch, ranks, *moments, mpi=SURVIVING, followed=None, **settings):
-    """A job to its end; `followed` sees each line that it prints."""
+    """Runs a job to its end; `followed` gets each line of its output."""
     with pool_directory() as pools:
         settings = {"MEMORY": "auto", "PFS_EVERY": 0, "RECOVERY": "replace", **settings}
         variables = [f"MAINSTAY_{name}={value}" for name, value in settings.items()] + ["GIVEN=by = env"]
-        # Open MPI's own segments go with the folder, whatever is killed.
+        # Open MPI's own segments are removed with the folder, even if processes are killed.
         variables.append(f"OMPI_MCA_btl_sm_backing_directory={scratch}")
         program = [mpi.command("python"), "-X", "faulthandler", PYTHON / "recovery.py"]
         command = ["env", *variables, *program, scratch / "space", pools, STEPS, CELLS, *moments]
@@ -83,7 +83,7 @@ def undisturbed(tmp_path_factory):
 
 
 def goes_on(said, undisturbed, ranks, anew=False):
-    """`anew`: whether the job goes back to the beginning on the way; None where that is left to chance."""
+    """`anew`: whether the job goes back to the beginning on the way; None if that depends on chance."""
     assert anew is None or anew == begun_anew(said.output), said.output
     assert said.end == [undisturbed, str(ranks)] and len(said.of("closed")) == ranks, said.output
     return said
@@ -91,17 +91,17 @@ def goes_on(said, undisturbed, ranks, anew=False):
 
 @pytest.mark.parametrize("moment", ["4:1:talks", *rarely("4:1:computes", "4:0:computes", "1:2:computes", "7:2:computes")])
 def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
-    # In step 1 the first revision may still be on its way.
+    # In step 1 the first revision may still be under way.
     anew = None if moment.startswith("1") else False
     said = goes_on(run(scratch, 4, moment, SPARES=1), undisturbed, 3, anew)
     assert said.of("ranks") == ["ranks 0 1 2"] * 2 and not said.of("replaces"), said.output
-    # Nothing is done again but the step at which the rank failed, and what was not complete.
+    # Only the step of the failure is repeated, and steps that were not complete.
     assert len(said.of("step")) <= STEPS + 2 or moment.startswith("1"), said.output
 
 
 @pytest.mark.campaign
 def test_who_writes_to_one_that_has_failed_lives(scratch, undisturbed):
-    """MPI does over TCP. In Python SIGPIPE ends nobody, unless the program has it so."""
+    """MPI does so over TCP. In Python SIGPIPE ends no process, unless the program enables it."""
     said = goes_on(run(scratch, 3, "4:1:writes"), undisturbed, 3)
     assert said.of("refused") and len(said.of("step")) == STEPS, said.output
 
@@ -109,7 +109,7 @@ def test_who_writes_to_one_that_has_failed_lives(scratch, undisturbed):
 @pytest.mark.campaign
 @pytest.mark.parametrize("rank", [0, 3])
 def test_ranks_that_never_spoke_to_the_one_that_failed_live(scratch, undisturbed, rank):
-    """They tell it, too, what was agreed on, and connect to it for that."""
+    """They also report the agreed result to it, and connect to it for that."""
     said = goes_on(run(scratch, 8, f"4:{rank}:computes", mpi=TCP, RECOVERY="shrink"), undisturbed, 7)
     assert "MPI_ERRORS_ARE_FATAL" not in said.output, said.output
 
@@ -117,7 +117,7 @@ def test_ranks_that_never_spoke_to_the_one_that_failed_live(scratch, undisturbed
 @pytest.mark.campaign
 @pytest.mark.parametrize(("rank", "way"), [(0, "replace"), (0, "shrink"), (3, "replace"), (3, "shrink")])
 def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, rank):
-    """With a spare in the last one's place."""
+    """With a spare for the last one."""
     said = run(scratch, 4, f"0:{rank}:opens", RECOVERY=way, SPARES=1 if way == "replace" else 0)
     goes_on(said, undisturbed, 3)
 
@@ -125,7 +125,7 @@ def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, ra
 @pytest.mark.campaign
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_is_lost_in_the_closing(scratch, undisturbed, rank):
-    """All that was saved is in the space: the others end well."""
+    """All saved data is in the space: the others end well."""
     said = run(scratch, 3, f"0:{rank}:closes", MEMORY="off", PFS_EVERY=1)
     assert len(said.of("closed")) == 2 and not said.of("raised"), said.output
     assert said.of("end") == ([f"end {undisturbed} 3"] if rank else []), said.output
@@ -152,8 +152,8 @@ def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
 @pytest.mark.campaign
 @pytest.mark.parametrize("rank", [0, 2])
 def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, rank):
-    """Rank 0 starts it. All started it together, and where one of them failed meanwhile, MPI let the others and the new process
-    wait for each other for ever."""
+    """Rank 0 starts it. Before, all ranks started it together: if one of them failed meanwhile, MPI let the others and
+    the new process wait for each other for ever."""
     moments = ["4:1:computes", f"0:{rank}:replaces"]
     said = unless_mpi_crashes(lambda: goes_on(run(scratch, 3, *moments, MEMORY_COPIES=3), undisturbed, 3))
     assert sorted(said.of("replaces")) == sorted(["replaces 1", f"replaces {rank}"]), said.output
@@ -162,14 +162,15 @@ def test_another_rank_is_lost_while_a_process_is_started(scratch, undisturbed, r
 @pytest.mark.campaign
 @pytest.mark.parametrize("moment", ["stillborn", "begun"])
 def test_a_process_that_dies_while_it_starts_is_replaced_too(scratch, undisturbed, moment):
-    """The job stalled for 120 s, and was over. Where MPI waits for the dead one, the rank that started it goes, too."""
+    """The job stalled for 120 s, and ended. If MPI waits for the dead process, the rank that started it is lost,
+    too."""
     said = goes_on(run(scratch, 3, "4:1:computes", f"0:1:{moment}", PFS_EVERY=1), undisturbed, 3, None)
     assert len(said.of("replaces")) == (2 if moment == "stillborn" else 1), said.output
 
 
 @pytest.mark.campaign
 def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undisturbed):
-    """Also one that takes the place of one that was started."""
+    """Also a process that replaces a started process."""
     moments = ["3:0:computes", "5:1:computes"]
     said = goes_on(run(scratch, 3, *moments, KEEP=3), undisturbed, 3)
     assert said.of("given") == ["given by = env"] * 2, said.output
@@ -178,8 +179,8 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(scratch, undist
 @pytest.mark.campaign
 @pytest.mark.parametrize(("way", "spares"), [("replace", 2), ("shrink", 0)])
 def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(scratch, undisturbed, way, spares):
-    """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
-    giving that rank memory back. All then waited in the making of a communicator for ever."""
+    """If another rank is killed while it returns memory to a rank, Open MPI loses all later messages to that rank over
+    shared memory. Then all ranks waited for ever in the making of a communicator."""
     said = run(scratch, 4 + spares, "4:1:computes", "4:2:deaf", RECOVERY=way, SPARES=spares, MEMORY_COPIES=3)
     goes_on(said, undisturbed, 4 if spares else 2)
     assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output), said.output
@@ -187,7 +188,8 @@ def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(scratch, undisturbed
 
 @pytest.mark.campaign
 def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(scratch, undisturbed):
-    """It may compute for long: it is not ended. Here the user ends the one that is stopped. One that sends to it is told of, too."""
+    """It may compute for long, so it is not ended. Here the user ends the stopped rank. A rank that sends to it is
+    reported, too."""
     told = []
 
     def ends(job, line):
@@ -202,7 +204,7 @@ def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(scratch, undisturb
 
 
 class Endless:
-    """A world of three in which MPI's agreement comes to no end, or ends with an error."""
+    """A world of three ranks. MPI's agreement in it never ends, or ends with an error."""
 
     def __init__(self, teller=None, fails=False):
         self.teller, self.fails, self.sent, self.tags, self.count = teller, fails, [], [], None
@@ -252,7 +254,7 @@ class Endless:
 
 
 def test_who_waits_for_an_agreement_hears_of_its_outcome_from_others():
-    """Of MPI's own one waits for ever where the rank has failed through which the outcome was to come."""
+    """In MPI's own agreement a rank waits for ever if the rank that should forward the outcome has failed."""
     mpi = type("MPI", (), {"Comm": Endless(), "BYTE": None, "Exception": RuntimeError})
     agrees = mainstay._engine._Ranks.common
     calm = Endless()
@@ -275,7 +277,7 @@ def test_fewer_ranks_go_on_with_all_of_the_field(scratch, undisturbed, spares):
 @pytest.mark.campaign
 @pytest.mark.parametrize("moments", [["3:1:computes", "1:0:lays_out"], ["3:1:computes"]], ids=["two", "one"])
 def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, moments):
-    """Fewer ranks have no revision to go back to; the second is lost when nothing is protected."""
+    """Fewer ranks have no revision to go back to; the second is lost when no memory is protected."""
     said = run(scratch, 3, "whole", *moments, RECOVERY="shrink", MEMORY_COPIES=3)
     goes_on(said, undisturbed, 3)
     assert len(said.of("replaces")) == len(moments), said.output
@@ -288,22 +290,22 @@ def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undist
 
 @pytest.mark.campaign
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(scratch, undisturbed):
-    """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
+    """No rank needed it, so no rank ended it, and mpiexec waited for it for ever."""
 
     def stop_the_spare(_, line):
         if line == "= step 3":
-            # On a busy machine the job may be over by the time that its line is read, or the spare be taken for one that hangs.
+            # On a busy machine the job may be over before its line is read, or the spare may count as hanging.
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 os.kill(int(Path(scratch / "space.victim").read_text()), signal.SIGSTOP)
 
-    # It tells its number in `space.victim`.
+    # It writes its number to `space.victim`.
     job = {"SPARES": 1, "mpi": SOON, "followed": stop_the_spare}
     unless_mpi_crashes(lambda: goes_on(run(scratch, 4, "0:3:replaces", **job), undisturbed, 3))
 
 
 
 def is_killed_again_and_again(scratch, undisturbed, seed, way, kills):
-    """Each time another rank, at a step that comes after that of the one before."""
+    """Each time another rank, at a later step than the kill before."""
     chance = random.Random(f"{way} {seed}")
     ranks = kills + (3 if way == "shrink" else 1)
     spares = 0 if way == "shrink" else chance.randrange(kills + 1)
@@ -336,7 +338,7 @@ def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):
 
 
 def test_a_spare_that_is_not_needed_ends_well_by_itself_after_a_failure(scratch, undisturbed):
-    """The end of MPI waited for ever there, for those that had failed."""
+    """The end of MPI waited there for ever for the failed ranks."""
     said = goes_on(run(scratch, 5, "4:1:computes", *(f"0:{rank}:leaves" for rank in range(5)), SPARES=3), undisturbed, 2)
     assert len(said.of("not")) == 2, said.output
 
@@ -348,7 +350,7 @@ def test_a_spare_can_be_interrupted(scratch, undisturbed):
         if line == "= interrupted":
             (scratch / "space.go").touch()
 
-    # The job does not end before the spare has heard of it.
+    # The job does not end before the spare has noticed it.
     said = goes_on(run(scratch, 3, "2:0:waits", SPARES=1, followed=interrupts), undisturbed, 2)
     assert said.of("interrupted"), said.output
 
@@ -471,7 +473,7 @@ def test_a_layout_asks_for_memory_anew_that_it_protects_under_another_name(scrat
 
 
 def test_a_program_that_saves_its_end_itself_starts_again_there(scratch):
-    """The number of steps was missing in what it had saved, and no later start came back."""
+    """The number of steps was missing in its saved data, and no later start could restore."""
     import numpy
 
     for begins, ends in (0, 3), (3, 5):
@@ -482,7 +484,7 @@ def test_a_program_that_saves_its_end_itself_starts_again_there(scratch):
 
 
 def test_what_steps_have_changed_is_no_beginning(scratch, monkeypatch):
-    """Where no revision was left, steps began at 0 again with what they had made of the arrays, and saved that."""
+    """Without a revision, steps began at 0 again with changed arrays, and saved them."""
     import numpy
     from mainstay._recovery import Steps
 

@@ -12,7 +12,7 @@ RANKS = 4
 
 @pytest.fixture(params=["c", "python"])
 def ranks(request):
-    """Runs a mode of the program with an MPI: what it printed."""
+    """Runs a mode of the program with an MPI; returns its output."""
 
     def start(mode, mpi, scratch):
         if request.param == "c":
@@ -33,21 +33,21 @@ def test_messages_are_under_way_beside_those_that_are_waited_for(ranks, mpi, scr
 
 @pytest.mark.each_mpi
 def test_messages_that_nobody_has_received_end_no_program(mpi, scratch):
-    """A session that is let go of after an error has some: MPICH ended the program in MPI_Comm_free."""
+    """A session that is freed after an error has such messages: MPICH ended the program in MPI_Comm_free."""
     status, output = run(RANKS, [build_c(["ranks.c"], "ranks", mpi=mpi), "unread"], scratch, mpi=mpi)
     assert status == 0 and output.count("done") == RANKS and "WRONG" not in output, output
 
 
 @pytest.mark.each_mpi
 def test_ranks_that_cannot_go_on_without_others_say_so(ranks, mpi, scratch):
-    """MPICH, whose functions of that name end the program, and Open MPI where it was not told to."""
+    """MPICH, with functions of this name that end the program, and Open MPI without the option."""
     status, output = ranks("refuses", mpi, scratch)
     assert status == 0 and output.count("cannot shrink") == RANKS, output
 
 
 @pytest.mark.parametrize("mode", [*rarely("shrink"), "shrink_twice"])
 def test_ranks_that_are_left_go_on(ranks, scratch, mode):
-    """The first is killed, then the last: what mpiexec ends with says nothing of the others. A rank that was told of an
+    """The first rank is killed, then the last; mpiexec's status shows nothing about the others. A rank that got an
     error while the new group was made left the others waiting in it."""
     _, output = ranks(mode, SURVIVING, scratch)
     assert "rank 1: 0 of 2" in output and "rank 2: 1 of 2" in output and output.count("done") == 2, output

@@ -18,10 +18,10 @@ from recovering import HEARTBEAT, RANKS, Recovering, begun_anew
 from staged import pool_directory
 from ways import rarely
 
-# What becomes of the places of the dead: the setting `recovery`, and how many ranks wait.
+# The fate of the dead ranks' places: the setting `recovery`, and the number of waiting ranks.
 SPARE, SPAWN, SHRINK = {"spares": 1}, {}, {"way": "shrink"}
 BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
-# The other in the campaign.
+# The other one in the campaign.
 ONE = pytest.mark.parametrize("how", [SPARE, *rarely(SHRINK)], ids=["replace", "shrink"])
 OTHER = pytest.mark.parametrize("how", [*rarely(SPARE), SHRINK], ids=["replace", "shrink"])
 KILLS, KILLED_JOBS = 5, 4  # each in both modes
@@ -42,14 +42,14 @@ def test_a_rank_is_lost(recovering, how, loop):
 
 @ONE
 def test_a_layout_allocates_anew(recovering, how):
-    """mainstay_alloc refused the name that it had given memory before, and the job ended at its first failure."""
+    """mainstay_alloc refused the name of its earlier memory, and the job ended at its first failure."""
     recovering.goes_on("kill:1@step,4", "kill:0@step,6", given={"ALLOC": 1}, **(how | {"spares": 2} if how is SPARE else how))
 
 
 @pytest.mark.parametrize("loop", ["run", *rarely("whole")])
 def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loop):
-    """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. One that
-    takes the place of one that was started has it, too."""
+    """It began with the environment of the launcher: without NODES it ended, and with another `keep` the job did. A
+    process that replaces a started process gets the variables, too."""
     given = {"MAINSTAY_KEEP": 3}
     recovering.goes_on("kill:1@step,3", "kill:0@step,5", "kill:1@step,6", loop=loop, given=given, **SPAWN)
 
@@ -57,13 +57,14 @@ def test_a_process_that_is_started_has_what_env_gave_the_program(recovering, loo
 @pytest.mark.campaign
 @pytest.mark.parametrize("rank", [0, 3])
 def test_ranks_that_never_spoke_to_the_one_that_failed_live(recovering, rank):
-    """Over TCP, as between nodes: they tell it, too, what was agreed on, and connect to it for that."""
+    """Over TCP, as between nodes: they also report the agreed result to it, and connect to it for that."""
     said = recovering.goes_on(f"kill:{rank}@step,4", ranks=8, OMPI_MCA_btl="self,tcp", **SHRINK)
     assert "MPI_ERRORS_ARE_FATAL" not in said.output, said.output
 
 
 def test_who_writes_to_one_that_has_failed_lives(recovering):
-    """Open MPI does over TCP, as to a process that was started. SIGPIPE ended whoever did, with the memory of its node."""
+    """Open MPI does so over TCP, also to a started process. SIGPIPE ended every such writer, with the memory of its
+    node."""
     said = recovering.goes_on("pipe:1@step,4")
     assert "the job went on" not in said.output, said.output
 
@@ -90,7 +91,7 @@ def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
 
 @pytest.mark.campaign
 def test_a_spare_that_hangs_does_not_keep_the_job_from_its_end(recovering):
-    """Nobody needed it, so that nobody ended it, and mpiexec waited for it for ever."""
+    """No rank needed it, so no rank ended it, and mpiexec waited for it for ever."""
     how = {"heartbeat": HEARTBEAT, "steps": 600, "cells": 100, **SPARE}
     unless_mpi_crashes(lambda: recovering.goes_on(f"stop:{RANKS}@start+300000", **how))
 
@@ -115,7 +116,7 @@ MOMENTS = [
 def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     deaths = [f"kill:0@{moment}" for moment in MOMENTS[number]]
     how = how if how == SHRINK else {"spares": len(deaths)}
-    # In the last two before anything is saved.
+    # In the last two cases before a revision exists.
     recovering.goes_on(*deaths, anew=number >= 2, loop=["run", "bare"][number % 2], ranks=RANKS + 1, **how)
 
 
@@ -143,21 +144,21 @@ def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
 @pytest.mark.campaign
 @pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
 def test_two_are_lost_at_once(recovering, how):
-    """With three of each shard one is left, whichever two die."""
+    """Each shard exists three times, so one is left, whichever two ranks die."""
     recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
 
 
 @pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_a_rank_that_hears_nothing_in_the_recovery_is_ended(recovering, how):
-    """Open MPI loses all that is sent to a rank over shared memory from the moment at which another is killed in the midst of
-    giving that rank memory back. All then waited in the vote for ever, awake."""
+    """If another rank is killed while it returns memory to a rank, Open MPI loses all later messages to that rank over
+    shared memory. Then all ranks waited in the vote for ever, awake."""
     said = recovering.goes_on("kill:1@step,4", "deaf:2@recovery", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=3, **how)
     assert re.search(r"mainstay: process \d+ hears no other rank any more", said.output, re.M), said.output
 
 
 @pytest.mark.campaign
 def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkeypatch):
-    """It may compute for long: it is not ended."""
+    """It may compute for long, so it is not ended."""
     monkeypatch.setattr("recovering.LIMIT_S", 20)
     with pytest.raises(TimeoutError) as hangs:
         recovering.run("kill:1@step,4", "stop:2@step,4", MAINSTAY_MEMORY_COPIES=3, PATIENCE_S=1, spares=2)
@@ -168,7 +169,7 @@ def test_a_rank_that_does_not_come_to_the_recovery_is_told_of(recovering, monkey
 @ONE
 @pytest.mark.parametrize("memory", ["auto", *rarely("off")])
 def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
-    """Ranks gave their locks back before they took them anew, and for some milliseconds nobody had the space."""
+    """Ranks unlocked before they locked again, and for some milliseconds the space was free."""
     space, nodes = recovering.folder / "1" / "space", recovering.nodes / "1"
     thief = [sys.executable, Path(__file__).parent / "python" / "thief.py", space / "lock", nodes / "result"]
     deaths = ["kill:1@step,2", "kill:0@step,5", "kill:1@checkpoint,8"]
@@ -187,7 +188,7 @@ def test_no_other_job_gets_the_space_in_a_recovery(recovering, how, memory):
 @pytest.mark.parametrize("below", [0, *rarely(2)])
 @pytest.mark.parametrize("how", [{"spares": 2}, *rarely(SHRINK)], ids=["replace", "shrink"])
 def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
-    """Of three ranks two always hold all of one shard: the job goes on from the next level, or begins anew."""
+    """Among three ranks two always hold all of one shard: the job goes on from the next level, or begins anew."""
     recovering.goes_on("kill:1@step,5", "kill:2@step,5", anew=below == 0, ranks=3, MAINSTAY_PFS_EVERY=below, **how)
 
 
@@ -209,7 +210,8 @@ def test_steps_that_do_not_look_at_their_messages(recovering, how):
 
 
 def test_a_message_that_fails_has_all_ranks_go_back(recovering):
-    """Nobody has died. Before, mainstay_check knew of the dead alone, and what a message had not brought was saved."""
+    """No rank has died. Before, mainstay_check knew only of dead ranks, and the effect of a failed message was
+    saved."""
     said = recovering.goes_on("fault:1@step,4", loop="mute")
     assert re.search("the group failed; the job went on", said.output), said.output
 
@@ -217,7 +219,7 @@ def test_a_message_that_fails_has_all_ranks_go_back(recovering):
 @pytest.mark.campaign
 @pytest.mark.parametrize("shown", ["gdb", "kernel"])
 def test_a_job_that_hangs_shows_where(recovering, monkeypatch, shown):
-    """Without the heartbeat nobody hears that a rank is stopped: the others wait for it until the test ends."""
+    """Without the heartbeat no rank notices a stopped rank: the others wait for it until the test ends."""
     monkeypatch.setattr("recovering.LIMIT_S", 8)
     if shown == "kernel":
         monkeypatch.setattr("stacks.by_gdb", lambda _: "")
@@ -231,7 +233,7 @@ def test_a_job_that_hangs_shows_where(recovering, monkeypatch, shown):
 
 
 def random_deaths(chance, how, ranks, kills):
-    """One death after another, each of a rank that there is, at a step that comes after that of the one before."""
+    """One death after another, each of a living rank, at a later step than the death before."""
     deaths = []
     for number in range(kills):
         left = ranks - number if how == SHRINK else ranks
@@ -245,7 +247,7 @@ def is_killed_again_and_again(recovering, seed, how, loop):
     ranks = KILLS + 3 if how == SHRINK else 3
     deaths = random_deaths(random.Random(seed), how, ranks, KILLS)
     how = how if how == SHRINK else {"spares": KILLS}
-    # In step 1 the first revision may still be on its way.
+    # In step 1 the first revision may still be under way.
     anew = None if int(deaths[0].rpartition(",")[2]) < 2 else False
     recovering.goes_on(*deaths, anew=anew, ranks=ranks, loop=loop, steps=3 * KILLS + 3, MAINSTAY_PFS_EVERY=1, **how)
 
@@ -269,7 +271,7 @@ def test_many_kills_at_random(recovering, how, loop):
 @pytest.mark.campaign
 @pytest.mark.parametrize("loop", ["run", "bare"])
 def test_processes_that_were_started_are_killed_again_and_again(recovering, loop):
-    """In the place of one that was started comes the next, or it is the one that all others wait for."""
+    """Another process replaces a killed one that was started, or all others wait for it."""
     for seed in range(CAMPAIGN_JOBS // 5):
         chance = random.Random(f"started {loop} {seed}")
         deaths = [f"kill:{chance.choice([0, 1, 1])}@{chance.choice(['step', 'receive'])},{3 * at}" for at in range(1, 5)]
@@ -288,7 +290,7 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
 @pytest.mark.campaign
 @BOTH
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
-    """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
+    """Other ranks wait for the dying one in messages of the program's own communicator."""
     def words(space):
         return [*jacobi3d(scratch / space, 12000, 100), "--out", scratch / "field"]
 
@@ -302,7 +304,7 @@ def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, 
             job = Recovering(scratch, nodes)
             with job.start(RANKS, words(f"space{attempt}"), scratch, **how) as following:
                 for line in following.lines():
-                    # It comes again.
+                    # The line comes again.
                     if line == "step 500" and following.output.count(line) == 1:
                         with contextlib.suppress(KeyError, ProcessLookupError):
                             following.kill_rank(1)

@@ -1,6 +1,6 @@
 """`mainstay rehearse` tells real programs that come back unchanged from programs that do not.
 
-Nothing of the user's is changed, and nothing is left: conftest looks for processes and shared memory.
+The user's files are unchanged, and no file is left: conftest looks for processes and shared memory.
 """
 
 import re
@@ -19,7 +19,7 @@ SEED = 7
 # Draws a kill in the first hundredth of the run: a job that saves nothing is killed by time, and must not end before.
 EARLY = 196
 
-# The state is a field and a step; a log has a line for each step. WRONG leaves out a part of what is to be said.
+# The state is a field and a step; a log has a line for each step. WRONG leaves out some of the declarations.
 PROGRAM = """
 import sys, time
 import mainstay, numpy as np
@@ -52,7 +52,7 @@ def rehearse(scratch, *words):
 
 @pytest.fixture
 def python(scratch):
-    """The words of a job that saves to a space elsewhere, in which something lies already."""
+    """The words of a job that saves to a space elsewhere, which is not empty."""
     (scratch / "work").mkdir()
     (scratch / "work" / "program.py").write_text(textwrap.dedent(PROGRAM))
     with mainstay.open(scratch / "space") as session:
@@ -68,7 +68,7 @@ def test_a_program_that_comes_back_is_the_same(python, scratch):
     assert status == 0, said
     assert "the same after 3 kills: 2 items of 1 rank in " in said and ", 1 file" in said and f"--seed {SEED}" in said
     assert len(re.findall(r"kill \d of 3: after [1-9]\d* checkpoint", said)) == 3, said
-    # What was there is as it was, and nothing else is.
+    # The earlier files are unchanged, and there are no others.
     assert sorted(path.name for path in work.iterdir()) == ["log.txt", "program.py"]
     assert (work / "log.txt").read_text() == "of before\n"
     assert [item.name for item in mainstay.read(scratch / "space").shards[0].items] == ["other"]
@@ -78,7 +78,7 @@ def test_a_program_that_forgets_is_told_where(python, scratch):
     work = scratch / "work"
     status, said = rehearse(work, 2, "--seed", SEED, "--compare", "log.txt", *python, 10, "wrong")
     assert status == 1 and "different after 2 kills" in said, said
-    # Item, rank, element, and what both runs have there.
+    # Item, rank, element, and its values in both runs.
     (row,) = re.findall(r"^ *field +0 +200 +(\d+) +(\d+) +1$", said, re.MULTILINE)
     assert row[0] == "60" and int(row[1]) < 60
     assert re.search(r"log.txt differs from line \d+ on", said) and "not protected" in said
@@ -92,7 +92,7 @@ def test_a_program_that_never_saves_begins_anew(python, scratch):
 
 
 def test_variables_that_hold_addresses_are_the_same(scratch):
-    """Each run has other addresses: every program that protects its globals was called different."""
+    """Each run has other addresses: every program with protected globals was reported as different."""
     (scratch / "work").mkdir()
     program = build_c(["points.c"], "points")
     status, said = rehearse(scratch / "work", 2, "--seed", SEED, "--", program, "space")
@@ -117,7 +117,8 @@ def test_what_cannot_be_rehearsed_is_refused(words, told, scratch):
 
 @pytest.mark.parametrize("right", [True, False])
 def test_jobs_of_mpi(right, scratch):
-    """README's program, and the same without the step in what is protected: the newest revision has it, and the field is wrong."""
+    """README's program, and the same without the step among the protected regions: the newest revision has it, and the
+    field is wrong."""
     source = (ROOT / "examples" / "minimal" / "minimal.c").read_text()
     if not right:
         source, cut = re.subn(r'^.*mainstay_protect\(session, "step".*\n', "", source, flags=re.MULTILINE)

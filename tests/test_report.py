@@ -37,14 +37,14 @@ session.checkpoint()
 session.wait()
 os.kill(os.getpid(), signal.SIGKILL)
 """
-# What the browser asks for itself has no page for an origin; it gets nowhere.
+# The browser's own requests have no page as their origin; they do not get through.
 ITS_OWN = (None, "not an origin")
 NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND"
 
 
 @pytest.fixture
 def browser(tmp_path):
-    """Shows a page; returns the document as it is then, and a picture of it."""
+    """Shows a page; returns the resulting document, and a picture of it."""
     found = shutil.which("chromium") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("there is no browser: `make check-browser` installs chromium, as root")
@@ -58,7 +58,7 @@ def browser(tmp_path):
             capture_output=True, text=True, timeout=LIMIT_S, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        # What the page itself says, or is refused.
+        # The page's own console messages, or refused requests.
         assert "CONSOLE" not in done.stderr, done.stderr
         events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
         asked = {event["url"] for event in events if "url" in event and event.get("initiator") not in ITS_OWN}
@@ -70,7 +70,8 @@ def browser(tmp_path):
 
 @pytest.fixture
 def space(tmp_path, monkeypatch):
-    """Of two jobs, of which the first was killed after it had gone on without a rank; with an image in a name of its own."""
+    """The space of two jobs. The first was killed after it had gone on without a rank; an image has a name of its
+    own."""
     folder = tmp_path / "<img src=http:x onerror=alert(1)>"
     for name, value in {"MEMORY": str(tmp_path / "memory"), "PFS_EVERY": "3"}.items():
         monkeypatch.setenv(f"MAINSTAY_{name}", value)
@@ -104,7 +105,7 @@ def test_the_page_shows_what_happened(space, browser, tmp_path):
 
 
 def test_starts_that_were_killed_are_told_as_what_they_were(tmp_path):
-    """Five starts were told as one that had ended in order."""
+    """Five starts were reported as one that had ended in order."""
     space = tmp_path / "space"
     job = [sys.executable, "-c", KILLED, space]
     ran = subprocess.run([MAINSTAY, "run", "--restarts", "1", "--", *job], capture_output=True, text=True, timeout=LIMIT_S)

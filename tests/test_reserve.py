@@ -15,7 +15,7 @@ RANKS = 4
 
 @pytest.fixture
 def job(scratch):
-    """Runs a job of RANKS ranks whose node is what a shell makes of $RANK."""
+    """Runs a job of RANKS ranks; a shell computes a rank's node from $RANK."""
     program = build_faults()
 
     def run(node, *commands):
@@ -39,7 +39,7 @@ def test_a_job_makes_a_file_for_each_node(job, scratch):
     job("$((RANK / 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
     made = layouts(scratch / "space")
     assert sorted(made.values()) == [[0, 1], [2, 3]], made
-    # The ranks are elsewhere now, and their portions are where they were.
+    # The ranks have other nodes now; their portions stay in place.
     job("$((RANK % 2))", "set:per=2", "open", "restore", "holds:2", "save:3", "wait", "save:4", "wait", "close")
     assert layouts(scratch / "space") == made
     job("0", "open", "restore", "holds:4", "save:5", "close")
@@ -60,7 +60,7 @@ def test_what_was_reserved_for_nodes_serves_others(job, scratch):
 
 @pytest.mark.campaign
 def test_chunks_are_of_a_size_for_the_ranks_of_a_node(job, scratch):
-    """A pool of 16 MiB has two of 4 MiB for each of two ranks; for all four they would be smaller."""
+    """A pool of 16 MiB has two chunks of 4 MiB for each of two ranks; for all four they would be smaller."""
     job("$((RANK / 2)) MAINSTAY_POOL_BYTES=16MiB MAINSTAY_CHUNK_BYTES=auto", "open", "save:1", "wait", "close")
     shown = subprocess.check_output([MAINSTAY, "show", scratch / "space", "--phases", "--json"], timeout=LIMIT_S)
     nodes = json.loads(shown)["revision"]["nodes"]

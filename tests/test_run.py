@@ -27,7 +27,7 @@ F_OFD_SETLK = 37
 RANKS = 3
 RUN_AGAIN, GAVE_UP = 75, 76
 
-# Says what signals it gets; ends at SIGINT or SIGTERM with 5, or after a while by itself with 6.
+# Prints the signals that it gets. Ends at SIGINT or SIGTERM with 5, or after a while by itself with 6.
 LISTENER = """
 import signal, sys, time
 def got(number, frame):
@@ -88,14 +88,14 @@ def jacobi3d(tmp_path_factory, mpi):
 
 
 def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
-    # Far more than are done while this process gets no processor.
+    # Far more steps than a job does while this process gets no processor.
     steps, killed, restored = 8000, 0, []
     command = jacobi3d(tmp_path / "space", steps, "--every", 50, "--progress", 50)
     with Run("--restarts", 3, "--", *command) as running:
         for line in running.lines():
             if match := re.match(r"restored revision (\d+), continuing at step (\d+)", line):
                 restored.append(int(match[2]))
-            # Each start saves something before its rank dies: twice without is given up.
+            # Each start saves a revision before its rank dies: after two starts without one, the command gives up.
             due = 400 + (restored[-1] if restored else 0)
             if (match := re.match(r"step (\d+)$", line)) and int(match[1]) >= due and killed < 2 and killed == len(restored):
                 kill_rank(running.process.pid, killed + 1, mpi)
@@ -104,7 +104,7 @@ def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
     assert status == 0, output
     assert f"done: {steps} steps" in output
     assert len(restored) == 2 and 300 <= restored[0] < restored[1], output
-    # What it said it would go on from is what the job then restored.
+    # The job then restored the announced revision.
     for number in re.findall(r"mainstay: going on from revision (\d+) \(lineage \d+\) of .*/space", output):
         assert f"restored revision {number}," in output
     assert output.count("mainstay: start ") == 5, output  # three starts, two failures
@@ -120,7 +120,7 @@ def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     assert output.count("mainstay: start 3") == 0, output
 
 
-# Lives on when its launcher has failed, and saves a revision more then.
+# Lives on when its launcher has failed, and then saves one more revision.
 LATE = """
 import os, sys, time
 import mainstay
@@ -137,7 +137,7 @@ session.close()
 
 
 def test_what_the_last_ranks_save_after_the_launcher_has_failed_is_progress(tmp_path):
-    """It was looked at only where the job was started again."""
+    """Only restarted jobs were checked for it."""
     late, opened = tmp_path / "late.py", tmp_path / "opened"
     late.write_text(LATE)
     job = f"'{sys.executable}' '{late}' '{tmp_path}/space' '{opened}' & until [ -e '{opened}' ]; do sleep 0.01; done; rm '{opened}'; exit 9"
@@ -151,7 +151,7 @@ def test_what_the_last_ranks_save_after_the_launcher_has_failed_is_progress(tmp_
 
 @pytest.mark.parametrize("launches_in_vain", [1, *rarely(2)])
 def test_a_launcher_that_fails_after_a_job_that_had_begun_is_tried_once_more(jacobi3d, tmp_path, launches_in_vain):
-    """As where a daemon of the last start is still there: the job itself has failed once."""
+    """As if a daemon of the last start still exists: the job itself has failed once."""
     words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", 20, "--every", 10))
     count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {tmp_path}/n"
     launch = f"test $n -eq 0 -o $n -gt {launches_in_vain} || exit 213"
@@ -162,13 +162,13 @@ def test_a_launcher_that_fails_after_a_job_that_had_begun_is_tried_once_more(jac
 
 
 def test_only_the_first_start_is_fresh():
-    """A restart that forgot to restore would push out what the first start had saved."""
+    """A restart without a restore would remove the revisions of the first start."""
     status, output = run("--fresh", *shell('echo "start is <$MAINSTAY_START>"; exit 9'))
     assert status == GAVE_UP and re.findall("start is <(.*)>$", output, re.M) == ["fresh", ""], output
 
 
 def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
-    """Each run saves something new and fails all the same."""
+    """Each run saves a new revision and fails nevertheless."""
     count = tmp_path / "count"
     words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", "STEPS", "--every", 10))
     script = f"echo >> {count}; n=$(wc -l < {count}); " + words.replace("'STEPS'", "$((n * 10))") + " || exit 1; exit 9"
@@ -193,7 +193,7 @@ def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
     assert "mainstay: the job ended after SIGTERM" in output
     # It was killed, and had no time to journal its checkpoints.
     assert re.search(r"mainstay: summary: inside Mainstay \S+ \S+(?:, \S+ % of the time)? \(\d+ checkpoints? \S+ \S+\), in", output), output
-    # Nothing more was saved by a run that is cut off at once: run again and again it would come no further.
+    # The interrupted run saved no more: repeated runs would make no progress.
     with Run("--space", tmp_path / "space", *shell("echo ready; exec sleep 250")) as running:
         running.until("^ready$")
         running.process.send_signal(signal.SIGTERM)
@@ -236,7 +236,7 @@ with mainstay.open(sys.argv[1]) as session:
 
 
 def test_a_job_that_saved_nothing_is_told_so(tmp_path):
-    """No checkpoint was ever due, and nobody said so."""
+    """No checkpoint was ever due, and no message reported it."""
     job = ("--", sys.executable, "-c", SAVES_NOTHING, tmp_path / "space")
     status, output = run(*job)
     assert status == 0, output
@@ -261,7 +261,7 @@ os._exit(0)
 
 
 def test_a_job_that_never_closed_its_space_has_failed(tmp_path):
-    """Whatever its exit status: that of a launcher is 0 also where its ranks were lost."""
+    """Whatever its exit status: a launcher also ends with 0 if it lost its ranks."""
     space = tmp_path / "space"
     status, output = run("--restarts", 1, "--", sys.executable, "-c", ENDS_WITHOUT_A_CLOSE, space)
     assert status == 1, output
@@ -315,7 +315,7 @@ with mainstay.open(sys.argv[1], memory=sys.argv[2], pfs_every=100) as session:
 
 
 def test_progress_on_a_nearer_level_is_progress(tmp_path):
-    """In the space itself there is nothing new, nor anything at all, until the job has ended."""
+    """Until the job has ended, the space itself has no new revision, or none at all."""
     space, memory = tmp_path / "space", tmp_path / "memory"
     memory.mkdir()
     status, output = run("--restarts", 5, "--", sys.executable, "-c", SAVES_TO_MEMORY, space, memory)
@@ -369,7 +369,7 @@ def test_signals_are_passed_on_and_an_end_that_was_asked_for_is_the_end():
 
 
 def test_a_job_that_does_not_end_is_ended_by_a_second_signal():
-    """As a launcher that hangs, and has no live rank: nothing but SIGKILL reaches one that is stopped."""
+    """Like a launcher that hangs without a live rank: only SIGKILL reaches a stopped process."""
     with Run(*shell("sleep 250 & echo started $!; kill -STOP $$")) as running:
         sleeper = Path("/proc", running.until("^started ([0-9]+)$")[1], "stat")
         (job,) = children(running.process.pid)
@@ -399,7 +399,7 @@ os._exit(0)
 
 
 def test_a_space_that_all_have_left_is_not_said_to_be_closed(tmp_path):
-    """As where all ranks that had it open are gone, and the launcher is still there."""
+    """As if all ranks with the open space are gone, and the launcher still exists."""
     space, gate = tmp_path / "space", tmp_path / "gate"
     (tmp_path / "job.py").write_text(LISTENS_AND_DIES)
     with Run(*shell(f"{sys.executable} {tmp_path}/job.py {space} {gate}; exec sleep 250")) as running:
@@ -422,7 +422,7 @@ def until_stopped(pid, is_stopped=True):
 def test_stopping_and_going_on_reach_the_job():
     with Run("--", sys.executable, "-c", LISTENER) as running:
         running.until("^ready$")
-        # The child's group is orphaned here, where the kernel drops SIGTSTP: SIGCONT is what can be seen.
+        # The child's group is orphaned here, and the kernel drops SIGTSTP for it: only SIGCONT is visible.
         (job,) = children(running.process.pid)
         os.kill(job, signal.SIGSTOP)
         until_stopped(job)
@@ -433,9 +433,10 @@ def test_stopping_and_going_on_reach_the_job():
 
 
 def test_what_the_terminal_sends_is_not_passed_on():
-    """Ctrl-C reaches all processes in the foreground: passed on as well, mpiexec would take it for a second one.
+    """Ctrl-C reaches all processes in the foreground: if it were also passed on, mpiexec would take it for a second
+    one.
 
-    The job here has left the foreground, so that it can see that none comes by way of its supervisor.
+    This job has left the foreground, so it sees that no signal comes through its supervisor.
     """
     ours, theirs = pty.openpty()
     job = "import os; os.setpgrp()" + LISTENER

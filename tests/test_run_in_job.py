@@ -20,7 +20,7 @@ from ways import rarely
 
 RANKS, STEPS = 4, 60
 
-# Says which options and settings it was started with, then what rank 0 of a job tells, and ends as it is told to.
+# Prints its options and settings, then reports as rank 0 of a job, and ends with the given status.
 LAUNCHER = """#!/bin/sh
 if [ "$1" = --version ]; then echo 'VERSION'; exit; fi
 echo "launched: $*"
@@ -35,7 +35,7 @@ FORWARD = "-x MAINSTAY_RECOVERY -x MAINSTAY_SPARES"
 
 @pytest.fixture
 def launcher(tmp_path):
-    """Makes an mpiexec that says it is of a version, tells some words and ends with a status."""
+    """Makes an mpiexec that prints a version, reports some events and ends with a status."""
 
     def make(version="mpiexec (Open MPI) 5.0.11", tells="", status=0, name="mpiexec"):
         path = tmp_path / name
@@ -63,13 +63,13 @@ def test_the_launcher_gets_what_it_needs(launcher):
     arguments = ["--in-job", "--recovery", "shrink", "--heartbeat", "2s", "--", launcher(), "-np", 4, "./a"]
     status, output = run(*arguments)
     assert launched(output) == ([f"-n 4 {ULFM} {heart} {FORWARD} ./a"], ["shrink 0"]), output
-    # Without it nothing is added.
+    # Without it no option is added.
     _, output = run("--", launcher(), "-n", 4, "./a")
     assert launched(output) == (["-n 4 ./a"], ["none none"]), output
 
 
 def test_only_an_option_goes_before_the_settings(launcher, monkeypatch, tmp_path):
-    """The default of --recovery did, and no spares went before those that were set."""
+    """The default of --recovery overrode the settings, and the default of no spares did, too."""
     job = ["--", launcher(), "-n", 4, "./a"]
     (tmp_path / "mainstay.toml").write_text('recovery = "shrink"\n')
     _, output = run("--in-job", *job, cwd=tmp_path)
@@ -88,7 +88,7 @@ def test_only_an_option_goes_before_the_settings(launcher, monkeypatch, tmp_path
 
 
 def test_spares_are_nodes_and_ranks(launcher):
-    """On nodes both: two hosts for four ranks and one spare, with a third host in case one is lost."""
+    """On both nodes: two hosts for four ranks and one spare, with a third host in case one is lost."""
     nodes = ["--reach", "true {host}", "--hosts", "n1:2,n2:3", "--spares", "n3:2", "--spares", 1]
     status, output = run("--in-job", *nodes, "--", launcher(), "-n", 4, "./a")
     assert status == 0, output
@@ -142,7 +142,7 @@ def test_srun_and_what_is_no_launcher_cannot(launcher):
 
 @pytest.mark.parametrize("status", [0, 137, 3])
 def test_what_the_job_says_counts(launcher, status, tmp_path):
-    """prterun reports how any rank ended, also one that the job has recovered from."""
+    """prterun reports the end of any rank, also of one that the job has recovered from."""
     space = tmp_path / "space"
     space.mkdir()
     opened = [f"{space}", f"opened {space}", f"complete 1 7 {space}"]
@@ -157,13 +157,13 @@ def test_what_the_job_says_counts(launcher, status, tmp_path):
     ended, output = run("--in-job", *command)
     assert ended == 0 and output.count("mainstay: start ") == 1, output
     assert output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s (a spare took its place; ") == 1, output
-    # Counted by what it told, as there is no journal.
+    # Counted by its reports, because there is no journal.
     assert "mainstay: summary: inside Mainstay 120 ms" in output and "(1 recovery 120 ms)" in output, output
     # Recovered once, and then ended with the job.
     command[1] = launcher(tells=[*opened, *recovered], status=status)
     ended, output = run("--in-job", "--restarts", 0, *command)
     assert ended == (status or 1) and "went on from revision 7" in output, output
-    # Nothing was recovered from: the status is the program's own.
+    # There was no recovery: the status is the program's own.
     command[1] = launcher(tells=[*opened, f"closed {space}"], status=status)
     ended, output = run("--in-job", "--restarts", 0, *command)
     assert ended == status, output
@@ -178,17 +178,17 @@ FIRST_OPENED, AGAIN_OPENED, CLOSED = "opened /s", "opened /s", "closed /s"
         ([], [0, 1, 2, 3], 1),
         (["/s"], [0], 1),
         ([FIRST_OPENED, CLOSED], [0, 1, 2, 3], 1),
-        # Before there was a session: the others have gone on without a word.
+        # Before there was a session: the others have gone on without a report.
         ([FIRST_OPENED, CLOSED], [2], 0),
         # Rank 0 is on another machine, and may have opened a space and recovered.
         ([], [2], 0),
-        # Those that waited have gone on.
+        # The waiting ranks have gone on.
         ([FIRST_OPENED, AGAIN_OPENED, CLOSED], [0, 1, 2, 3], 0),
         ([], [], 0),
     ],
 )
 def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tells, killed, status):
-    """The status of Open MPI's launcher is 0 then, as it is to go on without them; it tells of them apart."""
+    """Open MPI's launcher then ends with status 0, because it must go on without them; it reports them separately."""
     path = launcher(tells=tells, status=0)
     lines = "".join(f"[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,{rank}] state ABORTED BY SIGNAL\\n" for rank in killed)
     words = f"printf '{lines}[n:1] of its own\\n' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\n"
@@ -201,7 +201,7 @@ def test_ranks_that_were_killed_count_where_the_job_did_not_go_on(launcher, tell
 
 
 def test_a_launcher_that_stays_after_mpi_abort_is_ended(launcher):
-    """Open MPI's can wait for ever then, with no rank left."""
+    """Open MPI's launcher can then wait for ever, without ranks."""
     path = launcher(tells=["opened /s"])
     line = "[n:1] [prterun-n-1@0,0] errmgr:dvm: for proc [prterun-n-1@1,3] state CALLED ABORT\\n"
     words = f"printf '{line}' >> /proc/self/fd/$PMIX_OUTPUT_STDERR_FD\nsleep {LIMIT_S}\n"
@@ -213,7 +213,7 @@ def test_a_launcher_that_stays_after_mpi_abort_is_ended(launcher):
 
 @pytest.fixture
 def job(mpi, tmp_path, monkeypatch):
-    """The words of a real job in which ranks kill themselves, each in its own node's memory."""
+    """The words of a real job with ranks that kill themselves, each in its own node's memory."""
     for name, value in {"MEMORY": "auto", "EVERY_STEPS": "5", "PFS_EVERY": "4", "MEMORY_COPIES": "2"}.items():
         monkeypatch.setenv(f"MAINSTAY_{name}", value)
     program = build_c(["goes_on.c"], "goes_on", mpi=mpi)
@@ -258,7 +258,7 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
         r"^mainstay: rank 2 failed; the job went on from revision (\d+) after [\d.]+ s \(a spare took its place; [^()]*\)"
         r"(?:; lost: revision (\d+) in memory: shard 2 went with the nodes that held them)?$"
     )
-    # Rank 0 and `mainstay run` both said it.
+    # Rank 0 and `mainstay run` both reported it.
     ((back, lost),) = re.findall(went_on, output, re.M)
     assert output.count("the job went on") == 1, output
     # The checkpoint of step 30 may still be on its way to the other nodes when the rank dies at step 33.
@@ -276,19 +276,19 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
 
 
 def in_space(space):
-    """The revisions that are whole there."""
+    """The complete revisions in the space."""
     lying = [(one["revision"], lies) for one in mainstay("ls", space)["revisions"] for lies in one["levels"]]
     return [revision for revision, lies in lying if lies["level"] == "space" and lies["whole"]]
 
 
 def test_what_is_whole_in_the_space_alone_is_gone_back_to(mpi, job, calm, tmp_path):
-    """The job went back to the revision before it, which memory had: nobody in the job knew yet that the newer one was complete."""
+    """The job went back to the revision before, which memory had: no rank knew yet that the newer one was complete."""
     if mpi is MPICH:
         pytest.skip("MPICH cannot go on")
     space = tmp_path / "space"
     with Run("--in-job", "--spares", 1, *job("space", "wait@20")) as running:
         running.until("^waiting at step 20$")
-        # Rank 0 makes no call meanwhile: what it has saved lies in its own memory and, soon, in the space.
+        # Rank 0 makes no call meanwhile: its saved data is in its own memory and, soon, in the space.
         while 4 not in in_space(space):
             assert time.monotonic() < running.deadline, running.output
             time.sleep(0.05)
@@ -313,7 +313,7 @@ def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, ca
 
 @pytest.mark.each_mpi
 def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
-    """With MPICH the first failure; with Open MPI that of all ranks at once."""
+    """With MPICH the first failure; with Open MPI the failure of all ranks at once."""
     status, output = run("--in-job", "--spares", 1, *job("space", "2@33" if mpi is MPICH else "all@33"))
     assert status == 0 and hashes(output) == [calm], output
     assert "mainstay: start 2" in output and "mainstay: start 3" not in output, output
@@ -322,11 +322,11 @@ def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
 
 @pytest.mark.parametrize("way", ["SEGV", *rarely("KILL")])
 def test_a_job_whose_ranks_all_crash_before_they_open_a_session_is_started_again(mpi, job, calm, tmp_path, way):
-    """Of such a job `mpiexec --with-ft ulfm` says that all went well: in the first start, and in one after a failure."""
+    """`mpiexec --with-ft ulfm` reports success for such a job: in the first start, and in one after a failure."""
     if mpi is MPICH:
         pytest.skip("MPICH ends the job")
     *command, words = job("space", "all@33")
-    # In the first start, and in the one after step 33: the first rank kills all processes once they are there.
+    # In the first start, and in the one after step 33: the first rank kills all processes once they exist.
     crash = f'n=0; [ -e {tmp_path}/space.gate.0.33 ] && n=1; here={tmp_path}/crash.$n; mkdir -p $here; ' + """
         if [ ! -e $here/over ]; then
             echo $$ > $here/written.$PMIX_RANK && mv $here/written.$PMIX_RANK $here/$PMIX_RANK

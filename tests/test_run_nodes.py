@@ -32,7 +32,7 @@ def program_in(language, mpi):
 
 
 class Job:
-    """The words of a program on nodes; each start waits at the steps `stops`, until it is let on."""
+    """The words of a program on nodes. Each start waits at the steps `stops` until the test releases it."""
 
     def __init__(self, nodes, mpi, program, scratch):
         self.nodes, self.mpi, self.program, self.scratch = nodes, mpi, program, scratch
@@ -45,7 +45,7 @@ class Job:
         (self.scratch / f"gate.{step}").touch()
 
     def calm(self):
-        """The result of a run that nothing disturbs."""
+        """The result of an undisturbed run."""
         status, output = run("--hosts", "c1:2,c2:2", "--restarts", 0, *self.command(space="calm"))
         assert status == 0, output
         return hashes(output)[0]
@@ -64,7 +64,7 @@ def hashes(output):
 
 
 def places(output, start):
-    """On which node each rank of a start ran; one in which the launcher failed before any rank ran does not count."""
+    """The node of each rank in a start. A start with a launcher that failed before its ranks ran does not count."""
     starts = re.split(r"^mainstay: start \d+: .*$", output, flags=re.M)[1:]
     ran = [found for part in starts if (found := re.findall(r"rank (\d) on (n\d)", part))]  # several may come in one line
     found = dict(ran[start - 1])
@@ -77,14 +77,14 @@ def said(output):
 
 
 def in_memory(below):
-    """What is said of a revision that this machine sees in the memory of nodes."""
+    """The text for a revision that this machine sees in the memory of nodes."""
     return f", if the job's nodes still have it; the space itself has {below}"
 
 
 @pytest.mark.parametrize(("language", "copies"), [("c", 2), *rarely(("python", 1))])
 def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, monkeypatch):
-    """With a memory level: what was newest comes back from the memory of the other node; without copies it is lost, and the
-    shared file system has the one before."""
+    """With a memory level the newest revision is restored from the memory of the other node. Without copies it is lost,
+    and the shared file system has the one before."""
     job = jobs(language)
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
@@ -110,8 +110,8 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, m
 
 @pytest.mark.campaign
 def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
-    """Twice in a row they have what was newest, in memory. A third time one of the nodes is back, and it alone is left then,
-    without what was in memory: the shared file system has the revision before."""
+    """Twice in a row they have the newest revision in memory. The third time one of the nodes is back, and only it is
+    left, without data in memory: the shared file system has the revision before."""
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
     job = jobs("python" if mpi is MPICH else "c")  # each start takes a while
@@ -141,7 +141,7 @@ def test_the_nodes_that_are_left_take_more_ranks(jobs, mpi, nodes, monkeypatch):
 
 
 def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeypatch):
-    """From the memory of the nodes that are left, with the bits of a run that nothing disturbed."""
+    """From the memory of the remaining nodes, with the bits of an undisturbed run."""
     mpi.found()
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
@@ -171,8 +171,8 @@ def test_fewer_ranks_start_where_the_state_is_boxes(nodes, mpi, scratch, monkeyp
 
 @pytest.mark.parametrize(("remote", "in_memory"), [*rarely((False, False), (True, False)), (True, True)])
 def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remote, in_memory, monkeypatch):
-    """Open MPI's launcher ends with 0 then. Where rank 0 runs on another machine, the space says how it was left, also where
-    all that was saved lies in the memory of the nodes: that counted as closed."""
+    """Open MPI's launcher then ends with 0. If rank 0 runs on another machine, the space shows how the job left it,
+    even if all saved data is in the memory of the nodes: that used to count as closed."""
     job = Job(nodes, OPENMPI, program_in("c", OPENMPI), scratch)
     if in_memory:
         monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
@@ -189,19 +189,19 @@ def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remot
 
     status, output = unless_mpi_crashes(lose)
     assert status == 1, output
-    # Open MPI ends with 0 then, but for a launcher that was itself killed on a busy machine.
+    # Open MPI then ends with 0, except if the launcher was itself killed on a busy machine.
     assert re.search("^mainstay: start 1 failed: exit status [0-9]+", output, re.M), output
-    # Of what lies in memory alone it says that the nodes must still have it.
+    # For a revision in memory alone it reports that the nodes must still have it.
     given_up = f"giving up after 0 restarts at revision 1 (lineage 1) of {space}"
     assert any(line.startswith(given_up) for line in said(output)), output
-    # And a job that did close it has ended in order.
+    # A job that did close it has ended in order.
     job.let_on(15)
     status, output = run("--restarts", 0, "--space", space, "--hosts", "n1:2,n3:2", *job.command(15))
     assert status == 0 and "start 1 failed" not in output, output
 
 
 def test_a_launcher_that_does_not_notice_is_ended(jobs, nodes):
-    """The connections to the node stay, and nothing comes over them."""
+    """The connections to the node stay, but carry no data."""
     job = jobs("c")
     looks = ["--look-every", "200ms", "--reach-limit", "20s"]
     with Run(*looks, "--hosts", "n1:2,n2:2", "--spares", "n3:2", *job.command(15)) as running:
@@ -216,7 +216,7 @@ def test_a_launcher_that_does_not_notice_is_ended(jobs, nodes):
     assert places(output, 2) == ["n1", "n1", "n3", "n3"] and len(hashes(output)) == 1, output
 
 
-# A launcher that says what it is told, and then does as the file `do` says, once for each line.
+# A launcher that prints its arguments, and then runs the next line of the file `do` at each start.
 LAUNCHER = """#!/bin/sh
 if [ "$1" = --version ]; then
     echo "HYDRA build details:"
@@ -261,7 +261,7 @@ def test_the_list_of_hosts_is_read_again(launcher, scratch):
 
 
 def test_a_lost_node_is_no_failure_of_the_job(launcher, scratch):
-    """Nothing new is saved between two failures, but each has lost a node: only then it goes on."""
+    """No revision is new between two failures, but each has lost a node: therefore the job goes on."""
     mpiexec = launcher(*(f"touch {scratch}/{node}.lost; exit 7" for node in "bc"), "exit 8", "exit 8", "exit 0")
     status, output = run("--hosts", "a:2,b:2,c:2", *reach(scratch), "--restarts", 9, "--", mpiexec, "-n", 4, "program")
     assert status == 76, output

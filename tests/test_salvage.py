@@ -15,7 +15,7 @@ def place(request, scratch):
     return Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"), request.param)
 
 
-# Only what is in the pool is not written before t2, and it is all of it.
+# With this stage, before t2 the data is only in the pool, and all of it is.
 POOL = ["set:stage=1"]
 NODE = ["set:stage=3", f"set:threshold={1 << 20}", "set:small=1"]
 
@@ -63,7 +63,7 @@ def test_a_killed_job_that_went_on_elsewhere_and_was_killed_there_too(place):
 @pytest.mark.campaign
 @pytest.mark.parametrize("copies", [1, 2])
 def test_the_command_completes_what_was_staged_in_memory(place, copies, monkeypatch):
-    """There the portions of the level are what was staged: all that is missing is what leads to it."""
+    """In memory the portions of the level are the staged data: only the roots that lead to it are missing."""
     with pool_directory() as pools:
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(pools))
         levels = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_MEMORY_COPIES": copies, "MAINSTAY_PFS_EVERY": 0}
@@ -78,7 +78,7 @@ def test_the_command_completes_what_was_staged_in_memory(place, copies, monkeypa
 
 
 def whole(place):
-    """The levels, and their copies, that have each revision whole."""
+    """The levels, and their copies, with each complete revision."""
     revisions = told_by("ls", place.space)["revisions"]
     found = {one["revision"]: [level["level"] for level in one["levels"] if level["whole"]] for one in revisions}
     return {revision: levels for revision, levels in found.items() if levels}

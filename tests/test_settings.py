@@ -20,7 +20,7 @@ def program():
 
 @pytest.fixture
 def job(program, scratch):
-    """Has the program save one revision, with these variables and settings of its own; what was made."""
+    """Makes the program save one revision, with these variables and settings of its own; returns the created files."""
 
     def run(*own, **variables):
         space = scratch / "space"
@@ -70,7 +70,7 @@ def test_a_program_can_ask_for_what_is_the_default(job, scratch):
 
 
 def test_a_program_of_an_older_header_is_taken(program, job, scratch):
-    # What lies behind its smaller struct is none of its options.
+    # The bytes behind its smaller struct are none of its options.
     job("set:size=72", "set:held=77", f"set:portion={8 * MIB}")
     told = subprocess.check_output([program, "--solo", scratch / "space", "set:held=77", "open"], text=True, timeout=LIMIT_S)
     assert "INVALID_ARGUMENT" in told and "pool_held: 77" in told, told
@@ -98,7 +98,7 @@ def test_what_cannot_be_refused_is_told_once(program, scratch, rule):
     told = [line for line in done.stderr.splitlines() if line.startswith("mainstay: ")]
     passed_over, *others = told
     assert passed_over.startswith("mainstay: MAINSTAY_ROOT is no setting and is ignored"), told
-    # That there is no rule is told once. Each of the two sessions tells that it saved nothing by its rule.
+    # The missing rule is reported once. Each of the two sessions reports that it saved nothing by its rule.
     says, times = ("no checkpoint was saved: `due` was asked 2 times", 2) if rule else ("no setting says when", 1)
     assert len(others) == times and all(says in line for line in others), told
 

@@ -31,13 +31,13 @@ def adopt(mpi, scratch, *arguments):
 
 
 def revisions(place):
-    """Those that lie in the directory itself, of a level or of the space."""
+    """The revisions in the directory itself, of a level or of the space."""
     found = told_by("ls", place)["revisions"]
     return sorted(one["revision"] for one in found if not one["levels"] or one["levels"][-1]["level"] == "space")
 
 
 def test_a_program_goes_back_to_any_revision_and_it_stays(scratch):
-    """Also to one that the nearest level has only by chance: it keeps fewer."""
+    """Also to a revision that the nearest level has only by chance: it keeps fewer."""
     program = build_c(["went_back.c"], "went_back")
     (scratch / "disk").mkdir()
     status, told = run(RANKS, [program, scratch / "space", scratch / "disk"], scratch)
@@ -45,8 +45,8 @@ def test_a_program_goes_back_to_any_revision_and_it_stays(scratch):
 
 
 def test_feeding_farther_levels_leaves_no_memory_behind(scratch, pools, monkeypatch):
-    """Lists that come and go with each revision must not stay in the program's heap: of 64 MiB it grew by 8 to 11, and by as much
-    again where it saved longer."""
+    """Lists for each revision must not stay in the program's heap: with 64 MiB it grew by 8 to 11 MiB, and by the same
+    again in a longer run."""
     (scratch / "disk").mkdir()
     for name, value in {"MEMORY": "auto", "DISK": str(scratch / "disk"), "PFS_EVERY": "1", "DISK_EVERY": "1"}.items():
         monkeypatch.setenv(f"MAINSTAY_{name}", value)
@@ -64,19 +64,19 @@ def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypa
     status, killed = adopt(mpi, scratch, STEPS, DEATH, 2 * EVERY)
     assert status != 0, killed
     memory = list(pools.glob(OF_A_SPACE))
-    # The level, and what its ranks hold for each other.
+    # The level, and the copies that its ranks hold for each other.
     assert len(memory) == 2 and all(folder.stat().st_mode & 0o777 == 0o700 for folder in memory)
     if lost:
         for folder in memory:
             shutil.rmtree(folder)
     status, again = adopt(mpi, scratch, STEPS)
-    # The fourth checkpoint, or the third; without the memory the second, which was waited for, unless the fourth had got
-    # further, too.
+    # The fourth checkpoint, or the third. Without the memory the second, which was waited for, or the fourth if it had
+    # got there, too.
     came = {"from step 40", "from step 20"} if lost else {"from step 40", "from step 30"}
     first = next(line for line in again.splitlines() if not line.startswith("mainstay: "))
     assert status == 0 and first in came, again
     assert again.splitlines()[-1] == calm.splitlines()[-1]
-    # In order: nothing stays in memory, and the newest is where it stays.
+    # The job ends in order: no file stays in memory, and the newest revision is on the level that stays.
     assert not list(pools.iterdir())
     assert revisions(scratch / "space")[-1] >= 6
 
@@ -93,7 +93,7 @@ with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], 
         session.checkpoint()
         session.wait()
     if len(sys.argv) > 4:
-        # What the disk has is told within a second or so.
+        # The content of the disk is reported within a second or so.
         told, deadline = pathlib.Path(sys.argv[1], "status"), time.monotonic() + 20
         def is_told():
             disk = json.loads(told.read_text())["levels"][1] if told.exists() else {"complete": []}
@@ -144,7 +144,8 @@ with mainstay.open(sys.argv[1], memory="auto", capture=sys.argv[2]) as session:
 
 @pytest.mark.parametrize("capture", [*rarely("whole", "incremental", "snapshot"), "incremental-snapshot"])
 def test_what_was_copied_into_memory_counts_as_written(scratch, pools, capture):
-    """It is put there without a write, and `show` told of an incremental revision that it wrote only its metadata."""
+    """A copy into memory is no write, and `show` reported for an incremental revision that only its metadata was
+    written."""
     words = [sys.executable, "-c", WRITTEN, scratch / "space", capture]
     job = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
     assert job.returncode == 0, job
@@ -176,13 +177,14 @@ def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
 
 @pytest.mark.campaign
 def test_disks_that_are_gone_refuse_the_start(mpi, scratch, pools, monkeypatch):
-    """The job went on from what the space had, and saved over what was on the disks, had they come back."""
+    """The job went on from the revision of the space. It would have overwritten the data on the disks after their
+    return."""
     monkeypatch.setenv("MAINSTAY_DISK", str(scratch / "disk"))
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
     status, calm = run(RANKS, [build_c(["adopt.c"], "adopt", mpi=mpi), scratch / "calm", STEPS], scratch, mpi=mpi)
     assert status == 0, calm
     shutil.rmtree(scratch / "disk")
-    # Three revisions, of which the disks have the last and the space the second.
+    # Three revisions: the disks have the last one, and the space the second.
     status, ended = adopt(mpi, scratch, 3 * EVERY)
     newest = revisions(next((scratch / "disk").glob(OF_A_SPACE)))[-1]
     left = revisions(scratch / "space")[-1]
@@ -242,7 +244,7 @@ def test_what_levels_cannot_be(scratch, pools):
 
 
 def test_what_was_out_of_sight_is_older(scratch, pools):
-    """The memory of a job that was killed is away when the next one begins from nothing, and comes back."""
+    """The memory of a killed job is away when the next job begins from nothing, and comes back later."""
 
     def job(*arguments):
         program = PROGRAM.replace("disk=sys.argv[2], disk_every=2, pfs_every=3", "pfs_every=5")
@@ -259,7 +261,8 @@ def test_what_was_out_of_sight_is_older(scratch, pools):
 
 
 def test_close_leaves_what_it_cannot_save_elsewhere(scratch, pools):
-    """Two ranks have saved; one opens the space and closes it: what is newest in memory is not its own to remove."""
+    """Two ranks have saved. One process opens the space and closes it: it must not remove the newest data in memory,
+    which is not its own."""
     program = """
 import mainstay, numpy, os, signal, sys
 from mpi4py import MPI

@@ -15,7 +15,7 @@ SHARD = re.compile(r"^shard (\d+): (\d+) particles, sum (\d+)$", re.M)
 
 @pytest.fixture(params=["c", *rarely("cxx", "fortran", "python")])
 def job(request, mpi, scratch):
-    """Runs a mode of the program as so many ranks: what it printed."""
+    """Runs a mode of the program with this number of ranks; returns its output."""
     if request.param == "c":
         program = [build_c(["shards.c"], "shards", mpi=mpi)]
     elif request.param == "cxx":
@@ -45,7 +45,7 @@ def test_ranks_of_any_number_divide_what_each_kept_for_itself(job, monkeypatch, 
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(pools))
         monkeypatch.setenv("MAINSTAY_MEMORY", memory)
         monkeypatch.setenv("MAINSTAY_MEMORY_AFTER", "kept")
-        # What lies in memory alone is read from there.
+        # Data in memory alone is read from there.
         monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0" if memory == "auto" else "1")
         job(SAVED, "save")
         for ranks in 2, 3, 6:

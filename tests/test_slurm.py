@@ -18,7 +18,7 @@ pytestmark = pytest.mark.campaign  # it takes a Slurm
 
 LIMIT_S = 120
 
-# What the script of the guide starts: nodes are one machine here, and this MPI must be told how Slurm speaks to it.
+# The program in the guide's script. All nodes are on this machine, and this MPI needs to know Slurm's protocol.
 OCEAN = """#!/bin/sh
 export MPIR_CVAR_PMI_VERSION=1 HWLOC_XMLFILE=/dev/null
 export MAINSTAY_NODE=$SLURMD_NODENAME MAINSTAY_POOL_DIRECTORY={pools}/$SLURMD_NODENAME
@@ -36,7 +36,7 @@ def slurm():
 
 
 def until(told, pattern):
-    """What is `told`, once a line of it matches."""
+    """The value of `told`, once a line of it matches."""
     deadline = time.monotonic() + LIMIT_S
     while not re.search(pattern, output := told(), re.M):
         assert time.monotonic() < deadline, output
@@ -78,7 +78,8 @@ def test_a_job_goes_on_when_a_node_of_its_allocation_fails(slurm, scratch):
 
 
 def test_a_job_that_is_cut_off_is_queued_again_and_goes_on(slurm, scratch):
-    """Slurm sends the script SIGTERM, as it does before a job's time is up; requeued, the job ends as if nothing had been."""
+    """Slurm sends the script SIGTERM, as before the end of a job's time. The requeued job ends like an undisturbed
+    one."""
     (script,) = (block for block in blocks("when.md", "bash") if "SBATCH" in block)
     assert "mpiexec ./ocean" in script
     script = script.replace("mpiexec ./ocean", " ".join(map(str, MPICH.mpiexec(RANKS, ["./ocean"]))))
@@ -98,8 +99,8 @@ def test_a_job_that_is_cut_off_is_queued_again_and_goes_on(slurm, scratch):
         until(lambda: printed(output), "^ended with 75$")
         for step in 25, 45:
             (scratch / f"gate.{step}").touch()
-        # A job that was queued again is begun after a while; an administrator, or this test, can have it begin now. What is
-        # said while Slurm still ends it is forgotten.
+        # Slurm begins a requeued job only after a while; an administrator, or this test, can begin it at once. A
+        # request while Slurm still ends the job is forgotten.
         until(lambda: slurm.call("squeue", "--noheader", f"--jobs={number}", "--format=%T"), "^PENDING$")
         slurm.call("scontrol", "update", f"jobid={number}", "starttime=now")
         told = until(lambda: printed(output), "^ended with 0$")

@@ -44,13 +44,13 @@ def job(faults, scratch, *commands):
 
 
 def says_itself(space):
-    """The newest revision of each level, as the job told it."""
+    """The newest revision of each level, in the job's report."""
     levels = json.loads((space / "status").read_text())["levels"]
     return [level["complete"][0]["revision"] if level["complete"] else None for level in levels]
 
 
 def kill(job):
-    """All ranks at once."""
+    """Kills all ranks at once."""
     for pidfd in OPENMPI.ranks(job.process.pid).values():
         with suppress(ProcessLookupError):  # ended by the launcher, as another one is gone
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -74,7 +74,7 @@ def losses(document):
 
 
 def once(is_so, space, code=0):
-    """What the job tells lies there a moment later, and once a second."""
+    """The job's report is in a file a moment later, and is updated once a second."""
     deadline = time.monotonic() + LIMIT_S
     while not is_so(document := status(space, code)):
         assert time.monotonic() < deadline, document
@@ -86,7 +86,7 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
     space = scratch / "space"
     with job(faults, scratch, "open", *saves(1, 2, 3), "pause", "close") as running:
         running.until_all("pause")
-        # The command sees the third before the job has said so.
+        # The command sees the third revision before the job has reported it.
         once(lambda _: says_itself(space) == [3, 2], space)
         document = status(space)
         assert newest(document) == {"memory": 3, "space": 2}
@@ -102,7 +102,7 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
     document = once(lambda document: not document["in_use"], space)
     assert not document["clean"] and not document["job"]["ended"]
     assert newest(document) == {"memory": 3, "space": 2} and document["lost"] == []
-    # The memory of one node goes.
+    # The memory of one node is lost.
     shutil.rmtree(next(pools.glob("mainstay-level-*")))
     document = status(space)
     assert newest(document) == {"memory": None, "space": 2}
@@ -131,7 +131,7 @@ def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, mo
         assert losses(document)["1"] == losses(document)["processes"] == (3, "memory")
         assert losses(document)["all_nodes"] == (2, "space")
         holders = document["levels"][0]["copies"][0]["holders"]
-        # Ranks 0 and 2 are on the one node, 1 and 3 on the other.
+        # Ranks 0 and 2 are on one node, 1 and 3 on the other.
         assert sorted(holders) == [0, 1, 2, 3] and all((holder + rank) % 2 for rank, holder in enumerate(holders))
         running.go_on()
         running.until_all("close")
@@ -147,7 +147,7 @@ def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, poo
         once(lambda document: says_itself(space) == [3, 2], space)
         kill(running)
     once(lambda document: not document["in_use"], space)
-    # All that one node had goes: its own shards, and the copies of the other's.
+    # One node loses everything: its own shards, and the copies of the other's shards.
     node = next(pools.glob("mainstay-level-*-copy1-*")).name.rpartition("-")[2]
     gone = list(pools.glob(f"mainstay-level-*-{node}"))
     assert len(gone) == 2
@@ -155,11 +155,11 @@ def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, poo
         shutil.rmtree(directory)
     document = status(space)
     assert len(document["lost"]) == 2 and document["alarms"] == []
-    # Alone neither memory nor the copies there are whole.
+    # Neither memory nor the copies there are complete alone.
     assert newest(document) == {"memory": None, "space": 2}
     survived = losses(document)
     assert survived["processes"] == (3, "memory")
-    # One of the two nodes has nothing that could be lost.
+    # One of the two nodes has no data that could be lost.
     assert sorted([survived["0"], survived["1"]]) == [(2, "space"), (3, "memory")]
     page = subprocess.run([MAINSTAY, "status", space], capture_output=True, text=True, timeout=LIMIT_S).stdout
     assert "the death of the job's processes: survived, revision 3 from memory\n" in page
@@ -171,7 +171,7 @@ def test_what_is_left_on_several_nodes_together_is_not_lost(faults, scratch, poo
 
 @pytest.mark.parametrize("lies", ["in the space", *rarely("in memory")])
 def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypatch, lies):
-    """Also where the level that fails cannot even take what there is to tell."""
+    """Also if the failing level cannot even take the report."""
     monkeypatch.setenv("MAINSTAY_PORTION_BYTES", str(1 << 50))
     space, prometheus = scratch / "space", scratch / "mainstay.prom"
     with job(faults, scratch, "open", *saves(1, 2), "pause", *saves(3, 4, 5, 6, 7, 8), "pause") as running:
@@ -181,7 +181,7 @@ def test_a_level_that_keeps_failing_is_shouted(faults, scratch, pools, monkeypat
             (space / "status.unfinished").mkdir()
         running.go_on()
         running.until_all("pause")
-        # The second failure in a row is an alarm, as is the fourth.
+        # The second failure in a row is an alarm, and so is the fourth.
         wait_for_alarm(space)
         document = once(lambda document: document["levels"][1]["failures_in_a_row"] == 4, space, ALARM)
         assert newest(document) == {"memory": 8, "space": None}

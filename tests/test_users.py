@@ -29,7 +29,7 @@ def adopt():
 
 @pytest.fixture
 def home(scratch, adopt):
-    """A folder of another user, that a third may pass but not read."""
+    """A folder of another user, that a third user may pass through but not read."""
     if os.geteuid() != 0:
         pytest.skip("only root can run a job as another user")
     for path in (OPENMPI.command("mpiexec"), adopt, LIBRARY):
@@ -43,7 +43,7 @@ def home(scratch, adopt):
 
 
 def other(user):
-    """What makes a process one of `user`."""
+    """Arguments that make a process one of `user`."""
     return {"user": user, "group": user, "extra_groups": []}
 
 
@@ -79,14 +79,14 @@ def test_a_space_of_another_user_is_refused(adopt, home):
     os.chown(folder, OTHER, OTHER)
     status, output = run(RANKS, [adopt, space, STEPS], folder, **other(OTHER))
     assert status != 0 and "sum" not in output
-    # What the launcher prints may push a space before it.
+    # The launcher's output may have a space in front of it.
     told = [line for line in map(str.strip, output.splitlines()) if line.startswith("adopt: ")]
     assert told and all(str(space) in line and "Permission denied" in line for line in told), output
     assert before == {path.name: path.read_bytes() for path in space.iterdir()}
 
 
 def test_planted_links_are_not_followed(adopt, scratch):
-    """A link in the place of the lock is moved aside; one in the place of a layout is a damaged file."""
+    """A link in place of the lock is moved aside; a link in place of a layout is a damaged file."""
     precious, space = scratch / "precious", scratch / "space"
     precious.write_text("precious")
     space.mkdir()
@@ -99,13 +99,13 @@ def test_planted_links_are_not_followed(adopt, scratch):
     (space / "layout-1.mainstay").symlink_to(precious)
     status, output = run(RANKS, [adopt, space, STEPS], scratch)
     assert status != 0 and "sum" not in output
-    # What the launcher prints may push a space before it.
+    # The launcher's output may have a space in front of it.
     told = [line for line in map(str.strip, output.splitlines()) if line.startswith("adopt: ")]
     assert told and all(f"{space}/layout-1.mainstay: it is a symbolic link" in line for line in told), output
     assert precious.read_text() == "precious"
 
 
-# Of the command, for a space and a folder of who calls it: what only looks, and what would change the space.
+# Commands for a space and a folder of the caller: those that only look, and those that would change the space.
 HOLDS = ["hold {}", "view {} --hdf5 {mine}/held.h5"]
 LOOKS = ["ls {}", "show {} --table", "verify {}", "export {} {mine}/files", "view {} --hdf5 {mine}/copy.h5 --copy",
          "view {} --hdf5 {mine}/view.h5 --no-hold"]  # fmt: skip
@@ -127,7 +127,7 @@ def of_the_other(home):
 
 
 def all_denied(commands, space, mine, group=OTHER):
-    """Nothing changes, neither there nor at the caller's."""
+    """Neither the other user's files nor the caller's change."""
     before, made = snapshot(space), snapshot(mine)
     for words in commands:
         done = command(words, space, mine, group=group)
@@ -144,7 +144,7 @@ def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
     all_denied([*LOOKS, *CHANGES], space, mine)
     read = as_user(OTHER, faults, "--solo", space, "read:1")
     assert "= 0 open IO" in read.stdout and "Permission denied" in read.stdout, read
-    # Nor is one made at another's.
+    # No space is made in another user's folder either.
     done = command(CHANGES[0], home / "new", mine)
     assert done.returncode == 4 and "Permission denied" in done.stderr and not (home / "new").exists(), done
     for words in [*LOOKS, *CHANGES]:
@@ -153,8 +153,8 @@ def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
 
 
 def test_what_root_makes_in_a_users_space_is_that_users(faults, home):
-    """Root gave a user's space more room, or went back in it, and shut him out: the files that were made anew were root's alone,
-    and the user's jobs and tools were refused."""
+    """Root gave a user's space more room, or went back in it, and locked the user out: the new files belonged to root
+    alone, and the user's jobs and tools were refused."""
     space = home / "space"
 
     def job(*calls):
@@ -173,7 +173,7 @@ def test_what_root_makes_in_a_users_space_is_that_users(faults, home):
 
 
 def where_it_is_read_only(folder):
-    """Words before a command that finds the folder on a read-only file system."""
+    """Words before a command that let it find the folder on a read-only file system."""
     read_only = f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}"
     private = ["unshare", "--mount", "sh", "-c", f'{read_only} && exec "$@"', "sh"]
     if subprocess.run([*private, "true"], capture_output=True).returncode != 0:
@@ -182,7 +182,7 @@ def where_it_is_read_only(folder):
 
 
 def test_where_a_level_is_read_only_the_others_hold_and_release(faults, home):
-    """The hold failed, and was there in the space all the same; a release left the space's hold for good."""
+    """The hold failed, but was in the space nevertheless; a release left the space's hold for good."""
     space, disk = home / "space", home / "disk"
     made = run(1, ["env", f"MAINSTAY_DISK={disk}", faults, space, "open", "save:1", "wait", "close"], home)
     assert made[0] == 0, made
@@ -201,14 +201,15 @@ def test_where_a_level_is_read_only_the_others_hold_and_release(faults, home):
     released = mainstay("release", "--all", before=private)
     assert released.returncode == 4 and released.stdout == "revision 1 is released\n", released
     assert "Read-only file system" in released.stderr, released
-    # The one on the disk is left, and goes once that can be written.
+    # The hold on the disk is left, and is removed once the disk can be written.
     assert mainstay("ls").stdout.count(" yes") == 1
     assert mainstay("release", "--all").returncode == 0
     assert mainstay("ls").stdout.count(" yes") == 0
 
 
 def test_what_cannot_write_to_a_read_only_file_system_says_so(faults, home):
-    """It said that permission was denied, and to give the user the right, which root had; nor did a view name the way without."""
+    """It reported a missing permission, and advised to give the user the right, which root had. A view did not name
+    `--no-hold`, its way without writing."""
     space, mine = home / "space", of_the_other(home)
     made = run(1, [faults, space, "open", "save:1", "wait", "close"], home)
     assert made[0] == 0, made
@@ -221,7 +222,7 @@ def test_what_cannot_write_to_a_read_only_file_system_says_so(faults, home):
 
 
 def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(faults, home, pools):
-    """Also while a job is at work, which it cannot ask to hold anything."""
+    """Also while a job is at work; it cannot ask the job for a hold."""
     space, mine = home / "space", of_the_other(home)
     with holding(faults, space, NOBODY):
         space.chmod(0o750)
@@ -239,7 +240,7 @@ def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(fault
     assert snapshot(space) == before
 
 
-# Locks a file that it may read, says so, and keeps the lock.
+# Locks a file that it may read, reports that, and keeps the lock.
 KEEP_LOCK = """
 import fcntl, os, struct, sys, time
 user = int(sys.argv[1])
@@ -252,7 +253,7 @@ time.sleep(60)
 
 
 def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
-    """The lock file could be read like the others, and locked by whoever may read it."""
+    """The lock file could be read like the others, and locked by every user with read access."""
     space = home / "space"
     assert "= 0 close OK" in as_user(NOBODY, faults, "--solo", space, "open", "save:1", "wait", "close").stdout
     space.chmod(0o750)
@@ -269,7 +270,7 @@ def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
             assert '"in_use": false' in listed.stdout, listed
         finally:
             keeper.kill()
-    # Whoever starts takes the right away by itself, and looking needs none.
+    # A start removes the right by itself, and a look needs none.
     opened = as_user(NOBODY, faults, "--solo", space, "open", "restore", "holds:1", "close")
     assert "= 0 close OK" in opened.stdout, opened
     assert modes(space).pop("lock") == "0o600"
@@ -279,10 +280,10 @@ def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
     assert looked.returncode == 0 and "newest" in looked.stdout, looked
 
 
-# What another user tries on a file of a pool: what came of each.
+# Another user's attempts on a file of a pool, and their results.
 TRY = """
 import mmap, os, sys
-user = int(sys.argv[1])  # who may not even read this Python
+user = int(sys.argv[1])  # may not even read this Python
 os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
 def reads(path): open(path, "rb").read(1)
 def maps(path): mmap.mmap(os.open(path, os.O_RDWR), 0)
@@ -303,11 +304,11 @@ print("tried")
 
 @pytest.fixture
 def pools(monkeypatch):
-    """A directory that all may write to, and where nobody removes what is another's, as /dev/shm is."""
+    """A directory that all users may write to, but where only the owner may remove a file, like /dev/shm."""
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
         Path(folder).chmod(0o1777)
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", folder)
-        # Pools are read and copied as a whole here: the file of one that takes what it needs is as long as memory.
+        # These tests read and copy complete pools; the file of a pool that grows as needed is as long as memory.
         monkeypatch.setenv("MAINSTAY_POOL_BYTES", "4MiB")
         yield Path(folder)
 
@@ -319,7 +320,7 @@ def faults():
 
 @contextmanager
 def holding(faults, space, user):
-    """A program of `user` that has the space open, and is killed in the end."""
+    """A program of `user` that has the space open, and is killed at the end."""
     command = [faults, "--solo", space, "open", "save:1", "wait", "hold"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **other(user)) as program:
         assert any(line.startswith("= 0 hold OK") for line in program.stdout)
@@ -350,7 +351,7 @@ def test_a_pool_is_its_users_alone(faults, home, pools):
         opened = as_user(OTHER, faults, "--solo", theirs / "space", "open", "save:1", "wait", "close")
         assert "= 0 close OK" in opened.stdout, opened
         assert snapshot(pools) == before
-    # Nor does it touch it once its program is dead; the next of its own user does.
+    # Nor does it touch the pool once its program is dead; the next program of its own user does.
     opened = as_user(OTHER, faults, "--solo", theirs / "space", "open", "restore", "close")
     assert "= 0 close OK" in opened.stdout and len(list(pools.iterdir())) == 2, opened
     opened = as_user(NOBODY, faults, "--solo", home / "space", "open", "restore", "holds:1", "close")
@@ -362,7 +363,7 @@ def test_planted_pools_are_not_believed_and_not_removed(faults, home, pools):
     precious.write_text("precious")
     precious.chmod(0o666)
     with holding(faults, home / "space", NOBODY):
-        # A pool and a record as they should be, but for whose they are.
+        # A valid pool and a valid record, but with a wrong owner.
         for path in list(pools.iterdir()):
             if path != precious:
                 planted = pools / path.name.replace(path.name[14:18], "5eed")

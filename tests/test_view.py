@@ -20,7 +20,7 @@ EVERY = 50
 
 @pytest.fixture(scope="module", params=["rank", *rarely("app")])
 def saved(jacobi3d, tmp_path_factory, request):
-    """A space that an MPI job saved itself to, into one file or one a rank, and what it saved."""
+    """A space that an MPI job saved itself to, with one file or one for each rank, and the saved fields."""
     folder = tmp_path_factory.mktemp("saved")
     mainstay("reserve", folder / "space", "--ranks", RANKS, "--per-rank", "200KiB", "--per", request.param)
     assert len(list((folder / "space").glob("*.mainstay"))) == (1 if request.param == "app" else RANKS)
@@ -31,7 +31,7 @@ def saved(jacobi3d, tmp_path_factory, request):
 
 
 def layout_of(space, shard):
-    """The file that it lies in: their names tell the lowest rank of each."""
+    """The layout file of a shard: its name has the file's lowest rank."""
     return [file for file in sorted(space.glob("*.mainstay")) if int(file.name.split("-")[2]) <= shard][-1]
 
 
@@ -58,7 +58,7 @@ def same(one, other):
 
 
 def whole(file, parts):
-    """The field of all shards, put together from what each saved."""
+    """The field of all shards, assembled from the saved parts."""
     with h5py.File(file) as view:
         part = view["shard/0000/temperature"]
         field = numpy.full(part.attrs["global_shape"], numpy.nan)
@@ -96,12 +96,12 @@ def test_a_checkpoint_of_an_mpi_job_is_read_in_place(saved, scratch, monkeypatch
             assert part.attrs["kind"] == "region" and part.attrs["element_type"] == "f64"
             assert part.attrs["bytes"] == expected[shard, "temperature"].nbytes
             assert {piece[0] for piece in part.external} == {str(layout_of(space, shard))}
-        # One array over all shards, cut where the ranks' blocks met, and across.
+        # One array over all shards, cut at the borders of the ranks' blocks, and across them.
         assert view["temperature"].is_virtual and view["temperature"][()].tobytes() == field.tobytes()
         assert (view["temperature"][3:17:2, 5:, ::7] == field[3:17:2, 5:, ::7]).all()
     # It is no copy.
     assert file.stat().st_blocks * 512 <= 32 << 10 < expected[0, "temperature"].nbytes
-    # Found from everywhere, and wherever it is put.
+    # The data is found from any folder, and after a move of the file.
     moved = scratch / "there.h5"
     file.rename(moved)
     monkeypatch.chdir("/")
@@ -125,7 +125,7 @@ def test_what_changes_in_the_space_changes_in_the_view(saved, scratch):
         layout.seek(at)
         layout.write(numpy.float64(-7.5).tobytes())
     assert read(scratch / "out.h5")[1, "temperature"].flat[0] == -7.5
-    # This is what verifying is for: of the space as it is, no view is made.
+    # Verification finds it: the command makes no view of the damaged space.
     assert "checksum" in mainstay("view", space, "--hdf5", scratch / "again.h5", code=1)
     assert not (scratch / "again.h5").exists()
 
@@ -152,7 +152,7 @@ def test_a_view_by_relative_names_moves_with_its_space(saved, scratch):
 
 @pytest.mark.campaign
 def test_tools_for_netcdf_read_it(saved, scratch):
-    """They know no other float than those of 4 and 8 bytes, no complex numbers and no bool."""
+    """They know only floats of 4 and 8 bytes, no complex numbers and no bool."""
     space, expected = saved
     mainstay("view", space, "--hdf5", scratch / "out.h5", "--no-hold")
     for path, array in [
@@ -194,7 +194,7 @@ def test_every_element_type_and_shape_comes_back(scratch, how):
     if how:
         shutil.rmtree(scratch / "space")
     found = {name: value for (_, name), value in read(scratch / "out.h5").items()}
-    # numpy has no such type: HDF5 converts it to the next that holds all its values.
+    # numpy has no such type: HDF5 converts it to the next type that holds all its values.
     bf16 = found.pop("bf16")
     assert bf16.dtype == "f4" and (bf16 == state.pop("bf16").astype("f4")).all()
     state |= {name: numpy.frombuffer(state[name], "u1") for name in ("bytes", "byte")}
@@ -218,7 +218,7 @@ def test_zeros_that_lie_nowhere_are_shown(scratch):
     assert dumped(scratch / "out.h5", "/shard/0000/u", scratch) == state.tobytes()
     with h5py.File(scratch / "out.h5") as view:
         assert b"/dev/zero" in [os.fsencode(piece[0]) for piece in view["shard/0000/u"].external]
-    # An absolute name stays one where HDF5 is told in which folder to begin.
+    # An absolute name stays absolute if HDF5 gets a folder to begin in.
     mainstay("view", scratch / "space", "--hdf5", scratch / "here.h5", "--relative", "--no-hold")
     told = {**os.environ, "HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
     assert dumped(scratch / "here.h5", "/shard/0000/u", scratch, cwd="/", env=told) == state.tobytes()
@@ -229,7 +229,8 @@ def test_zeros_that_lie_nowhere_are_shown(scratch):
 
 @pytest.mark.parametrize(("every", "blocks"), [(3, 5400), (2, 8000)])
 def test_a_region_in_many_parts_is_shown_or_copied(every, blocks, scratch):
-    """All but one block in so many change. Where bytes allow, the region stays within what HDF5 takes; else the view says so."""
+    """In each group of `every` blocks all except the first change. If bytes allow, the region stays within HDF5's limit; otherwise the
+    view reports it."""
     state = numpy.random.default_rng(7).integers(0, 256, blocks * 4096, "u1")
     with front.open(scratch / "space", capture="incremental") as session:
         session.protect("u", state)
@@ -269,7 +270,7 @@ def test_what_lies_in_too_many_pieces_is_left_out_or_copied(scratch):
     with h5py.File(scratch / "out.h5") as view:
         assert len(view["shard/0000/few"].external) == pieces - 1
         assert view["shard/0000/few"].attrs["kind"] == "stream"
-    # The copy holds nothing.
+    # The copy holds no revision.
     mainstay("release", scratch / "space", "--revision", document["revision"])
     copied = mainstay("view", scratch / "space", "--hdf5", scratch / "out.h5", "--copy", "--force")
     assert copied["left_out"] == [] and copied["hold"] is None and mainstay("ls", scratch / "space")["holds"] == []

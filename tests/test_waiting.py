@@ -36,7 +36,7 @@ def process_of(rank, job):
 
 
 def processor_s(rank, job):
-    """What the threads of `rank` have had of the processors since its start."""
+    """The processor time of all threads of `rank` since its start."""
     user, system = (process_of(rank, job) / "stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -56,7 +56,7 @@ def faults(request):
 
 @pytest.mark.parametrize("aggregators", [0, 1])
 def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch, aggregators):
-    """It span in MPI, which on a full machine took as much of it as the writing."""
+    """It polled in MPI, which on a full machine took as much processor time as the writing."""
     # Of two ranks the second waits for its aggregator, or the first for the other.
     late, waiting = (0, 1) if aggregators else (1, 0)
     spent = while_waiting(processor_s, faults, shim, scratch, RANKS, late, waiting, aggregators)
@@ -64,14 +64,15 @@ def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch, aggregators
 
 
 def test_many_ranks_on_few_processors_look_less_often(faults, shim, scratch):
-    """64 for each took half of it with looking out for one of them. On more than 6 processors 32 do not crowd."""
+    """64 ranks on each processor spent half of it on polling for one of them. On more than 6 processors 32 ranks do not
+    crowd."""
     looked = while_waiting(looks, faults, shim, scratch, CROWD, late=CROWD - 1, waiting=0)
     pause_s = max(500e-6, 100e-6 * CROWD / os.cpu_count())
     assert looked < 1.2 * WAITED_S / pause_s
 
 
 def while_waiting(count, faults, shim, scratch, ranks, late, waiting, aggregators=0):
-    """By how much the count of rank `waiting` rises while rank `late` keeps it waiting."""
+    """The increase of the count of rank `waiting` while rank `late` keeps it waiting."""
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
         # No sync of that rank returns before the file `held` is gone.

@@ -29,7 +29,7 @@ RANKS = 2
 GLIBC = (2, 28)
 BUILD_LIMIT_S = 6 * LIMIT_S  # pip compiles all of Mainstay
 CRATES = ["Cargo.toml", "Cargo.lock", "engine/src", "objects/src", "capi", "cli/src", "python"]
-# In glibc itself since 2.33. Before, each program had its own, from libc_nonshared.a.
+# In glibc itself since 2.33. Before, each program had its own copy, from libc_nonshared.a.
 ONCE_LINKED_IN = {f"{name}{bits}" for name in ("stat", "fstat", "lstat", "fstatat") for bits in ("", "64")}
 PROGRAM = """
 import array, mainstay
@@ -51,7 +51,7 @@ def only(folder, made_by):
 
 @pytest.fixture(scope="module")
 def for_others():
-    """The wheel of `make wheel`, if it has been made from what is here now."""
+    """The wheel of `make wheel`, if it was made from the present files."""
     if not (ROOT / "dist").exists():
         pytest.skip("`make wheel` was not run")
     wheel = only("dist", "make wheel")
@@ -68,7 +68,7 @@ def wheel(request):
 
 @pytest.fixture(scope="module")
 def home(wheel):
-    """A fresh environment in which the wheel is installed, and nothing else."""
+    """A fresh environment with the wheel and no other package."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         said([sys.executable, "-m", "venv", "--without-pip", home])
@@ -101,7 +101,7 @@ def test_a_c_program_builds_against_it(home, mpi, scratch):
 
 
 def test_it_is_laid_out_as_an_installation_is(wheel, scratch):
-    """The same files, but for the links and the archive, which a wheel is better without."""
+    """The same files, without the links and the archive, which a wheel does not need."""
     prefix = scratch / "usr"
     said(["make", "--no-print-directory", "install", f"PREFIX={prefix}"], cwd=ROOT)
     installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
@@ -118,7 +118,7 @@ def test_it_needs_no_newer_system_than_its_name_says(for_others):
 
 
 def test_a_wheel_that_needs_a_newer_system_is_refused(wheel, scratch):
-    """The wheel under the name of one for older systems. glibc 2.5 has not got `statx`, say."""
+    """The wheel under the name of one for older systems. For example, glibc 2.5 has no `statx`."""
     renamed = scratch / re.sub(r"-(manylinux|linux)\w+\.whl", "-manylinux_2_5_x86_64.whl", wheel.name)
     renamed.symlink_to(wheel)
     lines, files = needs.excess(renamed)
@@ -128,7 +128,7 @@ def test_a_wheel_that_needs_a_newer_system_is_refused(wheel, scratch):
 
 
 def versions_of(library, which):
-    """By name, the versions of glibc of a library's symbols, as readelf tells of `which` they are."""
+    """By name, the glibc versions of a library's symbols, for symbols that readelf describes by `which`."""
     told = said(["readelf", "--wide", "--dyn-syms", library], env={**os.environ, "LC_ALL": "C"})
     found = {}
     for name, version in re.findall(rf"{which} (\w+)@+GLIBC_([\d.]+)", told):
@@ -137,14 +137,14 @@ def versions_of(library, which):
 
 
 def test_what_is_built_here_calls_nothing_that_older_systems_lack():
-    """What links to this machine's glibc takes its newest versions. The older ones that are to do as well are there, too."""
+    """A link against this machine's glibc takes its newest versions. Older versions that also work exist, too."""
     with open("/proc/self/maps") as maps:
         ctypes.CDLL("libm.so.6")
         libraries = {line.split()[-1] for line in maps if re.search(r"/lib[cm]\.so\.6$", line)}
     assert len(libraries) == 2, libraries
     there = [versions_of(library, r"(?:GLOBAL|WEAK) +DEFAULT +(?!UND)\S+") for library in libraries]
     for file in ("libmainstay.so", "mainstay"):
-        # What is only called where it is there is weak.
+        # Symbols that are called only if they exist are weak.
         taken = versions_of(ROOT / "target" / "release" / file, "GLOBAL +DEFAULT +UND")
         assert len(taken) > 50, f"{file}: few symbols are taken of glibc, if these are all: {taken}"
         newer = {name for name, versions in taken.items() if max(versions) > GLIBC} - ONCE_LINKED_IN
@@ -176,7 +176,7 @@ def test_what_pkg_config_is_told_moves_with_it(home):
 
 
 def test_it_names_no_folder_of_the_build(wheel):
-    """Where it was built is nobody's business, and would be wrong elsewhere."""
+    """The path of the build is private, and would be wrong on other machines."""
     files = zipfile.ZipFile(wheel)
     assert not [name for name in files.namelist() if str(ROOT).encode() in files.read(name)]
 
@@ -187,7 +187,7 @@ def test_the_types_travel(wheel):
 
 
 def clone(folder):
-    """The repository as it would be cloned with what is in it now, times included: cargo finds nothing changed."""
+    """The repository as a clone with its present content, times included: cargo finds no change."""
     for name in said(["git", "ls-files", "-z"], cwd=ROOT).split("\0"):
         if name and (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -202,10 +202,10 @@ def installs_in(home, folder, *options, **more):
 
 
 def test_pip_install_of_the_source_package(scratch):
-    """It is the repository as git has it, and builds without any of it.
+    """It is the repository as git has it, and builds without git.
 
-    In a fresh clone it ended with "No such data directory": the wheel's metadata is asked for before anything is laid out.
-    What cargo has built is shared; the rest is as it comes.
+    In a fresh clone it ended with "No such data directory": pip asks for the wheel's metadata before any file is
+    prepared. Cargo's build is shared; the rest is new.
     """
     said([Path(sys.executable).parent / "maturin", "sdist", "--out", scratch], cwd=ROOT)
     (package,) = scratch.glob("mainstay_checkpoint-*.tar.gz")
@@ -216,7 +216,7 @@ def test_pip_install_of_the_source_package(scratch):
     (fresh / "target").mkdir()
     (fresh / "target" / "release").symlink_to(ROOT / "target" / "release")
     built = (ROOT / "target" / "release" / "mainstay").stat()
-    # The build backend of this environment, in place of another download of it.
+    # The build backend of this environment, in place of another download.
     (scratch / "packages").mkdir()
     for path in Path(maturin.__file__).parent, *Path(maturin.__file__).parents[1].glob("maturin-*.dist-info"):
         (scratch / "packages" / path.name).symlink_to(path)
@@ -231,6 +231,7 @@ def test_pip_install_of_the_source_package(scratch):
 
 @pytest.mark.campaign
 def test_pip_install_of_a_fresh_clone_all_by_itself(scratch):
-    """As a user would, with pip's isolated build and nothing built before; what cargo has loaded from its registry is there."""
+    """As a user would, with pip's isolated build and no earlier build. Only cargo's downloads from its registry are
+    reused."""
     installs_in(scratch / "home", clone(scratch / "clone"))
     assert said([scratch / "home" / "bin" / "python", "-I", "-c", PROGRAM], cwd=scratch) == "None\n1.0\n"
