@@ -160,7 +160,6 @@ def test_every_way_to_save_is_measured(space_rows):
     found = {row["metric"] for row in space_rows}
     here = [way for way in results.WAYS if not results.is_lazy(way)]
     assert found >= set(here) | {f"{way}_perceived" for way in here if way in results.DELEGATED}
-    assert "aggregators=3" in results.way_words(["delegated_aggregators"], 3, 1, 1)[0]
 
 
 def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):

@@ -10,7 +10,6 @@ from jobs import run
 from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
 from programs import FORTRAN_SOURCES, build_faults, build_cxx, build_fortran
-from ways import rarely
 
 # MPICH may put lines of two ranks into one.
 LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
@@ -45,12 +44,11 @@ def test_an_intercommunicator(calls):
     assert all("comm: an intercommunicator" in words for *_, was, words in said if was == "INVALID_ARGUMENT"), said
 
 
-@pytest.mark.parametrize("aggregators", [0, *rarely(1)])
-def test_ranks_that_make_different_calls(calls, aggregators):
+def test_ranks_that_make_different_calls(calls):
     pairs = [("save:2", "checkpoint", "wait"), ("wait", "wait", "restore"), ("restore", "restore", "save:3")]
     for first, name, second in pairs:
         said = calls(
-            f"set:aggregators={aggregators}", "open", "restore", "save:1", f"@0:{first}", f"@1:{second}", f"@2:{first}",
+            "open", "restore", "save:1", f"@0:{first}", f"@1:{second}", f"@2:{first}",
             "wait", "restore", "holds:1", "close",
         )  # fmt: skip
         other = "checkpoint" if second.startswith("save") else second

@@ -18,7 +18,7 @@ EVERY = 1000  # steps: long enough for a copy of a revision between two checkpoi
 WAYS = {
     "default": {},
     "a file for each rank, what changed": {"KEEP": 3, "PER": "rank", "CAPTURE": "incremental"},
-    "one writer": {"KEEP": 2, "PER": "node", "AGGREGATORS": 1},
+    "a file a node": {"KEEP": 2, "PER": "node"},
     "levels": {"KEEP": 2, "MEMORY": "{scratch}/memory", "MEMORY_COPIES": 1, "PFS_EVERY": 2, "MEMORY_AFTER": "kept"},
 }
 

@@ -116,7 +116,7 @@ def test_a_job_comes_back(mpi, scratch):
     "settings",
     [
         {},
-        *rarely({"PER": "node", "AGGREGATORS": 1}, {"STAGE": "direct"}, {"MEMORY": "auto", "PFS_EVERY": 1}, {"RECOVERY": "shrink"}),
+        *rarely({"PER": "node"}, {"STAGE": "direct"}, {"MEMORY": "auto", "PFS_EVERY": 1}, {"RECOVERY": "shrink"}),
     ],
     ids=lambda settings: "+".join(settings) or "defaults",
 )

@@ -16,6 +16,7 @@ import struct
 import time
 
 import pytest
+from crashes import MpiCrashed
 from job import Job
 from limits import LIMIT_S
 from mpi import MPIS
@@ -105,7 +106,10 @@ class VictimJob(Job):
             # mpiexec may have seen the first rank die and ended the others.
             with contextlib.suppress(ProcessLookupError):
                 self.send(other, signal.SIGKILL)
-        assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
+        if not select.select([self._ranks[rank]], [], [], LIMIT_S)[0]:
+            # Open MPI ends the ranks once mpiexec is gone. A rank that it leaves alive is its failure.
+            failure = MpiCrashed if whom == "mpiexec" else AssertionError
+            raise failure(f"rank {rank} outlived the kill of {whom}")
 
     def send(self, rank, number):
         signal.pidfd_send_signal(self._ranks[rank], number)

@@ -330,24 +330,3 @@ def test_all_ranks_agree_when_a_checkpoint_is_due(job):
         say(due)
     """)
     assert alike(said) == ["[4, 8, 12]"]
-
-
-@pytest.mark.campaign
-def test_what_an_aggregator_took_counts_how_long_it_served(job):
-    """It reported the time until its own part was staged, but its program went on only after the parts of the
-    others."""
-    said = job(
-        """
-        with opened(aggregators=1) as session:
-            for _ in range(2):
-                session.begin(8)
-                session.write("piece", 0, b"12345678")
-                if rank > 0:
-                    time.sleep(0.4)
-                session.checkpoint()
-                session.wait()
-                say(session.last_record().perceived_ns > 300_000_000)
-        """,
-        ranks=3,
-    )
-    assert said == {rank: ["True", "True"] for rank in range(3)}

@@ -226,7 +226,6 @@ def test_what_levels_cannot_be(scratch, pools):
 
     assert "memory" in refused(memory="here")
     assert "disk" in refused(disk="auto")
-    assert "aggregators" in refused(memory="auto", aggregators=2)
     given = pools / "given"
     given.mkdir()
     assert refused(memory=str(given)) == ""

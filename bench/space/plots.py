@@ -23,7 +23,6 @@ LABELS = {
     "strided": "shared file, strided",
     "file": "file per process",
     "delegated_node": "Mainstay, a file a node",
-    "delegated_aggregators": "Mainstay, a file a node, one writer",
     "delegated_direct": "Mainstay, a file a node, no pool",
     "delegated_roomy": "Mainstay, a file a node, room for one more",
     "delegated_rank": "Mainstay, a file a rank",

@@ -6,7 +6,6 @@ from harness import rows
 # shard size with room for one more revision than required.
 DELEGATED = {
     "delegated_node": ("per=node", False),
-    "delegated_aggregators": ("per=node,aggregators={nodes}", False),
     # Waits for t3, as the paper's interface does.
     "delegated_direct": ("per=node,stage=direct,keep=1,shard_bytes={roomy}", False),
     "delegated_roomy": ("per=node,keep=1,shard_bytes={roomy}", False),

@@ -285,7 +285,6 @@ module mainstay
     integer(c_int64_t) :: stripe_bytes = 0
     integer(c_int64_t) :: shard_bytes = 0
     type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
-    integer(c_int32_t) :: aggregators = 0
     integer(c_int64_t) :: start = MAINSTAY_START_DEFAULT
     type(c_ptr) :: memory = c_null_ptr  ! "auto", "off" or a directory, with a zero byte at the end
     type(c_ptr) :: disk = c_null_ptr  ! "off" or a directory, with a zero byte at the end

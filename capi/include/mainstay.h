@@ -339,8 +339,6 @@ typedef struct {
   // before the name of any setting. Mainstay ignores other hints. Hints go before the fields of this struct.
   // Default: none. Read during the opening call.
   const char *hints;
-  // Number of ranks that write for all. Default: each writes for itself.
-  uint32_t aggregators;
   // A mainstay_start: whether the job may replace earlier jobs' revisions. Default: MAINSTAY_START_RESTORED.
   uint64_t start;
   // The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
@@ -489,14 +487,9 @@ typedef struct {
   void (*explain)(void *context, int code, char *text, size_t bytes);
   // Ends the group. Called once, at the end of the session, or if the opening fails.
   void (*release)(void *context);
-  // `bytes` bytes to rank `to`; may wait until that rank receives them. NULL, together with `receive`: the ranks
-  // cannot send, and `aggregators` cannot be set.
-  int (*send)(void *context, uint32_t to, const void *data, size_t bytes);
-  // Receives the bytes that rank `from` sent, in the order in which it sent them.
-  int (*receive)(void *context, uint32_t from, void *data, size_t bytes);
   // Starts to send `bytes` bytes to rank `to`. They stay unchanged until `test` reports `message` as finished.
-  // Between two ranks such messages arrive in the order in which they were started, and do not mix with those of
-  // `send`. NULL, together with `start_receive` and `test`: the ranks cannot start messages.
+  // Between two ranks messages arrive in the order in which they were started. NULL, together with `start_receive`
+  // and `test`: the ranks cannot start messages.
   int (*start_send)(void *context, uint32_t to, const void *data, size_t bytes, void **message);
   // Starts to receive the bytes that rank `from` starts to send. The caller reads them once `message` is finished.
   int (*start_receive)(void *context, uint32_t from, void *data, size_t bytes, void **message);
@@ -702,11 +695,9 @@ mainstay_status mainstay_progress(mainstay_session *session);
 // Local, never waits for a write.
 mainstay_status mainstay_tick(mainstay_session *session);
 
-// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another rank
-// writes for this one (`aggregators`), it answers from the medium; only `mainstay_wait` reports a failure. The
-// answer is also 1 if nothing is in progress: nothing was saved yet, or all ranks know that the last revision
-// failed. The call returns the error of this rank's part. `mainstay_wait` or the next checkpoint return it on all
-// ranks.
+// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. The answer is
+// also 1 if nothing is in progress: nothing was saved yet, or all ranks know that the last revision failed. The call
+// returns the error of this rank's part. `mainstay_wait` or the next checkpoint return it on all ranks.
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 

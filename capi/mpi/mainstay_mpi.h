@@ -155,32 +155,7 @@ MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *dat
   return mainstay_mpi_told(context, MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
 }
 
-MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
-  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
-  MPI_Request request;
-  int code;
-  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
-  if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, mine->comm, &request);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
-  return mainstay_mpi_told(context, code);
-}
-
-MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
-  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
-  MPI_Request request;
-  MPI_Status status;
-  int code, count = 0;
-  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
-  if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, 0, mine->comm, &request);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, &status, mine->pause_s_max);
-  if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
-  if (code == MPI_SUCCESS && count != (int)bytes) return MPI_ERR_TRUNCATE;
-  return mainstay_mpi_told(context, code);
-}
-
-/* The tag separates started messages from those of send and receive. */
+/* The tag of messages. */
 enum { MAINSTAY_MPI_STARTED = 1 };
 
 typedef struct mainstay_mpi_message {
@@ -372,8 +347,6 @@ MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_
   group->broadcast = mainstay_mpi_broadcast;
   group->explain = mainstay_mpi_explain;
   group->release = mainstay_mpi_release;
-  group->send = mainstay_mpi_send;
-  group->receive = mainstay_mpi_receive;
   group->start_send = mainstay_mpi_start_send;
   group->start_receive = mainstay_mpi_start_receive;
   group->test = mainstay_mpi_test;

@@ -96,11 +96,9 @@ pub unsafe extern "C" fn mainstay_tick(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.tick())
 }
 
-/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another rank
-/// writes for this one (`aggregators`), it answers from the medium; only `mainstay_wait` reports a failure. The
-/// answer is also 1 if nothing is in progress: nothing was saved yet, or all ranks know that the last revision
-/// failed. The call returns the error of this rank's part. `mainstay_wait` or the next checkpoint return it on all
-/// ranks.
+/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. The answer is
+/// also 1 if nothing is in progress: nothing was saved yet, or all ranks know that the last revision failed. The call
+/// returns the error of this rank's part. `mainstay_wait` or the next checkpoint return it on all ranks.
 ///
 /// # Safety
 /// `session` is open, `durable` points to an int.

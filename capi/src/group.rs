@@ -45,15 +45,9 @@ pub struct GroupTable {
     pub explain: Option<unsafe extern "C" fn(context: *mut c_void, code: c_int, text: *mut c_char, bytes: usize)>,
     /// Ends the group. Called once, at the end of the session, or if the opening fails.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
-    /// `bytes` bytes to rank `to`; may wait until that rank receives them. NULL, together with `receive`: the ranks
-    /// cannot send, and `aggregators` cannot be set.
-    pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
-    /// Receives the bytes that rank `from` sent, in the order in which it sent them.
-    pub receive:
-        Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
     /// Starts to send `bytes` bytes to rank `to`. They stay unchanged until `test` reports `message` as finished.
-    /// Between two ranks such messages arrive in the order in which they were started, and do not mix with those of
-    /// `send`. NULL, together with `start_receive` and `test`: the ranks cannot start messages.
+    /// Between two ranks messages arrive in the order in which they were started. NULL, together with `start_receive`
+    /// and `test`: the ranks cannot start messages.
     pub start_send: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -115,12 +109,8 @@ impl From<Divided> for DividedCode {
 }
 
 /// Sizes of the table in all versions of the header: it only grows, at its end.
-const SIZES: [usize; 4] = [
-    offset_of!(GroupTable, send),
-    offset_of!(GroupTable, start_send),
-    offset_of!(GroupTable, wait_eagerly),
-    size_of::<GroupTable>(),
-];
+const SIZES: [usize; 3] =
+    [offset_of!(GroupTable, start_send), offset_of!(GroupTable, wait_eagerly), size_of::<GroupTable>()];
 
 /// The context of the table that a session uses now; null: no table. Shared by the group of the opening and the
 /// groups that come from it.
@@ -279,28 +269,8 @@ impl Group for CGroup {
         broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
     }
 
-    fn can_send(&self) -> bool {
-        self.table.send.is_some() && self.table.receive.is_some()
-    }
-
     #[allow(unsafe_code)]
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        let Some(send) = self.table.send else { return Err(null("send")) };
-        // SAFETY: pointer and length are those of the slice.
-        let code = unsafe { send(self.table.context, to as u32, bytes.as_ptr().cast(), bytes.len()) };
-        self.check(code, &format!("sending to rank {to}"))
-    }
-
     #[allow(unsafe_code)]
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let Some(receive) = self.table.receive else {
-            return Err(null("receive"));
-        };
-        // SAFETY: pointer and length are those of the slice.
-        let code = unsafe { receive(self.table.context, from as u32, into.as_mut_ptr().cast(), into.len()) };
-        self.check(code, &format!("receiving from rank {from}"))
-    }
-
     #[allow(unsafe_code)]
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {
         let Some(start) = self.table.start_send.filter(|_| self.table.test.is_some()) else {
@@ -416,15 +386,7 @@ mod tests {
     extern "C" fn broadcast(_: *mut c_void, _: u32, _: *mut c_void, _: usize) -> c_int {
         0
     }
-    extern "C" fn send(_: *mut c_void, _: u32, _: *const c_void, _: usize) -> c_int {
-        0
-    }
-    extern "C" fn receive(_: *mut c_void, _: u32, _: *mut c_void, _: usize) -> c_int {
-        0
-    }
-
-    fn table(size: usize, ranks: u32, both_ways: [bool; 2]) -> GroupTable {
-        let [sends, receives] = both_ways;
+    fn table(size: usize, ranks: u32) -> GroupTable {
         GroupTable {
             size,
             context: null_mut(),
@@ -436,8 +398,6 @@ mod tests {
             broadcast: Some(broadcast as _),
             explain: None,
             release: None,
-            send: sends.then_some(send as _),
-            receive: receives.then_some(receive as _),
             start_send: None,
             start_receive: None,
             test: None,
@@ -457,26 +417,18 @@ mod tests {
 
     /// A program compiled with an older header has none of the later functions, whatever bytes follow its table.
     #[test]
-    fn only_a_table_with_both_ways_can_send() {
-        let can = |size, both_ways| group(&table(size, 2, both_ways)).unwrap().can_send();
-        assert!(can(SIZES[1], [true, true]));
-        assert!(!can(SIZES[1], [true, false]) && !can(SIZES[1], [false, true]));
-        assert!(!can(SIZES[0], [true, true]));
-    }
-
-    #[test]
     fn only_a_table_of_this_header_waits_eagerly() {
         extern "C" fn wait_eagerly(_: *mut c_void, _: c_int) {}
-        let with = |size| GroupTable { wait_eagerly: Some(wait_eagerly as _), ..table(size, 2, [true; 2]) };
+        let with = |size| GroupTable { wait_eagerly: Some(wait_eagerly as _), ..table(size, 2) };
         let can = |table: GroupTable| group(&table).unwrap().can_wait_eagerly();
-        assert!(can(with(SIZES[3])));
-        assert!(!can(with(SIZES[2])) && !can(table(SIZES[3], 2, [true; 2])));
+        assert!(can(with(SIZES[2])));
+        assert!(!can(with(SIZES[1])) && !can(table(SIZES[2], 2)));
     }
 
     /// Each rank takes memory.
     #[test]
     fn more_ranks_than_any_job_has_are_refused() {
-        let with = |ranks| group(&table(SIZES[1], ranks, [false, false]));
+        let with = |ranks| group(&table(SIZES[0], ranks));
         assert!(with(RANKS_MAX as u32).is_ok());
         for ranks in [0, RANKS_MAX as u32 + 1, u32::MAX] {
             let error = with(ranks).map(drop).unwrap_err();
@@ -575,7 +527,7 @@ mod tests {
     /// From a header without messages.
     #[allow(unsafe_code)]
     unsafe extern "C" fn shrink(context: *mut c_void, _divided: u32, survivors: *mut c_void) -> c_int {
-        let mut left = table(SIZES[0], 1, [false, false]);
+        let mut left = table(SIZES[0], 1);
         left.context = if NEW_CONTEXT.get().is_null() { context } else { NEW_CONTEXT.get() };
         // SAFETY: the library's table has more bytes.
         unsafe { survivors.cast::<u8>().copy_from_nonoverlapping((&raw const left).cast(), SIZES[0]) };
@@ -583,7 +535,7 @@ mod tests {
     }
 
     fn lettered(letters: &Letters) -> CGroup {
-        let mut table = table(SIZES[2], 2, [false, false]);
+        let mut table = table(SIZES[1], 2);
         table.context = (&raw const *letters).cast_mut().cast();
         table.start_send = Some(start_send);
         table.start_receive = Some(start_receive);
@@ -627,7 +579,7 @@ mod tests {
         let group = lettered(&letters);
         assert_eq!(group.failed().unwrap(), [1]);
         let left = group.shrink(Divided::Unknown).unwrap();
-        assert!(left.size() == 1 && !left.can_send());
+        assert!(left.size() == 1);
         assert_eq!(left.failed().unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 

@@ -244,8 +244,6 @@ pub struct Options {
     /// before the name of any setting. Mainstay ignores other hints. Hints go before the fields of this struct.
     /// Default: none. Read during the opening call.
     pub hints: *const c_char,
-    /// Number of ranks that write for all. Default: each writes for itself.
-    pub aggregators: u32,
     /// A mainstay_start: whether the job may replace earlier jobs' revisions. Default: MAINSTAY_START_RESTORED.
     pub start: u64,
     /// The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
@@ -295,11 +293,10 @@ pub struct Options {
 }
 
 /// Sizes of the struct in all versions of the header: it only grows, at its end.
-const SIZES: [usize; 13] = [
+const SIZES: [usize; 12] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
-    offset_of!(Options, aggregators),
     offset_of!(Options, start),
     offset_of!(Options, memory),
     offset_of!(Options, exchange),
@@ -379,7 +376,7 @@ impl Options {
     }
 
     /// The key of each field, and its value. A field missing here is a compile error.
-    fn given(&self) -> [(&'static str, Given); 37] {
+    fn given(&self) -> [(&'static str, Given); 36] {
         let Options {
             size: _,
             hints: _,
@@ -404,7 +401,6 @@ impl Options {
             stripe_count,
             stripe_bytes,
             shard_bytes,
-            aggregators,
             start,
             memory_keep,
             memory_after,
@@ -443,7 +439,6 @@ impl Options {
             ("stripe_count", Given::signed(stripe_count.cast_signed())),
             ("stripe_bytes", Given::signed(stripe_bytes.cast_signed())),
             ("shard_bytes", Given::signed(shard_bytes.cast_signed())),
-            ("aggregators", Given::signed(aggregators.cast_signed())),
             ("start", Given::Code(start, &["restored", "fresh"])),
             ("memory_keep", Given::signed(memory_keep.cast_signed())),
             ("memory_after", Given::Code(memory_after.into(), &["removed", "kept"])),

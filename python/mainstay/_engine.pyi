@@ -86,7 +86,6 @@ def open(
     buffer_bytes: int | str | None = None,
     flush_seconds: float | str | None = None,
     io_threads: int | None = None,
-    aggregators: int | None = None,
     portion_bytes: int | str | None = None,
     shard_bytes: int | str | None = None,
     per: Literal["auto", "app", "node", "rank"] | None = None,

@@ -57,8 +57,7 @@ enum Lent {
     Filled(Incoming, usize),
 }
 
-/// These tags separate the messages of `send` and `receive` from the started ones.
-const WAITED_FOR: i32 = 0;
+/// The tag of messages.
 const STARTED: i32 = 1;
 
 impl MpiGroup {
@@ -182,32 +181,6 @@ impl Group for MpiGroup {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
-    }
-
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        self.call("send", |py, mpi, comm| {
-            let byte = mpi.getattr(intern!(py, "BYTE"))?;
-            let sent = PyByteArray::new(py, bytes);
-            let given = ([sent.as_any(), &byte], to, WAITED_FOR);
-            self.wait_asleep(&comm.call_method1(intern!(py, "Isend"), given)?, None)
-        })
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        self.call("receive", |py, mpi, comm| {
-            let (byte, status) = (mpi.getattr(intern!(py, "BYTE"))?, mpi.call_method0(intern!(py, "Status"))?);
-            let got = PyByteArray::new_with(py, into.len(), |_| Ok(()))?;
-            self.wait_asleep(
-                &comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, WAITED_FOR))?,
-                Some(&status),
-            )?;
-            let count: usize = status.call_method1(intern!(py, "Get_count"), (&byte,))?.extract()?;
-            if count != into.len() {
-                return Err(PyValueError::new_err(format!("{count} bytes instead of {}", into.len())));
-            }
-            into.copy_from_slice(&got.to_vec());
-            Ok(())
-        })
     }
 
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {

@@ -96,16 +96,6 @@ impl Ranks {
         self.group.all_gather(mine).map_err(raised)
     }
 
-    fn send(&self, to: usize, bytes: &[u8]) -> PyResult<()> {
-        self.group.send(to, bytes).map_err(raised)
-    }
-
-    fn receive<'py>(&self, py: Python<'py>, from: usize, bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let mut into = vec![0; bytes];
-        self.group.receive(from, &mut into).map_err(raised)?;
-        Ok(PyBytes::new(py, &into))
-    }
-
     /// The number of the message, for `test`.
     fn start_send(&mut self, to: usize, bytes: Vec<u8>) -> PyResult<usize> {
         self.started.push(self.group.start_send(to, Box::new(bytes)).map_err(raised)?);

@@ -61,7 +61,7 @@ pub struct Session {
     signature = (path, comm=None, **settings),
     text_signature = "(path, comm=None, *, keep=None, capture=None, compress=None, track=None, audit=None, predictor=None, infrequent_seconds=None, stagger=None, oracle=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
-                      aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
+                      portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
                       disk_keep=None, disk_copies=None, disk_lost=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, when_busy=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
 )]
@@ -771,9 +771,8 @@ impl Session {
         self.state.call(py, Engine::tick)
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
-    /// one (aggregators), it answers from the medium; only wait() reports a failure. True also if nothing is in
-    /// progress: nothing was saved yet, or all ranks know that the last revision failed.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. True also if nothing is under
+    /// way: nothing was saved yet, or all ranks were told that the last revision failed.
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.state.local(py, |open| open.engine()?.poll())
     }

@@ -108,27 +108,6 @@ static void opened(mainstay_status status) {
   }
 }
 
-/* Opens with the table of mainstay_open_mpi: complete, in the form of an older header, or without a part. */
-static void open_table(const char *what) {
-  const size_t size = strcmp(what, "old") ? sizeof(mainstay_group) : offsetof(mainstay_group, send);
-  mainstay_mpi_context *context = (mainstay_mpi_context *)calloc(1, sizeof *context);
-  mainstay_group whole = alone(), *table = (mainstay_group *)malloc(size);
-  int ranks = 0;
-  MPI_Comm_dup(MPI_COMM_WORLD, &context->comm);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  whole.size = size, whole.context = context;
-  whole.rank = (uint32_t)rank, whole.ranks = (uint32_t)ranks;
-  whole.all_max = mainstay_mpi_all_max;
-  whole.all_gather = mainstay_mpi_all_gather;
-  whole.broadcast = mainstay_mpi_broadcast;
-  whole.release = mainstay_mpi_release;
-  if (strcmp(what, "no-send")) whole.send = mainstay_mpi_send;
-  if (strcmp(what, "no-receive")) whole.receive = mainstay_mpi_receive;
-  memcpy(table, &whole, size);
-  opened(mainstay_open(table, space, &options, &session));
-  free(table);
-}
-
 static void open_second(void) {
   mainstay_session *second = NULL;
   said("open", open_space(&second));
@@ -176,7 +155,6 @@ static void set(const char *what) {
   if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
   if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
   if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
-  if (strncmp(what, "aggregators=", 12) == 0) options.aggregators = (uint32_t)n;
   if (strncmp(what, "start=", 6) == 0) options.start = n;
   if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
@@ -543,7 +521,6 @@ static void run(const char *command) {
 #define IS(NAME) (strcmp(name, NAME) == 0)
 #define IS_VALUE(VALUE) (strcmp(value, VALUE) == 0)
   if (IS("open")) opened(open_space(&session));
-  else if (IS("table")) open_table(value);
   else if (IS("second")) open_second();
   else if (IS("set")) set(value);
   else if (IS("fill")) fill(strtoull(value, NULL, 0));

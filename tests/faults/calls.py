@@ -119,10 +119,9 @@ def told_at(stage, said, *calls):
 
 @scenario
 def calls_differ(stage):
-    for settings in ("set:none=0", "set:aggregators=1"):
-        # Both are in it, and know it: the job goes on.
-        said = stage.run(settings, "open", "restore", "save:1", "@0:save:2", "@1:wait", "save:3", "wait", "close")
-        told_at(stage, said, (0, "checkpoint"), (1, "wait"))
+    # Both are in it, and know it: the job goes on.
+    said = stage.run("open", "restore", "save:1", "@0:save:2", "@1:wait", "save:3", "wait", "close")
+    told_at(stage, said, (0, "checkpoint"), (1, "wait"))
     stage.comes_back(3)
 
 
@@ -183,18 +182,6 @@ def group_incomplete(stage):
 @scenario
 def group_of_another_size(stage):
     stage.refused("group:size")
-
-
-@scenario
-def group_cannot_send(stage):
-    few, all_write = "set:aggregators=1", f"set:aggregators={stage.ranks}"
-    stage.refused(few, "table:old", "table:no-send", "table:no-receive", times=3)
-    # Where each rank writes for itself nothing is missed.
-    own = [word for none in ("set:none=0", all_write) for word in (none, "table:old", "restore", "save:1", "wait", "close")]
-    stage.good(stage.run(*own))
-    for one in stage.check(stage.run(few, "@0:table:whole", "@1:table:old")):
-        assert one.rank == 1 or one.text.startswith("on rank 1: "), one
-    stage.good(stage.run(few, "table:whole", "restore", "holds:1", "save:2", "wait", "close"))
 
 
 @scenario

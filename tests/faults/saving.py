@@ -76,25 +76,6 @@ def disk_full_of_rank(stage):
     failed_saves(stage, "write:ENOSPC", RANK)
 
 
-AGGREGATOR = {"MAINSTAY_AGGREGATORS": "1"}
-
-
-def failed_for_a_member(stage, what):
-    """Rank 0 writes for both ranks, and fails in the file of rank 1."""
-    per_rank = AGGREGATOR | {"MAINSTAY_PER": "rank"}
-    failed_save(stage, what, "wait", variables=per_rank, rank=0, files="/layout-000001-000001-")
-
-
-@scenario
-def io_error_of_aggregator(stage):
-    failed_for_a_member(stage, "write:EIO")
-
-
-@scenario
-def disk_full_of_aggregator(stage):
-    failed_for_a_member(stage, "write:ENOSPC")
-
-
 @contextmanager
 def staged(stage, rank, more):
     """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others. Returns the
@@ -112,20 +93,11 @@ def staged(stage, rank, more):
         yield variables
 
 
-def killed_when_staged(stage):
-    with staged(stage, stage.row["rank"], AGGREGATOR) as variables:
+@scenario
+def rank_killed_when_staged(stage):
+    with staged(stage, stage.row["rank"], {}) as variables:
         stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
     stage.comes_back(3)
-
-
-@scenario
-def aggregator_killed(stage):
-    killed_when_staged(stage)
-
-
-@scenario
-def member_killed(stage):
-    killed_when_staged(stage)
 
 
 def not_completed(stage, what):

@@ -41,7 +41,6 @@ class Generator:
         self.kind = pick(["fixed", "fixed", "elastic", "buffers"])
         self.most = pick([1, 2, 2, 3, 4])
         self.two_nodes = self.random.random() < 0.4
-        self.aggregates = self.random.random() < 0.35
         self.holds = self.random.random() < 0.3  # somebody holds and reads: room is not promised then
         self.tag = 0
         self.fixed_settings = {"per": pick(["app", "node", "rank"]), "allocate": pick(["sparse", "blocks", "zero"])}
@@ -117,8 +116,6 @@ class Generator:
             settings["capture"] = "incremental"
             settings["predictor"] = pick(["off", "told", "told", "infrequent", "idle", "phase", "count", "auto"])
             settings["tick_seconds"] = pick([0, 0, 0.001])
-        if self.aggregates:
-            settings["aggregators"] = pick([1, 1, 2])
         if self.every_steps:
             settings["every_steps"] = self.every_steps
             settings["agree_seconds"] = pick([0, 1])

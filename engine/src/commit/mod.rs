@@ -11,7 +11,6 @@
 mod allocation;
 mod early;
 mod found;
-mod handing;
 mod lasting;
 mod ledger;
 mod protocol;
@@ -22,7 +21,6 @@ mod staying;
 pub(crate) use allocation::{Allocation, Need, Packing, RUNS};
 pub(crate) use early::EarlyRoom;
 pub(crate) use found::FoundLedger;
-pub(crate) use handing::HandedLedger;
 pub(crate) use lasting::{Counted, Shares, Stays, lacking};
 pub(crate) use ledger::{Ledger, OpenedLedger};
 pub(crate) use publication::{Described, Publication};

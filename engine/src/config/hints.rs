@@ -1,13 +1,16 @@
 //! The hints of MPI-IO, from an MPI_Info, read as settings.
 
 use super::{Choice, Key, Value};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    space::Per,
+};
 use std::ffi::OsStr;
 
-/// Hints that MPI reserves (chapter "I/O", "File Info"): the layout of a new file, and the number of ranks that write
-/// for all.
-const OF_MPI: [(&str, &str); 3] =
-    [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes"), ("cb_nodes", "aggregators")];
+/// Hints that MPI reserves for the stripes of a new file (chapter "I/O", "File Info").
+const OF_MPI: [(&str, &str); 2] = [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes")];
+/// The hint that MPI reserves for the number of nodes that write. Whatever the number, the ranks of a node share one file.
+const WRITERS: &str = "cb_nodes";
 /// The prefix of the hints that are Mainstay's settings: `mainstay_keep`.
 const OWN: &str = "mainstay_";
 
@@ -15,6 +18,15 @@ impl Choice {
     /// Sets a hint. Ignores other hints, as MPI requires. Fails, naming the hint, if it has Mainstay's prefix and is no
     /// setting, or if its value is invalid.
     pub fn hint(&mut self, name: &str, value: &str) -> Result<()> {
+        if name == WRITERS {
+            return match value.trim().parse::<u32>() {
+                Ok(1..) => {
+                    self.per = Some(Per::Node);
+                    Ok(())
+                }
+                _ => Err(Error::argument(format!("hint {name}"), format!("\"{value}\"; it takes 1 or more"))),
+            };
+        }
         let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
         let Some(setting) = of_mpi.or(name.strip_prefix(OWN)) else { return Ok(()) };
         let unknown = || Error::argument(format!("hint {name}"), Key::unknown(setting));
@@ -37,8 +49,8 @@ mod tests {
             choice.hint(name, value).unwrap();
         }
         let (keep, shard_bytes) = (Some(3), Some(20 << 20));
-        let (stripe_count, stripe_bytes, aggregators) = (Some(4), Some(65536), Some(2));
-        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, aggregators, ..Choice::default() };
+        let (stripe_count, stripe_bytes, per) = (Some(4), Some(65536), Some(Per::Node));
+        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, per, ..Choice::default() };
         assert_eq!(choice, expected);
         for name in ["keep", "cb_buffer_size", "", "Striping_factor", "other_keep"] {
             choice.hint(name, "x").unwrap();
@@ -48,6 +60,8 @@ mod tests {
         assert!(error.starts_with("hint mainstay_kep: ") && error.contains("did you mean keep?"), "{error}");
         let error = choice.hint("striping_unit", "1000").unwrap_err().to_string();
         assert!(error.starts_with("hint striping_unit: ") && error.contains("64 KiB"), "{error}");
+        let error = choice.hint("cb_nodes", "none").unwrap_err().to_string();
+        assert!(error.starts_with("hint cb_nodes: ") && error.contains("it takes 1 or more"), "{error}");
         let error = choice.hint("mainstay_keep", "0").unwrap_err().to_string();
         assert!(error.starts_with("hint mainstay_keep: ") && error.contains("it takes 1 to 1000"), "{error}");
     }

@@ -274,15 +274,6 @@ settings! {
         in_range: within(0..=64),
         alike: false,
     }
-    /// number of ranks that write for all, for file systems that prefer few writers; 0, or the number of ranks:
-    /// each writes for itself
-    aggregators: u32 {
-        default: 0,
-        given_as: count,
-        takes: "0 or more",
-        in_range: any,
-        alike: true,
-    }
     /// size of each rank's portion of a new space; 0: room for keep+2 of the first checkpoint's shards
     portion_bytes: u64 {
         default: 0,

@@ -14,7 +14,6 @@ mod process;
 mod solo;
 mod start;
 mod successor;
-mod tell;
 mod threads;
 mod watch;
 
@@ -30,7 +29,6 @@ pub use process::Process;
 pub use solo::Solo;
 pub use start::Start;
 pub use successor::successor;
-pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
 pub use watch::Watch;
 
@@ -61,17 +59,9 @@ pub trait Group: Send {
     /// Selects the way in which ranks wait for each other in `all_max`: the fastest, or, as at first, leaving the
     /// processors to others. All ranks call this with the same value between the same two collective calls.
     fn wait_eagerly(&self, _eagerly: bool) {}
-    /// Whether the group can send messages between two ranks: `aggregators` needs them.
-    fn can_send(&self) -> bool {
-        true
-    }
-    /// Sends `bytes` to another rank. May wait until that rank receives them.
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
-    /// Fills `into` with bytes that `from` has sent, in the order of sending.
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
     /// Starts sending `bytes` to another rank, which starts receiving the same number. The group owns the memory until
-    /// the message is complete. Between two ranks, such messages arrive in the order of their starts; they do not mix
-    /// with those of `send`. `InvalidArgument`: this group cannot do it.
+    /// the message is complete. Between two ranks, messages arrive in the order of their starts.
+    /// `InvalidArgument`: this group cannot do it.
     fn start_send(&self, _to: usize, _bytes: Outgoing) -> Result<Message> {
         Err(cannot("send while their programs go on"))
     }

@@ -236,12 +236,6 @@ mod tests {
         fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
             self.group.broadcast(root, bytes)
         }
-        fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-            self.group.send(to, bytes)
-        }
-        fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-            self.group.receive(from, into)
-        }
     }
 
     struct Met {

@@ -31,14 +31,6 @@ impl Group for Solo {
         Ok(())
     }
 
-    fn send(&self, _to: usize, _bytes: &[u8]) -> Result<()> {
-        Err(alone())
-    }
-
-    fn receive(&self, _from: usize, _into: &mut [u8]) -> Result<()> {
-        Err(alone())
-    }
-
     fn start_send(&self, _to: usize, _bytes: Outgoing) -> Result<Message> {
         Err(alone())
     }

@@ -40,8 +40,6 @@ struct State {
     ended: u64,
     result: Arc<Vec<Vec<u8>>>,
     left: Vec<usize>,
-    /// Bytes that one rank has sent and another has not received yet, by sender and receiver.
-    sent: BTreeMap<(usize, usize), Vec<u8>>,
     /// Messages that were started but not received, by sender and receiver, in the order of their starts.
     under_way: BTreeMap<(usize, usize), Queue>,
     /// The ranks that wait for a group without the failed ones; if there are any, this group has ended.
@@ -190,7 +188,6 @@ impl Meeting {
             ended: 0,
             result: Arc::default(),
             left: Vec::new(),
-            sent: BTreeMap::new(),
             under_way: BTreeMap::new(),
             shrinking: Vec::new(),
             divided: Divided::Unknown,
@@ -248,23 +245,6 @@ impl Group for ThreadGroup {
         let all = self.meet(if self.rank == root { bytes } else { &[] })?;
         bytes.clone_from(&all[root]);
         Ok(())
-    }
-
-    /// Waits until the bytes were received, as MPI may: a program that relies on more hangs here too.
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        let way = (self.rank, to);
-        let mut state = self.meeting.lock();
-        state.sent.insert(way, bytes.to_vec());
-        self.meeting.changed.notify_all();
-        self.wait(state, |state| !state.sent.contains_key(&way)).map(drop)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let way = (from, self.rank);
-        let mut state = self.wait(self.meeting.lock(), |state| state.sent.contains_key(&way))?;
-        let sent = state.sent.remove(&way).unwrap_or_default();
-        self.meeting.changed.notify_all();
-        fill(into, from, &sent)
     }
 
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {

@@ -1,4 +1,4 @@
-//! The shard to be saved and the writers of its targets: fixed at t1, before anything is staged.
+//! The shard to be saved, as it is fixed at t1, before anything is staged.
 
 use crate::{
     capture::{Marked, Size},
@@ -26,12 +26,4 @@ impl Intent {
     pub(super) fn tag(&self) -> u32 {
         self.key.number as u32 ^ self.shard << 16
     }
-}
-
-/// The writer of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writer {
-    Here,
-    /// The rank that holds the target.
-    Rank(usize),
 }

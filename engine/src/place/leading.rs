@@ -59,12 +59,8 @@ impl Shard {
             let leading = found.leading_late(allocation, contents, shared, retained)?;
             found.lasts_sharing(&leading, allocation, retained, keep).then_some(leading)
         });
-        match (leading, &self.targets[..]) {
-            (None, _) => return false,
-            (Some(leading), [target]) => target.lead(leading),
-            // The holder of the shard gets the runs.
-            (Some(_), _) => drop(self.led.set(shared.to_vec())),
-        }
+        let (Some(leading), [target]) = (leading, &self.targets[..]) else { return false };
+        target.lead(leading);
         true
     }
 
@@ -84,27 +80,7 @@ impl Shard {
         Ok(Some(contents))
     }
 
-    /// The runs of older revisions for its holder.
-    pub(crate) fn led_late(&self) -> &[Run] {
-        self.led.get().map_or(&[], |led| led)
-    }
-
-    /// The same as `lead_late`, with the owner's encoded contents in `told`; `None` if no owner can have staged them
-    /// for the target.
-    pub(crate) fn decode_led(&self, told: &[u8], shared: &[Run]) -> Option<Contents> {
-        if shared.is_empty() {
-            return self.decode(told);
-        }
-        let ([target], Site { found, allocation, retained, .. }) = (&self.targets[..], self.nearest()) else {
-            return None;
-        };
-        let blocks = shared.iter().try_fold(allocation.log_blocks(), |sum, run| sum.checked_add(run.blocks))?;
-        let contents = Contents::decode(told, blocks)?;
-        target.lead(found.leading_late(allocation, &contents, shared, retained)?);
-        Some(contents)
-    }
-
-    /// Calls `each` with these runs of older revisions, verified, in parts of whole blocks, in order.
+    /// Gives `each` these runs of older revisions, verified, in parts of whole blocks, in order.
     pub(crate) fn read_older(&self, shared: &[Run], each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Site { portion, found, retained, .. } = self.nearest();
         read_runs(portion, &portion.read_manifest(&found.newest_of(retained).ok_or_else(gone)?.entry)?, shared, each)

@@ -99,11 +99,6 @@ impl Load {
         &self.shard
     }
 
-    /// Offset of the load in the log.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
     pub(crate) fn filled(&self) -> &[u8] {
         let all = match &self.lies {
             Lies::Chunk(chunk) => chunk.bytes(),

@@ -1,7 +1,7 @@
 //! Carries bytes to the space: I/O threads hash, write, and at the end publish.
 //!
 //! Owns one revision on its way from t1 to t3: a shard, staged once, and its targets. Each target has a portion of its
-//! own, and is written here or by another rank.
+//! own.
 //!
 //! Invariants: nothing is written before the roots that free its blocks are durable. After a failed write the revision
 //! is never published in that target. A chunk is kept until the last target has it. All segments that the record beside
@@ -11,11 +11,9 @@ mod early;
 mod ending;
 mod following;
 mod hashes;
-mod held;
 mod intent;
 mod leading;
 mod load;
-mod order;
 mod pacing;
 mod packed;
 mod publishing;
@@ -29,11 +27,9 @@ mod threads;
 
 pub(crate) use early::EarlyPart;
 pub(crate) use following::Following;
-pub(crate) use hashes::segments_at_most;
-pub(crate) use intent::{Intent, Writer};
+pub(crate) use intent::Intent;
 pub(crate) use leading::read_runs;
 pub(crate) use load::{Awaited, Load};
-pub(crate) use order::Order;
 pub(crate) use shard::{Shard, StagingTime};
 pub(crate) use site::{Site, TakenOver};
 pub(crate) use sizing::portion_blocks;

@@ -1,7 +1,7 @@
-//! One shard of one revision on its way from t1 to t3: its data, staged once, in the coordinates of its log. Each of
-//! its targets, written here or by another rank, gives the log a place of its own.
+//! One shard of one revision on its way from t1 to t3. It is staged once, in the coordinates of its log. Each of its
+//! targets gives the log a place of its own.
 
-use super::{Intent, Site, Writer, ending::Ending, hashes::Hashes, held::HeldTarget, pacing::Pace, target::Target};
+use super::{Intent, Site, ending::Ending, hashes::Hashes, pacing::Pace, target::Target};
 use crate::{
     capture::{Base, Contents, Marked, Size},
     commit::{Kept, RevisionKey},
@@ -11,7 +11,7 @@ use crate::{
     pool::{Chunk, RankRecord, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, Run, hash, hash_blocks},
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash, hash_blocks},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -46,17 +46,13 @@ struct Before {
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(super) intent: Intent,
-    /// The targets that are written here, nearest first.
+    /// Nearest first.
     pub(super) targets: Vec<Target>,
-    /// The targets that other ranks write.
-    pub(super) held: Vec<HeldTarget>,
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
     /// The contents of the log; set once it is fully staged.
     contents: OnceLock<Contents>,
-    /// If another rank writes the shard: runs of older revisions that it refers to, found out while it was staged.
-    pub(super) led: OnceLock<Vec<Run>>,
     /// The base of the shard, if the next one is to share blocks with it.
     before: OnceLock<Before>,
     /// The shard as a base in its nearest target, once it is published there.
@@ -82,37 +78,28 @@ impl StagingTime {
 }
 
 impl Shard {
-    /// Makes a shard for targets at `sites`, nearest first; this rank writes at most `TARGETS_MAX` of them. `record`:
-    /// the record from which another process can complete the shard, and the length of its segments. `phases`: the
-    /// times known at t1.
+    /// Makes a shard for at most `TARGETS_MAX` targets at `sites`, nearest first. `record`: the record from which another
+    /// process can complete the shard, and the length of its segments. `phases`: the times known at t1.
     pub(crate) fn new(
         intent: Intent,
-        sites: Vec<(Writer, Site)>,
+        sites: Vec<Site>,
         record: Option<(&mut RankRecord, u64)>,
         phases: PhaseRecord,
     ) -> Result<Arc<Shard>> {
         assert!(!sites.is_empty(), "a shard without a target");
         let bytes = intent.size.hash_bytes();
         // Data that is staged in place is staged run by run.
-        let cuts = sites.iter().map(|(_, site)| site.allocation.data.len().saturating_sub(1)).max().unwrap_or(0);
-        let hashes = Hashes::new(&intent, record, cuts)?.ok_or_else(|| sites[0].1.portion.out_of_memory(bytes))?;
-        let (mut targets, mut held) = (Vec::new(), Vec::new());
-        for (writer, site) in sites {
-            match writer {
-                Writer::Here => targets.push(Target::new(site)),
-                Writer::Rank(holder) => held.push(HeldTarget::new(holder, site)),
-            }
-        }
+        let cuts = sites.iter().map(|site| site.allocation.data.len().saturating_sub(1)).max().unwrap_or(0);
+        let hashes = Hashes::new(&intent, record, cuts)?.ok_or_else(|| sites[0].portion.out_of_memory(bytes))?;
+        let targets: Vec<Target> = sites.into_iter().map(Target::new).collect();
         assert!(targets.len() <= TARGETS_MAX, "a shard for {} targets", targets.len());
         Ok(Arc::new(Shard {
             pace: Pace::new(intent.started),
             intent,
             targets,
-            held,
             hashes,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
-            led: OnceLock::new(),
             before: OnceLock::new(),
             base: OnceLock::new(),
             failure: OnceLock::new(),
@@ -123,11 +110,11 @@ impl Shard {
     }
 
     pub(super) fn nearest(&self) -> &Site {
-        self.targets.first().map_or_else(|| &self.held[0].site, |target| &target.site)
+        &self.targets[0].site
     }
 
     fn endings(&self) -> impl Iterator<Item = &Ending> {
-        self.targets.iter().map(|target| &target.ending).chain(self.held.iter().map(|held| &held.ending))
+        self.targets.iter().map(|target| &target.ending)
     }
 
     pub(crate) fn key(&self) -> RevisionKey {
@@ -209,22 +196,14 @@ impl Shard {
         }
     }
 
-    /// The staged contents, as encoded by another rank in `told`; `None` if no rank can have staged them for the
-    /// nearest target.
-    pub(crate) fn decode(&self, told: &[u8]) -> Option<Contents> {
-        let allocation = &self.nearest().allocation;
-        Contents::decode(told, allocation.log_blocks()).filter(|contents| allocation.fits(contents))
-    }
-
-    /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's
-    /// target.
+    /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's target.
     pub(crate) fn copy_for(&self, size: &Size, site: Site) -> Result<Arc<Shard>> {
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         // This shard's outputs are synced before it is published.
         let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
         let size = Size::measured(size.blocks());
         let intent = Intent { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
-        Shard::new(intent, vec![(Writer::Here, site)], None, self.phases())
+        Shard::new(intent, vec![site], None, self.phases())
     }
 
     /// The shard's number among those of the revision.
@@ -441,40 +420,16 @@ impl Shard {
         }
     }
 
-    /// Waits for t3 in all targets that are written here, or for their failures. Returns the first failure, or the
-    /// times of the nearest target. `None`: a holder has not reported the shard's outcome.
-    pub(crate) fn wait(&self) -> Result<Option<PhaseRecord>> {
-        let here: Vec<_> = self.targets.iter().map(|target| target.ending.wait().map(Some)).collect();
-        let held = self.held.iter().map(|held| held.ending.poll().transpose());
-        let ended = here.into_iter().chain(held).collect::<Result<Vec<_>>>()?;
-        Ok(ended.into_iter().collect::<Option<Vec<_>>>().map(|phases| phases[0]))
+    /// Waits for t3 in all targets, or for their failures. Returns the first failure, or the times of the nearest target.
+    pub(crate) fn wait(&self) -> Result<PhaseRecord> {
+        let ended: Vec<_> = self.endings().map(Ending::wait).collect();
+        Ok(ended.into_iter().collect::<Result<Vec<_>>>()?[0])
     }
 
     /// The outcome of the shard, without waiting: `None` as long as a target has not ended.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
         let ended: Option<Vec<_>> = self.endings().map(Ending::poll).collect();
         ended.map(|ended| ended.into_iter().try_for_each(|ended| ended.map(drop)))
-    }
-
-    /// Whether all of the shard is durable. Looks at the medium if a holder has not reported. Never waits for others.
-    pub(crate) fn is_seen_durable(&self) -> Result<bool> {
-        for target in &self.targets {
-            match target.ending.poll() {
-                Some(ended) => drop(ended?),
-                None => return Ok(false),
-            }
-        }
-        for held in &self.held {
-            let is_seen = match (held.ending.poll(), self.failure_in(&held.ending)) {
-                (Some(ended), _) => ended.map(|_| true),
-                (None, Some(error)) => Err(error.clone()),
-                (None, None) => held.is_seen_durable(),
-            };
-            if !is_seen? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     pub(crate) fn out_of_memory(&self, bytes: u64) -> Error {

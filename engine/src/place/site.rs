@@ -73,12 +73,7 @@ impl Site {
         self.portion.is_mapping_awaited()
     }
 
-    /// The sequence of the root that publishes the shard.
-    pub(super) fn sequence(&self) -> u64 {
-        self.found.sequence() + self.allocation.roots()
-    }
-
-    /// The target as described to a salvager, with the shard at `allocation`.
+    /// The target as a salvager is told of it, in which the shard lies at `allocation`.
     pub(super) fn sealed(&self, allocation: &Allocation) -> SealedTarget {
         SealedTarget {
             space: self.space.as_os_str().as_bytes().to_vec(),

@@ -164,7 +164,7 @@ impl Node {
             extents: vec![Extent { at: 0, bytes: log.len() as u64 }],
         };
         let size = Size::of_items(vec![item.clone()], Annex::default());
-        let sites = spaces.iter().map(|space| (Writer::Here, space.site(number, &size))).collect();
+        let sites = spaces.iter().map(|space| space.site(number, &size)).collect();
         let intent =
             Intent { key: key(number), shards: 1, shard: 0, size, outputs: Vec::new(), started: Instant::now() };
         let record = Some((&mut self.record, CHUNK));
@@ -201,7 +201,7 @@ fn all_that_is_written_is_told() {
     let space = Space::new([1; 16], &gate);
     for number in 1..=4 {
         let before = space.medium.operations();
-        let phases = node.save(number, &[&space]).wait().unwrap().unwrap();
+        let phases = node.save(number, &[&space]).wait().unwrap();
         let log = space.medium.log();
         let writes = log[before..].iter().filter_map(|operation| match &operation.change {
             Change::Write { bytes, .. } => Some(bytes.len() as u64),
@@ -285,7 +285,7 @@ fn one_staged_copy_goes_to_two_spaces() {
     let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
     let spaces = two_spaces(&mut node, &gate);
     let shard = node.save(2, &[&spaces[0], &spaces[1]]);
-    let phases = shard.wait().unwrap().unwrap();
+    let phases = shard.wait().unwrap();
     assert!(phases.written_bytes > CHUNKS * CHUNK && matches!(shard.poll(), Some(Ok(()))));
     let data = [0, 1].map(|index: usize| shard.targets[index].site.allocation.data.clone());
     assert_ne!(data[0], data[1], "each has its own blocks");

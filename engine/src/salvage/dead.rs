@@ -16,8 +16,7 @@ const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Completes the sealed shards of dead members on `devices`, and frees their chunks, because no other rank waits for
-/// them. If a shard cannot be completed, its chunks are freed all the same, and the pool notes the loss. The same goes
-/// for chunks that an aggregator held for a living rank, because no other process may write to that rank's portion.
+/// them. If a shard cannot be completed, its chunks are freed all the same, and the pool notes the loss.
 pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
     // Another survivor may be doing this already.
     pool.look_after_dead(|| {

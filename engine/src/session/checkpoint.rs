@@ -59,7 +59,7 @@ impl Inner {
         // Between begin and checkpoint the program goes on, and may change what was found clean.
         let changing = self.means.changing.as_mut().filter(|_| call != Call::Begin && read.is_ok() && ready.is_ok());
         let small_below = self.means.policy.small_below;
-        let fills_later = self.epoch.road.writes_own() && self.means.policy.publisher == Publisher::Threads;
+        let fills_later = self.means.policy.publisher == Publisher::Threads;
         let planned = changing.map_or(Ok(None), |changing| {
             let regions = self.program.regions.all();
             changing.plan((self.levels.nearest(), number, fills_later), ranks, regions, &size, small_below)
@@ -145,11 +145,6 @@ impl Inner {
             level.failing.again(&Err(error.clone()));
         }
         let allocation = found?.swap_remove(0);
-        if let Some(files) = &level.unopened {
-            let group = self.epoch.group.with(&entry);
-            self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
-            level.unopened = None;
-        }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
             if !level.takes(number, to_all) {
@@ -203,9 +198,8 @@ impl Inner {
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
-        let sites = site.map(|site| self.epoch.road.writers(site));
         let staging =
-            self.means.fit_pool(all.chunk, key.number).and_then(|()| self.means.stage(intent, sites?, phases, changed));
+            self.means.fit_pool(all.chunk, key.number).and_then(|()| self.means.stage(intent, site?, phases, changed));
         self.program.begun = Some(Begun { number: key.number, staging, feeds, compared });
         Ok(key.number)
     }
@@ -216,7 +210,10 @@ impl Inner {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
-            Ok(staging) => self.with_outlet(|hands, regions| staging.write(hands, name, offset, bytes, regions)),
+            Ok(staging) => {
+                let regions = self.program.regions.all();
+                self.means.with_hands(&self.levels, |hands| staging.write(hands, name, offset, bytes, regions))
+            }
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
@@ -255,7 +252,7 @@ impl Inner {
         if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
             changing.staged(shard, self.levels.nearest(), self.program.regions.all());
         }
-        let told = self.stage_together(staging, ready);
+        let told = self.stage(staging, ready);
         self.program.knows_failure = told.is_err();
         // The journal tells it too, unless the job is killed before that is written.
         if let (Some(report), Ok(shard), Ok(())) = (&self.report, &source, &told) {
@@ -293,19 +290,23 @@ impl Inner {
         }
     }
 
-    /// Stages the rest of a shard, for all of its targets; gives the shard up if `ready` is an error. Collective.
-    pub(super) fn stage(&mut self, staging: Staging, ready: Result<()>) -> Result<()> {
-        let (saving, profile) = (staging.shard().clone(), self.profile());
-        self.with_outlet(|hands, regions| match ready {
+    /// Stages the rest of the shard that `staging` began; gives the shard up if `ready` is an error.
+    fn stage(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
+        let staging = staging.inspect_err(|error| {
+            self.means.end_copying();
+            self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone()));
+        })?;
+        let (saving, profile, regions) = (staging.shard().clone(), self.profile(), self.program.regions.all());
+        self.means.with_hands(&self.levels, |hands| match ready {
             Ok(()) => staging.finish(hands, regions, profile),
             Err(error) => staging.abandon(hands, error),
         });
-        let told = match saving.failure() {
+        let outcome = match saving.failure() {
             Some(error) => Err(error.clone()),
             None => saving.poll().unwrap_or(Ok(())),
         };
         self.levels.nearest_mut().saving = Some(Attempt::Running(saving));
-        told
+        outcome
     }
 
     /// Gives up the checkpoint that was begun, and waits until nobody writes for it any more: the next one may get the
@@ -337,7 +338,7 @@ impl Inner {
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
             let given_up = Error::argument("begin", why);
             // The error is told by whichever call settles the revision.
-            let _ = self.stage_together(staging, Err(given_up.clone()));
+            let _ = self.stage(staging, Err(given_up.clone()));
             self.program.knows_failure = false;
             // Holders wait for what was announced at t1; nobody waits for the other levels.
             let copies = feeds.into_iter().filter(|(index, _)| self.levels.at(*index).is_copy()).collect();

@@ -109,7 +109,7 @@ impl Inner {
             self.means.changing.iter_mut().for_each(Changing::forget_early);
         }
         self.progress()?;
-        let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
+        let previous = if call.settles() { self.levels.nearest_mut().settle() } else { Ok(()) };
         Ok(Arrival { call, previous })
     }
 

@@ -3,7 +3,6 @@
 use super::{
     copies::Post,
     ranks::{Entered, Ranks},
-    road::Road,
 };
 use crate::{
     commit::RevisionKey,
@@ -13,9 +12,7 @@ use crate::{
 };
 
 pub(super) struct Epoch {
-    /// Which ranks write targets for which.
-    pub(super) road: Road,
-    /// Messages between this rank, its holders and its wards.
+    /// Messages between the owners of shards and the holders of copies.
     pub(super) post: Post,
     /// The lowest rank of this node.
     pub(super) node: u32,

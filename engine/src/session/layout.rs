@@ -92,7 +92,6 @@ impl Level {
         self.current.get_or_insert(Current { layout_id, ledgers });
         self.layouts.extend(layout);
         self.outgrown.clear();
-        self.unopened = Some(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect());
         Ok(())
     }
 
@@ -125,16 +124,6 @@ impl Level {
         let all = gather(group, &mine)?;
         let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
         Ok((0..all.len()).map(lowest).collect())
-    }
-
-    /// The file of the current layout in which the portion of `rank` lies, if it is in sight.
-    pub(super) fn file_of(&self, rank: usize) -> Option<String> {
-        let layout_id = self.current.as_ref()?.layout_id;
-        let has = |layout: &&LayoutFile| {
-            let mut portions = layout.header.portions.iter();
-            layout.header.layout_id == layout_id && portions.any(|place| place.rank as usize == rank)
-        };
-        self.layouts.iter().find(has).map(|layout| layout.name.clone())
     }
 
     /// Decides where the portions of a new layout lie. Collective.

@@ -45,9 +45,6 @@ pub(super) struct Level {
     pub(super) mends: Option<Mends>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
-    /// The file of each shard in that layout, until the ranks that write for others have opened theirs: the checkpoint that it
-    /// was made for may fail before. The same on all ranks.
-    pub(super) unopened: Option<Vec<String>>,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,

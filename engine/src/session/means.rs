@@ -1,5 +1,5 @@
-//! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. Here it is decided how much
-//! this rank puts into the pool, and when the pool's memory is made: once a checkpoint is what comes next.
+//! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. It decides how many bytes
+//! of this rank go into the pool, and when the pool's memory is made: once a checkpoint comes next.
 
 use super::{
     changed::{Changed, Changing},
@@ -11,14 +11,14 @@ use crate::{
     error::{Error, Result},
     feed::{Feeder, Source},
     ground::lock,
-    place::{Intent, IoThreads, Shard, Site, Writer},
+    place::{Intent, IoThreads, Shard, Site},
     pool::RankRecord,
     salvage::complete_dead,
     space::{
         Portion,
         format::{BLOCK_BYTES, PhaseRecord},
     },
-    stage::{Hands, Here, IN_PORTION_BYTES, Policy, PoolInMaking, Snapshots, Staging, TouchOrder, Touching},
+    stage::{Hands, IN_PORTION_BYTES, Outlet, Policy, PoolInMaking, Snapshots, Staging, TouchOrder, Touching},
 };
 use std::sync::{Arc, Mutex};
 
@@ -31,8 +31,6 @@ pub(super) struct Means {
     pub(super) pool: Option<PoolInMaking>,
     /// A checkpoint is what comes next, so the pool's memory is made while the program does something else.
     pub(super) pool_is_foreseen: bool,
-    /// How many shards this rank puts into the pool.
-    pub(super) shards: u64,
     /// The record from which another process could complete a shard; `None` without a pool.
     pub(super) record: Option<RankRecord>,
     pub(super) policy: Policy,
@@ -46,17 +44,17 @@ pub(super) struct Means {
 }
 
 impl Means {
-    /// The pool, and how many shards this rank puts into it; `None` if it puts none.
-    fn own_pool(&mut self) -> Option<(&mut PoolInMaking, u64)> {
-        self.pool.as_mut().filter(|_| self.shards > 0).map(|pool| (pool, self.shards))
+    /// The pool, if this rank's shard goes through it.
+    fn used_pool(&mut self) -> Option<&mut PoolInMaking> {
+        self.pool.as_mut().filter(|_| !self.policy.is_in_portion())
     }
 
     /// From here on the pool's memory is made for the regions that are protected.
     pub(super) fn begin_pool(&mut self, regions: &Regions) {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.pooled_bytes_of(region));
         self.pool_is_foreseen = true;
-        if let Some((pool, shards)) = self.own_pool() {
-            pool.pool().want(bytes.saturating_mul(shards), 0);
+        if let Some(pool) = self.used_pool() {
+            pool.pool().want(bytes, 0);
             pool.begin();
         }
     }
@@ -64,16 +62,16 @@ impl Means {
     /// A region was protected, of which the pool will hold `bytes`.
     pub(super) fn foresee(&mut self, bytes: u64) {
         if self.pool_is_foreseen
-            && let Some((pool, shards)) = self.own_pool()
+            && let Some(pool) = self.used_pool()
         {
-            pool.foresee(bytes.saturating_mul(shards));
+            pool.foresee(bytes);
         }
     }
 
     /// A region was unprotected, of which the pool would have held `bytes`.
     pub(super) fn foresee_less(&mut self, bytes: u64) {
-        if let Some((pool, shards)) = self.own_pool() {
-            pool.pool().want_less(bytes.saturating_mul(shards));
+        if let Some(pool) = self.used_pool() {
+            pool.pool().want_less(bytes);
         }
     }
 
@@ -81,7 +79,7 @@ impl Means {
     pub(super) fn tend_pool(&mut self, regions: &Regions) {
         if !self.pool_is_foreseen {
             self.begin_pool(regions);
-        } else if let Some((pool, _)) = self.own_pool() {
+        } else if let Some(pool) = self.used_pool() {
             pool.adapt();
         }
     }
@@ -106,11 +104,11 @@ impl Means {
         let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
         let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
         let all = self.needs_all();
-        match self.own_pool() {
-            Some((pool, shards)) => {
+        match self.used_pool() {
+            Some(pool) => {
                 // Streams, and the gaps in them, end in chunks of their own.
-                let ends = if size.announced > 0 { shards as u32 } else { 0 };
-                pool.pool().want(bytes.saturating_mul(shards), ends);
+                let ends = u32::from(size.announced > 0);
+                pool.pool().want(bytes, ends);
                 pool.get(all).map(drop)
             }
             None => Ok(()),
@@ -119,7 +117,7 @@ impl Means {
 
     /// What the ranks compare by a maximum at t1 (`Pool::chunk_facts`).
     pub(super) fn chunk_facts(&mut self) -> [u64; 2] {
-        self.own_pool().map_or([0, 0], |(pool, _)| pool.pool().chunk_facts())
+        self.used_pool().map_or([0, 0], |pool| pool.pool().chunk_facts())
     }
 
     /// Fits the pool after t1, when all ranks have said what they save in revision number `number`. Local.
@@ -127,8 +125,8 @@ impl Means {
         let all = self.needs_all();
         // Also where nothing is copied into the pool: ranks that copy elsewhere are waited for in the same way.
         self.pool.iter().for_each(|pool| pool.pool().begin_copying(number));
-        match self.own_pool() {
-            Some((pool, _)) => {
+        match self.used_pool() {
+            Some(pool) => {
                 pool.pool().set_chunk(facts);
                 pool.fit(all)
             }
@@ -158,11 +156,11 @@ impl Means {
         regions.all().iter().filter(|region| is_of_heap(region)).map(|region| self.pooled_bytes_of(region)).sum()
     }
 
-    /// Begins to stage a shard for targets at `sites`, nearest first, by `changed` if the next one may share blocks with it.
+    /// Begins to stage a shard for the target at `site`, by `changed` if the next one may share blocks with it.
     pub(super) fn stage(
         &mut self,
         intent: Intent,
-        sites: Vec<(Writer, Site)>,
+        site: Site,
         phases: PhaseRecord,
         changed: Option<Changed>,
     ) -> Result<Staging> {
@@ -171,7 +169,7 @@ impl Means {
             let bytes = if in_portion { IN_PORTION_BYTES } else { record.chunk_bytes() };
             (record, bytes)
         });
-        let shard = Shard::new(intent, sites, record, phases)?;
+        let shard = Shard::new(intent, vec![site], record, phases)?;
         let (plan, late) = changed.map_or((None, None), |Changed { base, plan, is_late, is_indexed }| {
             shard.is_base(base.clone().filter(|_| plan.is_some() || is_late), is_indexed);
             (plan, base.filter(|_| is_late).map(Late::new))
@@ -185,7 +183,7 @@ impl Means {
         self.feeders.get(level - 1).ok_or_else(none)?.feed(source, size, site)
     }
 
-    /// Does `work` with what staging and serving take, for targets that this rank writes on `levels`.
+    /// Does `work` with what staging takes, for targets on `levels`.
     pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
@@ -193,8 +191,8 @@ impl Means {
                 complete_dead(&levels.iter().map(|level| &*level.device).collect::<Vec<_>>(), pool);
             }
         };
-        let mut here = Here { threads: &self.io, publisher: self.policy.publisher };
-        work(&mut Hands { pool, reclaim: &reclaim, outlet: &mut here })
+        let outlet = Outlet { threads: &self.io, publisher: self.policy.publisher };
+        work(&mut Hands { pool, reclaim: &reclaim, outlet })
     }
 }
 
@@ -219,7 +217,6 @@ mod tests {
             io: IoThreads::start(1, None).unwrap(),
             pool: Some(PoolInMaking::new(pool)),
             pool_is_foreseen: false,
-            shards: 0,
             record: None,
             policy,
             touching: Touching::default(),

@@ -63,7 +63,6 @@ mod remains;
 mod report;
 mod requests;
 mod restore;
-mod road;
 mod room;
 mod run;
 mod saved;
@@ -73,7 +72,6 @@ mod settle;
 mod shards;
 mod stepping;
 mod telling;
-mod together;
 mod tracing;
 
 pub use buffer::Got;

@@ -39,7 +39,7 @@ impl Node {
         let (directory, rank) = (&config.pool_directory, group.rank());
         let leads = rank == self.leader();
         let shape = || match with_chunks {
-            true => shape(config, self.here.ranks().len(), group.size()),
+            true => shape(config, self.here.ranks().len()),
             false => Shape::of_tables(self.here.ranks().len()),
         };
         let made = agree(group, leads.then(|| Pool::create(directory, self.id, &shape())).transpose())?;
@@ -123,13 +123,12 @@ impl Place for Marked<'_> {
     }
 }
 
-/// The shape of a pool that `members` ranks of a job of `size` share.
-fn shape(config: &Config, members: usize, size: usize) -> Shape {
+/// The shape of a pool that `members` ranks share.
+fn shape(config: &Config, members: usize) -> Shape {
     let bytes = config.pool_bytes.unwrap_or_else(|| ceiling(&config.pool_directory));
     let suits = config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(bytes, members));
     let grows = config.pool_bytes.is_none();
-    // Ranks that write for others are sent whole chunks, from the beginning on.
-    let is_fixed = !grows || config.chunk_bytes.is_some() || (1..size).contains(&(config.aggregators as usize));
+    let is_fixed = !grows || config.chunk_bytes.is_some();
     Shape {
         bytes,
         grows,
@@ -231,12 +230,6 @@ mod tests {
         fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
             self.group.broadcast(root, bytes)
         }
-        fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-            self.group.send(to, bytes)
-        }
-        fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-            self.group.receive(from, into)
-        }
     }
 
     /// What two ranks on two nodes find, or why they find nothing. Something clears the directory of the first so many
@@ -296,7 +289,7 @@ mod tests {
     fn what_is_set_counts() {
         let set = Config { pool_bytes: Some(64 * MIB), ..Config::default() };
         let chunk = |config: &Config| {
-            let shape = shape(config, 64, 64);
+            let shape = shape(config, 64);
             (shape.chunk_bytes, shape.chunk_bytes_max)
         };
         assert_eq!(chunk(&set), (512 * KIB, 512 * KIB));
@@ -307,11 +300,8 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_pool_that_sizes_itself_fit_the_shards_unless_ranks_write_for_others() {
-        let chunks = |aggregators| {
-            let shape = shape(&Config { aggregators, ..Config::default() }, 1, 4);
-            (shape.grows, shape.chunk_bytes == shape.chunk_bytes_max)
-        };
-        assert_eq!([0, 1, 3, 4].map(chunks), [(true, false), (true, true), (true, true), (true, false)]);
+    fn chunks_of_a_pool_that_sizes_itself_fit_the_shards() {
+        let shape = shape(&Config::default(), 1);
+        assert!(shape.grows && shape.chunk_bytes < shape.chunk_bytes_max);
     }
 }

@@ -23,7 +23,6 @@ use super::{
     remains::{GoingOn, Remains},
     report::Report,
     requests::Listener,
-    road::Road,
     schedule::Schedule,
     telling::{Telling, whereabouts_of},
     tracing::Tracing,
@@ -59,7 +58,6 @@ struct Open {
     // Fields are dropped in the order of those of a session.
     program: Program,
     means: Means,
-    road: Road,
     node: u32,
     lineage: Lineage,
     next_number: u64,
@@ -141,7 +139,7 @@ impl Inner {
             remains.past.get_or_insert_default().since = going_on.untold;
         }
         let (begun, holds) = (Instant::now(), !remains.holds_none);
-        agree(group, check_plans(&plans, &config))?;
+        agree(group, check_plans(&plans))?;
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
         let mut now = if is_from_memory { 1 } else { plans.len() };
@@ -164,8 +162,7 @@ impl Inner {
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
         let (node, pool) = find_node(group, &config, same_id(group)?, !in_portion)?;
         let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
-        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref().filter(|_| !in_portion))?;
-        let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
+        let policy = if in_portion { policy.in_portion() } else { policy };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, NoteFile::lineage);
@@ -195,9 +192,7 @@ impl Inner {
         let listener = later.as_ref().map_or_else(|| Listener::begin(group.rank(), &*farthest, lineage), |_| None);
         let due = Due::new(Schedule::new(&config, Instant::now()), listener, agree(group, signal)?);
 
-        // If another rank writes this rank's shard, that rank keeps the record.
-        let shards = road.shards();
-        let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| RankRecord::create(pool, group.rank() as u32));
+        let recorded = pool.as_ref().map(|pool| RankRecord::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
         let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let program = Program {
@@ -230,7 +225,6 @@ impl Inner {
             io,
             pool: pool.map(PoolInMaking::new),
             pool_is_foreseen: false,
-            shards: if in_portion { 0 } else { shards },
             record,
             policy,
             changing,
@@ -242,10 +236,6 @@ impl Inner {
             touching: Touching::default(),
             touched: Vec::new(),
         };
-        let level = levels.nearest();
-        if level.is_laid_out() {
-            road.open(group, &*level.device, |rank| level.file_of(rank))?;
-        }
         if !levels.iter().any(Level::has_any) {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
@@ -260,7 +250,6 @@ impl Inner {
         let open = Open {
             program,
             means,
-            road,
             node,
             lineage,
             next_number,
@@ -277,10 +266,10 @@ impl Inner {
 
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, road, node, lineage, next_number, spares_left, .. } = self;
+        let Open { program, means, node, lineage, next_number, spares_left, .. } = self;
         let Open { outward, levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
-        let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
+        let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, post, group };
         let mut session = Inner { program, means, epoch, outward, levels, later, report, whence, recovering };
         let Inner { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
@@ -298,17 +287,13 @@ fn untold(remains: &Remains) -> impl Iterator<Item = &Recovery> {
 }
 
 /// Refuses settings for which several levels leave no room.
-fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
+fn check_plans(plans: &[LevelPlan]) -> Result<()> {
     let levels: usize = plans.iter().map(LevelPlan::places).sum();
     if plans.is_empty() || levels > LEVELS_MAX {
         let why = format!("{levels} of them, with their copies; give 1 to {LEVELS_MAX}");
         return Err(Error::argument("levels", why));
     }
     check_apart(plans)?;
-    if levels > 1 && config.aggregators > 0 {
-        let why = "few ranks can write for all only if there is one level; leave the setting out, or have one level";
-        return Err(Error::argument("aggregators", why));
-    }
     Ok(())
 }
 
@@ -337,7 +322,7 @@ fn check_apart(plans: &[LevelPlan]) -> Result<()> {
 /// Collective.
 fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Result<bool> {
     let (kind, device) = (nearest.wanted.kind, &nearest.wanted.device);
-    if kind != LevelKind::Memory || config.stage != Stage::Pool || config.aggregators > 0 {
+    if kind != LevelKind::Memory || config.stage != Stage::Pool {
         return Ok(false);
     }
     let mut elsewhere = [u64::from(!device.is_memory())];

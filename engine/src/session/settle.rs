@@ -112,7 +112,7 @@ impl Inner {
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Copying(_)) => Ok(true),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => saving.is_seen_durable(),
+                None => Ok(false),
                 Some(Ok(())) => level.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },
@@ -345,10 +345,8 @@ impl Level {
             // Only calls that all ranks are in wait for copies (`finish_copies`).
             Some(Attempt::Copying(copying)) => copying.failure(),
             Some(Attempt::Running(saving)) => {
-                // If a holder has not told, it is in a call that waits for nothing, as the all-reduce is going to tell.
-                if let Some(phases) = saving.wait()? {
-                    self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
-                }
+                let phases = saving.wait()?;
+                self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
                 Ok(())
             }
         }

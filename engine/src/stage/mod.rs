@@ -23,7 +23,8 @@ mod touching;
 
 pub(crate) use later::Snapshots;
 pub(crate) use making::PoolInMaking;
-pub(crate) use outlet::{Full, Here, Outlet};
+use outlet::Full;
+pub(crate) use outlet::Outlet;
 use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
 pub(crate) use staging::{Hands, IN_PORTION_BYTES, Staging};

@@ -52,12 +52,7 @@ impl Policy {
         Ok(Policy { owner, straight_from, publisher, small_below, buffer_bytes: config.buffer_bytes })
     }
 
-    /// The same policy for a rank that writes nothing itself: only pieces of a whole buffer go straight to its holders.
-    pub(crate) fn handing_over(self, buffer_bytes: u64) -> Policy {
-        Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
-    }
-
-    /// The same policy for a portion that is memory: data that would go through the pool is gathered there.
+    /// The same policy for a portion that is memory: what would go through the pool is gathered there.
     pub(crate) fn in_portion(self) -> Policy {
         Policy { owner: Owner::Portion, ..self }
     }

@@ -30,8 +30,8 @@ pub(crate) struct Hands<'a> {
     pub(crate) pool: Option<&'a Pool>,
     /// Frees chunks of dead ranks, if possible.
     pub(crate) reclaim: &'a dyn Fn(),
-    /// Destination of full buffers.
-    pub(crate) outlet: &'a mut dyn Outlet,
+    /// Where full buffers go.
+    pub(crate) outlet: Outlet<'a>,
 }
 
 impl Hands<'_> {
@@ -162,7 +162,6 @@ impl Staging {
     /// Stages the rest: whole regions, and zeros in the gaps of streams. After that nothing here refers to the
     /// program's memory any more, except a snapshot, which has its own.
     pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
-        hands.outlet.open(&self.shard);
         let (contents, snapshot) = self.stage_all(hands, regions, profile);
         match (snapshot, hands.outlet.later()) {
             (Some((snapshot, later)), Some(threads)) => {
@@ -388,26 +387,24 @@ impl Staging {
         }
         // Bytes from separate rows are gathered.
         let row = source.row().unwrap_or_default();
-        let straight = self.straight_part(hands, row.len());
-        self.write_through(hands, handed, &row[..straight])?;
+        let straight = self.straight_part(row.len());
+        self.write_through(handed, &row[..straight])?;
         if straight < source.len() { self.gather(hands, handed, straight, source) } else { Ok(()) }
     }
 
-    /// Number of bytes of a piece of `bytes` bytes that are not gathered.
-    fn straight_part(&self, hands: &Hands<'_>, bytes: usize) -> usize {
-        match hands.outlet.straight_bytes() {
-            Some(unit) if bytes as u64 >= self.policy.straight_from => bytes / unit as usize * unit as usize,
-            _ => 0,
-        }
+    /// How many bytes of a piece of `bytes` bytes are not gathered.
+    fn straight_part(&self, bytes: usize) -> usize {
+        let is_straight = bytes as u64 >= self.policy.straight_from;
+        if is_straight { bytes - bytes % BLOCK_BYTES as usize } else { 0 }
     }
 
     /// Writes whole blocks from the program's memory. Bytes that share a block with others are gathered instead.
-    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &HandedOver, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, handed: &HandedOver, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
         let at = self.take_room(blocks.len() as u64)?;
-        hands.outlet.carry(&self.shard, at, blocks)?;
+        self.shard.carry(at, blocks)?;
         self.log.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }

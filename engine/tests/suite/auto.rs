@@ -221,13 +221,12 @@ fn nobody_waits_for_a_write(announced: u64, one_is_late: bool) {
     disk.between.nobody_waited();
 }
 
-/// What one rank writes for others has room in its pool too.
 #[test]
-fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
-    for (aggregators, pool_held) in [(1, PoolHeld::Always), (2, PoolHeld::Checkpoint), (0, PoolHeld::Checkpoint)] {
+fn it_works_with_memory_that_is_held_always_or_for_checkpoints_alone() {
+    for pool_held in [PoolHeld::Always, PoolHeld::Checkpoint] {
         let (space, pools_in) = (TempDir::new().unwrap(), memory());
         let path = space.path().join("space");
-        let config = Config { aggregators, pool_held, ..here(&pools_in) };
+        let config = Config { pool_held, ..here(&pools_in) };
         let job = |rank: usize, session: &mut Session| {
             for bytes in [300 * KIB, 3 << 20] {
                 let mut field = vec![rank as u8 + 1; bytes];
@@ -235,7 +234,7 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
                 session.wait().unwrap();
             }
         };
-        bounded("pools of those who write for others", || in_sessions(&path, 3, &config, job));
+        bounded("pools of three ranks", || in_sessions(&path, 3, &config, job));
         assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
         // Nobody foresees what comes in pieces.
         let in_pieces = space.path().join("in pieces");
@@ -246,7 +245,7 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
             session.checkpoint().unwrap();
             session.wait().unwrap();
         };
-        bounded("pools for pieces of others", || in_sessions(&in_pieces, 3, &config, job));
+        bounded("pools for pieces", || in_sessions(&in_pieces, 3, &config, job));
         assert!(pools(&in_pieces).iter().all(|(bytes, ..)| *bytes >= 48 << 20), "{:?}", pools(&in_pieces));
         in_sessions(&path, 3, &config, |rank, session| {
             let mut field = vec![0; 3 << 20];

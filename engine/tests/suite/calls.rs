@@ -2,7 +2,7 @@
 //! without aggregators, and while a revision is under way. Nothing is lost, and the session goes on where no rank has
 //! closed it.
 
-use crate::support::{aggregating, bounded, in_sessions, run};
+use crate::support::{bounded, in_sessions, run, small_pool};
 use mainstay_engine::{Config, Error, ErrorKind, LevelKind, Result, Session};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -14,8 +14,8 @@ const CALLS: [&str; 10] =
     ["begin", "checkpoint", "put", "abandon", "wait", "wait_for", "restore", "get", "get_bytes", "due"];
 
 /// The ranks meet whenever `due` is called.
-fn configs() -> [Config; 2] {
-    [0, 1].map(|aggregators| Config { agree_every: Duration::ZERO, ..aggregating(aggregators) })
+fn config() -> Config {
+    Config { agree_every: Duration::ZERO, ..small_pool() }
 }
 
 fn save(session: &mut Session, step: u8) -> Result<u64> {
@@ -57,7 +57,7 @@ fn is_told(error: &Error, first: &str, second: &str) {
 /// Ranks 0 and 2 make the one call and rank 1 the other, while a revision is under way.
 #[test]
 fn all_are_told_who_called_what_and_the_session_goes_on() {
-    for config in configs() {
+    for config in [config()] {
         let folder = TempDir::new().unwrap();
         let pairs = CALLS.iter().flat_map(|first| CALLS.iter().map(move |second| (*first, *second)));
         let pairs: Vec<_> = pairs.filter(|(first, second)| first != second).collect();
@@ -77,7 +77,7 @@ fn all_are_told_who_called_what_and_the_session_goes_on() {
 
 #[test]
 fn once_a_rank_has_closed_it_the_session_is_over_on_all() {
-    for config in configs() {
+    for config in [config()] {
         for (call, closes_first) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             let folder = TempDir::new().unwrap();
             let (first, second) = if closes_first { ("close", call) } else { (call, "close") };
@@ -102,7 +102,7 @@ fn once_a_rank_has_closed_it_the_session_is_over_on_all() {
 /// Between `begin` and its end there is no all-reduce: the call that follows it is compared.
 #[test]
 fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next() {
-    for config in configs() {
+    for config in [config()] {
         let folder = TempDir::new().unwrap();
         bounded("begun", || {
             in_sessions(folder.path(), RANKS, &config, |rank, session| {
@@ -125,7 +125,7 @@ fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next()
 /// calls from then on.
 #[test]
 fn after_calls_that_differ_the_ranks_meet_at_the_same_call_of_due() {
-    let config = Config { agree_every: Duration::from_millis(20), ..aggregating(0) };
+    let config = Config { agree_every: Duration::from_millis(20), ..small_pool() };
     let folder = TempDir::new().unwrap();
     bounded("due", || {
         in_sessions(folder.path(), RANKS, &config, |rank, session| {
@@ -149,7 +149,7 @@ fn what_one_rank_refuses_each_call_tells_on_all_and_the_session_goes_on() {
         }
     };
     let is_refused = |error: &Error| assert!(error.to_string().ends_with("the front: is wrong"), "{error}");
-    for config in configs() {
+    for config in [config()] {
         let folder = TempDir::new().unwrap();
         bounded("refused", || {
             in_sessions(folder.path(), RANKS, &config, |rank, session| {

@@ -83,12 +83,6 @@ impl Group for Dying {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<(), Error> {
         self.collective(|group| group.broadcast(root, bytes))
     }
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.with(|group| group.send(to, bytes))
-    }
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<(), Error> {
-        self.with(|group| group.receive(from, into))
-    }
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message, Error> {
         self.with(|group| group.start_send(to, bytes))
     }

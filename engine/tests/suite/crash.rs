@@ -30,7 +30,7 @@ const INCREMENTAL: Shape = Shape { capture: Capture::Incremental, ..Shape::ALONE
 #[test]
 fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
     let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..INCREMENTAL };
-    everywhere_and_twice(&[INCREMENTAL, two, Shape { ranks: 2, aggregators: 1, ..INCREMENTAL }]);
+    everywhere_and_twice(&[INCREMENTAL, two, Shape { ranks: 2, ..INCREMENTAL }]);
 }
 
 /// Revisions that outgrow the portions that the first one has sized.
@@ -41,7 +41,7 @@ const GROWING: Shape = Shape { grows: true, ..Shape::ALONE };
 fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged() {
     let pieces = Shape { in_pieces: true, ..INCREMENTAL };
     let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, compress: Compress::Lz4, ..pieces };
-    everywhere_and_twice(&[pieces, two, Shape { ranks: 2, aggregators: 1, ..pieces }]);
+    everywhere_and_twice(&[pieces, two, Shape { ranks: 2, ..pieces }]);
 }
 
 /// What is written compressed, among what is written as it is.
@@ -49,7 +49,7 @@ fn a_crash_of_a_job_that_saves_what_changed_in_pieces_loses_nothing_acknowledged
 fn a_crash_of_a_job_that_compresses_loses_nothing_acknowledged() {
     let lz4 = Shape { compress: Compress::Lz4, ..Shape::ALONE };
     let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, compress: Compress::Zstd, ..INCREMENTAL };
-    everywhere_and_twice(&[lz4, two, Shape { ranks: 2, aggregators: 1, ..lz4 }]);
+    everywhere_and_twice(&[lz4, two, Shape { ranks: 2, ..lz4 }]);
 }
 
 /// Pages that are saved before the checkpoint asks for them, of which some are written after all.
@@ -66,21 +66,14 @@ fn a_crash_of_a_job_that_saves_early_loses_nothing_acknowledged() {
 #[test]
 fn a_crash_of_a_job_that_grows_loses_nothing_acknowledged() {
     let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..GROWING };
-    everywhere_and_twice(&[GROWING, two, Shape { capture: Capture::Incremental, ranks: 2, aggregators: 1, ..GROWING }]);
-}
-
-/// One rank writes for the other; which is another order of all that is done.
-#[test]
-fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
-    everywhere(Shape { ranks: 2, aggregators: 1, ..Shape::ALONE }, 1);
+    everywhere_and_twice(&[GROWING, two, Shape { capture: Capture::Incremental, ranks: 2, ..GROWING }]);
 }
 
 #[test]
 #[ignore = "long; make campaign runs it"]
 fn a_crash_after_any_operation_of_any_job_with_many_losses() {
-    let aggregated = Shape { ranks: 3, aggregators: 1, ..Shape::ALONE };
-    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2, ..Shape::ALONE };
-    for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
+    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, ..Shape::ALONE };
+    for shape in Shape::ALL.into_iter().chain([direct]) {
         let incremental = Shape { capture: Capture::Incremental, ..shape };
         let pieces = Shape { in_pieces: true, ..incremental };
         let growing = Shape { grows: true, ..shape };

@@ -1,7 +1,7 @@
 //! A program forgot to restore, ran for hours, and its first checkpoint removed the revisions of an earlier job. Now
 //! the first call that saves, or asks whether to, is refused on all ranks, before anything was computed.
 
-use crate::support::{aggregating, bounded, in_sessions};
+use crate::support::{bounded, in_sessions, small_pool};
 use mainstay_engine::{Config, Error, ErrorKind, Region, Result, Session, Start};
 use std::path::Path;
 use tempfile::TempDir;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 const RANKS: usize = 2;
 
 fn config(keep: u32) -> Config {
-    Config { keep, shard_bytes: 256 << 10, ..aggregating(0) }
+    Config { keep, shard_bytes: 256 << 10, ..small_pool() }
 }
 
 #[allow(unsafe_code)]

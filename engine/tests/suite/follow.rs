@@ -2,7 +2,7 @@
 //! targets of the pointers, in any memory. Protected by address alone, two swapped levels came back exchanged.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
-use crate::support::{aggregating, in_sessions};
+use crate::support::{in_sessions, small_pool};
 use mainstay_engine::{
     Config, Error, ErrorKind, Region, Result, Session, Stage, group::Solo, space::format::ElementType,
 };
@@ -111,7 +111,7 @@ fn swapped_levels_come_back_where_the_pointers_point() {
     for seed in 0..12 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (levels, ranks) = (random.usize(2..=3), random.usize(1..=3));
-        let config = [aggregating(0), aggregating(1), direct()][random.usize(0..3)].clone();
+        let config = [small_pool(), direct()][random.usize(0..2)].clone();
         let (between, swaps, in_pieces) = (random.u64(1..4), random.u64(0..4), random.bool());
         let folder = TempDir::new_in("/dev/shm").unwrap();
         let mut last = 0;

@@ -47,16 +47,16 @@ fn layouts(path: &Path) -> BTreeSet<u64> {
 #[test]
 fn a_space_with_one_level_grows_with_the_state() {
     let ways = [
-        (Per::App, Capture::Whole, Compress::Off, Stage::Pool, 0),
-        (Per::Node, Capture::Incremental, Compress::Off, Stage::Direct, 0),
-        (Per::Rank, Capture::Incremental, Compress::Lz4, Stage::Pool, 0),
-        (Per::Rank, Capture::Whole, Compress::Zstd, Stage::Pool, 1),
-        (Per::App, Capture::IncrementalSnapshot, Compress::Off, Stage::Pool, 0),
+        (Per::App, Capture::Whole, Compress::Off, Stage::Pool),
+        (Per::Node, Capture::Incremental, Compress::Off, Stage::Direct),
+        (Per::Rank, Capture::Incremental, Compress::Lz4, Stage::Pool),
+        (Per::Rank, Capture::Whole, Compress::Zstd, Stage::Pool),
+        (Per::App, Capture::IncrementalSnapshot, Compress::Off, Stage::Pool),
     ];
-    for (per, capture, compress, stage, aggregators) in ways {
+    for (per, capture, compress, stage) in ways {
         for keep in [1, 2] {
             let medium = Medium::new(true);
-            let config = Config { keep, per, capture, compress, stage, aggregators, ..small() };
+            let config = Config { keep, per, capture, compress, stage, ..small() };
             let saves = |program: &mut Program, session: &mut Session, step: u64, bytes| {
                 let bytes = if session.rank() == 1 { SIZES[0] } else { bytes };
                 program.fill(session, Mark { run: 1, step }, bytes)?;

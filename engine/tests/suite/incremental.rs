@@ -335,13 +335,13 @@ fn one_object_that_is_mapped_twice_is_never_stale() {
     }
 }
 
-/// The bytes of an item went on in the log from what was staged of it to what is shared; told so, the rank that writes for
-/// others, and whoever completes what a killed job has staged, took the list of items for damaged.
+/// The bytes of an item go on in the log from its staged part to its shared part. A salvage took the list of items for
+/// damaged.
 #[test]
 fn what_changed_may_end_where_what_is_shared_begins() {
     const BLOCKS: usize = 300;
     let folder = folder();
-    let config = Config { aggregators: 1, buffer_bytes: 64 << 10, pool_bytes: Some(4 << 20), ..incremental() };
+    let config = Config { buffer_bytes: 64 << 10, pool_bytes: Some(4 << 20), ..incremental() };
     run(2, |rank, group| {
         let mut session = open(group, folder.path(), &config);
         let mut memory = vec![0; BLOCKS * BLOCK];
@@ -409,9 +409,7 @@ fn random_jobs(seed: u64) {
     let ranks = random.usize(1..=3);
     let stage = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank][random.usize(0..4)];
     let (keep, folder) = (random.u32(1..=3), folder());
-    // Few ranks can write for all only where there is one level.
-    let aggregators = u32::from(ranks > 1 && random.u8(0..4) == 0);
-    let has_memory = aggregators == 0 && random.bool();
+    let has_memory = random.bool();
     let memory = if has_memory { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
     let capture = [Capture::Incremental, Capture::IncrementalSnapshot, Capture::Snapshot][random.usize(0..3)];
     let pool_bytes = Some([256 << 10, 4 << 20][random.usize(0..2)]);
@@ -432,7 +430,6 @@ fn random_jobs(seed: u64) {
         memory_keep: keep,
         memory_copies: 1,
         pfs_every: random.u32(1..=3),
-        aggregators,
         buffer_bytes: 64 << 10,
         start: Start::Fresh,
         // Room for what is announced to `begin`.

@@ -6,9 +6,6 @@
 mod support;
 
 mod across;
-mod aggregators;
-mod aggregators_failing;
-mod aggregators_refused;
 mod annex;
 mod apart;
 mod auto;

@@ -487,37 +487,34 @@ fn jobs_of_ever_other_numbers_go_on_in_one_space() {
 /// another number of ranks, and the old one goes. It was PORTION_TOO_SMALL.
 #[test]
 fn larger_boxes_on_as_many_ranks_go_to_a_new_layout() {
-    for aggregators in [0, 1] {
-        let folder = TempDir::new().unwrap();
-        let config = Config { aggregators, buffer_bytes: 64 << 10, pool_bytes: Some(512 << 10), ..small() };
-        let layouts = || {
-            let names =
-                fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            names.filter(|name| name.starts_with("layout-")).collect::<Vec<_>>()
-        };
-        let global = [12, 7000];
-        let mut before = Vec::new();
-        for (run, middle) in [6, 1, 11].into_iter().enumerate() {
-            in_sessions(folder.path(), 2, &config, |rank, session| {
-                let rows = [0..middle, middle..12][rank].clone();
-                let mut part = Part::new(&global, vec![rows, 0..7000]);
-                session.protect(part.region("u").unwrap()).unwrap();
-                let restored = session.restore().unwrap();
-                assert_eq!(restored.is_some(), run > 0);
-                if run > 0 {
-                    assert!(part.holds(|number| value(Mark { run: run as u64 - 1, step: 3 }, number)), "{restored:?}");
-                }
-                for step in 1..=3 {
-                    part.fill(|number| value(Mark { run: run as u64, step }, number));
-                    session.checkpoint().unwrap();
-                    session.wait().unwrap();
-                }
-            });
-            let now = layouts();
-            assert_eq!(now.len(), 1, "the old layout is there still: {now:?}");
-            assert_ne!(now, before);
-            before = now;
-        }
+    let folder = TempDir::new().unwrap();
+    let config = Config { buffer_bytes: 64 << 10, pool_bytes: Some(512 << 10), ..small() };
+    let layouts = || {
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("layout-")).collect::<Vec<_>>()
+    };
+    let global = [12, 7000];
+    let mut before = Vec::new();
+    for (run, middle) in [6, 1, 11].into_iter().enumerate() {
+        in_sessions(folder.path(), 2, &config, |rank, session| {
+            let rows = [0..middle, middle..12][rank].clone();
+            let mut part = Part::new(&global, vec![rows, 0..7000]);
+            session.protect(part.region("u").unwrap()).unwrap();
+            let restored = session.restore().unwrap();
+            assert_eq!(restored.is_some(), run > 0);
+            if run > 0 {
+                assert!(part.holds(|number| value(Mark { run: run as u64 - 1, step: 3 }, number)), "{restored:?}");
+            }
+            for step in 1..=3 {
+                part.fill(|number| value(Mark { run: run as u64, step }, number));
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            }
+        });
+        let now = layouts();
+        assert_eq!(now.len(), 1, "the old layout is there still: {now:?}");
+        assert_ne!(now, before);
+        before = now;
     }
 }
 

@@ -140,14 +140,6 @@ impl Group for Counted {
         self.group.broadcast(root, bytes)
     }
 
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.group.send(to, bytes)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<(), Error> {
-        self.group.receive(from, into)
-    }
-
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message, Error> {
         self.sent.fetch_add((*bytes).as_ref().len() as u64, Ordering::Relaxed);
         self.group.start_send(to, bytes)

@@ -63,12 +63,6 @@ impl Group for Deaf {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> mainstay_engine::Result<()> {
         self.0.broadcast(root, bytes)
     }
-    fn send(&self, to: usize, bytes: &[u8]) -> mainstay_engine::Result<()> {
-        self.0.send(to, bytes)
-    }
-    fn receive(&self, from: usize, into: &mut [u8]) -> mainstay_engine::Result<()> {
-        self.0.receive(from, into)
-    }
 }
 
 /// Opens a space on two ranks, the odd one being `odd`; what each was told. Fails if one hangs.

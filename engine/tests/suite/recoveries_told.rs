@@ -71,12 +71,6 @@ impl Group for Mortal {
         self.count();
         self.0.broadcast(root, bytes)
     }
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.0.send(to, bytes)
-    }
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<(), Error> {
-        self.0.receive(from, into)
-    }
     fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message, Error> {
         self.0.start_send(to, bytes)
     }

@@ -59,13 +59,8 @@ impl Place {
     /// Runs a job that saves the steps 1 and 2 and is killed as a whole just after t2 of the second, of which
     /// its device takes only so many writes of all ranks.
     fn kill_job(&self, pool_bytes: u64, cells: usize, writes: u64) {
-        self.kill_job_with(0, pool_bytes, cells, writes);
-    }
-
-    /// The same with so many ranks that write for all.
-    fn kill_job_with(&self, aggregators: u32, pool_bytes: u64, cells: usize, writes: u64) {
         for _ in 0..10 {
-            self.run_killed(aggregators, pool_bytes, cells, writes);
+            self.run_killed(pool_bytes, cells, writes);
             // On a very fast disk that takes all of it, it may have been complete.
             if self.newest() == Some(1) && !self.files().is_empty() {
                 return;
@@ -76,7 +71,7 @@ impl Place {
         panic!("each revision was complete at once");
     }
 
-    fn run_killed(&self, aggregators: u32, pool_bytes: u64, cells: usize, writes: u64) {
+    fn run_killed(&self, pool_bytes: u64, cells: usize, writes: u64) {
         let job = Command::new(env::current_exe().unwrap())
             .args(["--exact", "salvage::job_that_is_killed", "--ignored", "--nocapture"])
             .env("SALVAGE_SPACE", self.space())
@@ -86,7 +81,6 @@ impl Place {
             .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
             .env("SALVAGE_CELLS", cells.to_string())
             .env("SALVAGE_WRITES", writes.to_string())
-            .env("SALVAGE_AGGREGATORS", aggregators.to_string())
             .stdout(Stdio::null())
             .status()
             .unwrap();
@@ -227,10 +221,7 @@ fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
     let pools = PathBuf::from(env::var_os("SALVAGE_POOLS").unwrap());
-    let config = |rank| {
-        let aggregators = number("SALVAGE_AGGREGATORS") as u32;
-        Config { aggregators, ..config(told_way(), rank, &pools, number("SALVAGE_POOL_BYTES")) }
-    };
+    let config = |rank| config(told_way(), rank, &pools, number("SALVAGE_POOL_BYTES"));
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let staged = Barrier::new(RANKS);
     run(RANKS, |rank, group| {
@@ -323,18 +314,6 @@ fn the_command_completes_what_was_staged() {
             assert!(completed && salvaged.removed == 1 && salvaged.left.is_empty(), "{way}: {salvaged:?}");
         }
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}");
-    }
-}
-
-/// What members have handed over lies in the pool as their aggregator's own does.
-#[test]
-fn the_next_start_completes_what_an_aggregator_had_staged() {
-    let jobs = [(1, ALL), (1, SOME), (2, SOME)].into_iter().cycle();
-    for (way, (aggregators, writes)) in WAYS.into_iter().zip(jobs) {
-        let place = Place::new(way);
-        place.kill_job_with(aggregators, POOL, CELLS, writes);
-        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{aggregators} aggregators, {way}");
-        assert!(place.is_empty(), "nothing is left in memory");
     }
 }
 
@@ -701,7 +680,7 @@ fn claims_that_are_out_of_sight_are_known_of() {
 #[test]
 fn a_pool_that_another_space_has_removed_claims_nothing() {
     let place = Place::new(ONE_FILE);
-    place.run_killed(0, POOL, CELLS, UNTIL_COMPLETE);
+    place.run_killed(POOL, CELLS, UNTIL_COMPLETE);
     assert!(place.newest() == Some(2) && !place.is_empty());
     assert_eq!(place.restore(&place.space.path().join("another"), RANKS, POOL, CELLS), None);
     assert!(place.is_empty());
@@ -914,8 +893,8 @@ fn salvager_that_is_killed() {
 const CHUNKS_OF_ONE: u64 = 40 << 10;
 
 /// The ranks from `first` on, which have all chunks, are killed when the others wait for those: they go on, and finish
-/// their part. So many ranks write for all.
-fn kill_ranks(place: &Place, when: &str, first: usize, aggregators: u32) {
+/// their part.
+fn kill_ranks(place: &Place, when: &str, first: usize) {
     let pool_bytes = (RANKS - first) as u64 * CHUNKS_OF_ONE;
     let meeting = TempDir::new().unwrap();
     let rank = |rank: usize| {
@@ -928,7 +907,6 @@ fn kill_ranks(place: &Place, when: &str, first: usize, aggregators: u32) {
             .env("SALVAGE_RANK", rank.to_string())
             .env("SALVAGE_WHEN", when)
             .env("SALVAGE_FIRST", first.to_string())
-            .env("SALVAGE_AGGREGATORS", aggregators.to_string())
             .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
             .stdout(Stdio::null())
             .spawn()
@@ -962,7 +940,6 @@ fn rank_in_a_process_of_its_own() {
     let (rank, first) = (number("SALVAGE_RANK") as usize, number("SALVAGE_FIRST") as usize);
     let pools = PathBuf::from(env::var_os("SALVAGE_POOLS").unwrap());
     let config = config(told_way(), rank, &pools, number("SALVAGE_POOL_BYTES"));
-    let config = Config { aggregators: number("SALVAGE_AGGREGATORS") as u32, ..config };
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let group = Meeting::new(rank, RANKS, &meeting);
     let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config).unwrap();
@@ -1019,7 +996,7 @@ fn outlive_locks_of(space: &Path) {
 fn what_a_killed_rank_was_filling_is_given_to_the_others() {
     for way in WAYS {
         let place = Place::new(way);
-        kill_ranks(&place, "filling", RANKS - 1, 0);
+        kill_ranks(&place, "filling", RANKS - 1);
         assert_eq!(place.newest(), Some(1));
         assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(1), "{way}");
         assert!(place.is_empty());
@@ -1031,22 +1008,21 @@ fn what_a_killed_rank_was_filling_is_given_to_the_others() {
 fn what_a_killed_rank_had_staged_is_completed_also_if_its_locks_go_late() {
     for way in WAYS {
         let place = Place::new(way);
-        kill_ranks(&place, "locked", 2, 0);
+        kill_ranks(&place, "locked", 2);
         assert_eq!(place.newest(), Some(2), "{way}");
         assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(2));
         assert!(place.is_empty());
     }
 }
 
-/// They need its chunks, so that they complete its shard themselves; and what it had of another rank that was killed
-/// with it: of three ranks with two aggregators, rank 1 writes for rank 2.
+/// They need its chunks, so that they complete its shard themselves.
 #[test]
 fn what_a_killed_rank_had_staged_is_completed_by_the_others() {
-    let alone = WAYS.map(|way| (way, 2, 0));
-    for (way, first, aggregators) in alone.into_iter().chain(on_one_node().map(|way| (way, 1, 2))) {
+    let alone = WAYS.map(|way| (way, 2));
+    for (way, first) in alone.into_iter().chain(on_one_node().map(|way| (way, 1))) {
         let place = Place::new(way);
-        kill_ranks(&place, "staged", first, aggregators);
-        assert_eq!(place.newest(), Some(2), "{aggregators} aggregators, {way}");
+        kill_ranks(&place, "staged", first);
+        assert_eq!(place.newest(), Some(2), "from rank {first} on, {way}");
         assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(2));
         assert!(place.is_empty());
     }

@@ -101,7 +101,6 @@ fn a_file_sets_every_key() {
         buffer_bytes = "1 MiB"
         flush_seconds = "50 ms"
         io_threads = 4
-        aggregators = 2
         portion_bytes = 0x40000000
         shard_bytes = "20 MiB"
         per = "node"
@@ -142,7 +141,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
     assert_eq!(config.flush_every, Duration::from_millis(50));
     assert_eq!((config.shard_bytes, config.per, config.allocate), (20 << 20, Per::Node, Allocate::Sparse));
-    assert_eq!((config.stripe_count, config.stripe_bytes, config.aggregators), (4, 1 << 20, 2));
+    assert_eq!((config.stripe_count, config.stripe_bytes), (4, 1 << 20));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
@@ -495,7 +494,6 @@ fn ranks_with_different_settings_are_refused() {
         ("threshold_bytes", "64 KiB", "auto", Config { threshold_bytes: Some(64 << 10), ..small.clone() }),
         ("buffer_bytes", "1 MiB", "4 MiB", Config { buffer_bytes: 1 << 20, ..small.clone() }),
         ("flush_seconds", "7", "0.1", Config { flush_every: seven, ..small.clone() }),
-        ("aggregators", "1", "0", Config { aggregators: 1, ..small.clone() }),
         ("per", "rank", "auto", Config { per: Per::Rank, ..small.clone() }),
         ("allocate", "zero", "blocks", Config { allocate: Allocate::Zero, ..small.clone() }),
         ("stripe_count", "4", "0", Config { stripe_count: 4, ..small.clone() }),

@@ -103,14 +103,6 @@ impl Group for Counting {
         self.0.fetch_add(100, Ordering::Relaxed);
         Solo.broadcast(root, bytes)
     }
-
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        Solo.send(to, bytes)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        Solo.receive(from, into)
-    }
 }
 
 #[test]

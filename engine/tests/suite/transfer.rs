@@ -3,13 +3,13 @@
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::support::{
-    aggregating,
     between::{Between, Watched},
     bytes::Layout,
     faulty::{Durable, Faulty, Medium},
     in_sessions,
     program::Mark,
     recording::{Shape, expect, job, losses},
+    small_pool,
     spread::Part,
     whole,
 };
@@ -158,7 +158,7 @@ fn copies_are_bit_identical_whatever_made_the_space() {
         Config { keep: 3, ..small() },
         Config { keep: 2, per: Per::Rank, ..incremental() },
         Config { keep: 3, per: Per::Node, ..incremental() },
-        Config { keep: 2, ..aggregating(2) },
+        Config { keep: 2, ..small_pool() },
         Config { keep: 2, stage: Stage::Direct, ..small() },
     ];
     for config in ways {

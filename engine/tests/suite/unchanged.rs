@@ -281,12 +281,12 @@ fn farther_levels_and_copies_get_what_changed_of_streams() {
 fn what_is_led_to_waits_for_no_write() {
     const BLOCKS: usize = 300;
     // Room is freed for the fourth revision, and by that for the fifth.
-    for (ranks, aggregators, whole) in [(1, 0, 3), (1, 0, 4), (3, 1, 3), (3, 1, 4)] {
+    for whole in [3, 4] {
+        let ranks = 1;
         let folder = folder();
         let disk = Watched::new(Disk::make(folder.path()).unwrap(), Gate::new(ranks));
         let device: Arc<dyn Device> = Arc::new(disk.clone());
-        let config =
-            Config { aggregators, io_threads: 4, pool_bytes: Some(16 << 20), buffer_bytes: 64 << 10, ..incremental() };
+        let config = Config { io_threads: 4, pool_bytes: Some(16 << 20), buffer_bytes: 64 << 10, ..incremental() };
         in_sessions_on(&device, ranks, &config, |rank, session| {
             let mut bytes = Vec::new();
             for step in 0..whole {
@@ -300,9 +300,7 @@ fn what_is_led_to_waits_for_no_write() {
             let (changed, rest) = bytes.split_at_mut(100 * BLOCK);
             changed.fill(rank as u8 + 1);
             session.write("s", 0, changed).unwrap();
-            if aggregators == 0 {
-                disk.between.until_somebody_waits();
-            }
+            disk.between.until_somebody_waits();
             session.write("s", changed.len() as u64, rest).unwrap();
             session.checkpoint().unwrap();
             disk.between.come();
@@ -310,7 +308,7 @@ fn what_is_led_to_waits_for_no_write() {
             comes_back(folder.path(), rank as u32, &[("s", &bytes)], "led to");
         });
         disk.between.nobody_waited();
-        assert_eq!(shared(folder.path()), (ranks * (BLOCKS - 100)) as u64, "{aggregators} aggregators");
+        assert_eq!(shared(folder.path()), (ranks * (BLOCKS - 100)) as u64);
     }
 }
 
@@ -365,8 +363,7 @@ fn random_streams(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let ranks = random.usize(1..=3);
     let (keep, folder) = (random.u32(1..=3), folder());
-    let aggregators = u32::from(ranks > 1 && random.u8(0..3) == 0);
-    let has_memory = aggregators == 0 && random.bool();
+    let has_memory = random.bool();
     let config = Config {
         capture: [Capture::Incremental, Capture::IncrementalSnapshot][random.usize(0..2)],
         compress: compress_of(random.usize(0..3)),
@@ -380,7 +377,6 @@ fn random_streams(seed: u64) {
         memory_keep: keep,
         memory_copies: 1,
         pfs_every: random.u32(1..=3),
-        aggregators,
         buffer_bytes: 64 << 10,
         start: Start::Fresh,
         shard_bytes: 4 << 20,

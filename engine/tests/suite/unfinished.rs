@@ -1,6 +1,6 @@
 //! A program leaves a checkpoint before its end, as an exception does: on one rank, on several, or on all.
 
-use crate::support::{aggregating, bounded, in_sessions, often, run};
+use crate::support::{bounded, in_sessions, often, run, small_pool};
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, Stage};
 use std::{path::Path, time::Duration};
 use tempfile::TempDir;
@@ -29,11 +29,10 @@ const MIXTURES: [[Way; RANKS]; 9] = [
     [LeavesAfterFailedWrite; RANKS],
 ];
 
-/// Each stage, where each rank writes for itself, and rank 0 writing for all.
+/// Each stage.
 fn configs() -> Vec<Config> {
     let stages = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
-    let mut configs: Vec<Config> = stages.map(|stage| Config { stage, ..aggregating(0) }).into();
-    configs.push(aggregating(1));
+    let configs = stages.map(|stage| Config { stage, ..small_pool() });
     // The ranks meet whenever `due` is called.
     configs.into_iter().map(|config| Config { agree_every: Duration::ZERO, ..config }).collect()
 }

@@ -49,12 +49,6 @@ impl Group for Noting {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         self.group.broadcast(root, bytes)
     }
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        self.group.send(to, bytes)
-    }
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        self.group.receive(from, into)
-    }
 }
 
 /// The calls of a job of three ranks, of which rank 1 `can` wait eagerly or not; how each rank waited, all-reduce by all-reduce.

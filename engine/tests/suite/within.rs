@@ -17,16 +17,15 @@ use tempfile::TempDir;
 /// What lies around a box.
 const GHOST: u64 = 0x6705_7ce1;
 
-fn stages() -> [Config; 5] {
-    let of = |stage, aggregators| Config {
+fn stages() -> [Config; 4] {
+    let of = |stage| Config {
         stage,
-        aggregators,
         pool_bytes: Some(512 << 10),
         chunk_bytes: Some(64 << 10),
         buffer_bytes: 64 << 10,
         ..Config::default()
     };
-    [of(Stage::Pool, 0), of(Stage::Node, 0), of(Stage::Rank, 0), of(Stage::Direct, 0), of(Stage::Pool, 1)]
+    [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct].map(of)
 }
 
 /// A box of a global array as the inside of an array in memory.
@@ -97,8 +96,7 @@ fn the_inside_of_larger_arrays_comes_back_whatever_the_stage_and_the_ranks() {
                 session.wait().unwrap();
             });
             for ranks in [saved, 1, 2, 3, 6] {
-                let config = Config { aggregators: config.aggregators.min(ranks as u32), ..config.clone() };
-                job(folder.path(), &config, ranks, seed + ranks as u64, |session, inside| {
+                job(folder.path(), config, ranks, seed + ranks as u64, |session, inside| {
                     assert_eq!(session.restore().unwrap().unwrap().revision, 1);
                     let lost = inside.memory.iter().zip(inside.with(mark)).position(|(is, should)| *is != should);
                     let shape = &inside.within.global;

@@ -32,12 +32,4 @@ impl<F: Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + Send> Group for Aroun
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         self.group.broadcast(root, bytes)
     }
-
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        self.group.send(to, bytes)
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        self.group.receive(from, into)
-    }
 }

@@ -56,15 +56,9 @@ pub fn one_or_all(all: Range<u64>) -> Range<u64> {
     seed..seed + 1
 }
 
-/// A small job in which so many ranks write for all.
-pub fn aggregating(aggregators: u32) -> Config {
-    Config {
-        aggregators,
-        pool_bytes: Some(512 << 10),
-        chunk_bytes: Some(64 << 10),
-        buffer_bytes: 64 << 10,
-        ..Config::default()
-    }
+/// A small job with a small pool.
+pub fn small_pool() -> Config {
+    Config { pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), buffer_bytes: 64 << 10, ..Config::default() }
 }
 
 /// Does `work`, and ends the whole test program where that comes to no end: ranks that wait for each other cannot be

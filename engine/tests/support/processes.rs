@@ -89,16 +89,4 @@ impl Group for Meeting {
         *bytes = self.all_gather(bytes)?.swap_remove(root);
         Ok(())
     }
-
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        say(&self.directory, &self.letter(self.rank, to), bytes);
-        Ok(())
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let letter = self.letter(from, self.rank);
-        into.copy_from_slice(&hear(&self.directory, &letter)?);
-        let _ = fs::remove_file(self.directory.join(letter));
-        Ok(())
-    }
 }

@@ -26,8 +26,6 @@ pub struct Shape {
     pub ranks: usize,
     pub keep: u32,
     pub stage: Stage,
-    /// Ranks that write for all; 0: each for itself.
-    pub aggregators: u32,
     pub capture: Capture,
     /// By what pages are saved early.
     pub predictor: Predictor,
@@ -44,7 +42,6 @@ impl Shape {
         ranks: 1,
         keep: 1,
         stage: Stage::Pool,
-        aggregators: 0,
         capture: Capture::Whole,
         predictor: Predictor::Off,
         compress: Compress::Off,
@@ -72,7 +69,6 @@ impl Shape {
             chunk_bytes: Some(16 << 10),
             io_threads: 1,
             portion_bytes: if self.grows { 0 } else { 1 << 20 },
-            aggregators: self.aggregators,
             capture: self.capture,
             predictor: self.predictor,
             compress: self.compress,

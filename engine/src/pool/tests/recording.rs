@@ -426,7 +426,6 @@ fn what_survivors_could_not_complete_is_told() {
     assert!(lost[0].to_string().starts_with("revision 8, "), "{}", lost[0]);
 }
 
-/// An aggregator has a record for each shard that it saves.
 #[test]
 fn a_sealed_record_is_looked_for_after_another_of_its_member_was_published() {
     let directory = memory();

@@ -13,7 +13,7 @@ use crate::{
     feed::{Arrived, Feeder, Landing, Older},
     ground::Instant,
     mutant::{self, Mutant},
-    place::{Intent, Shard, Site, Writer, portion_blocks},
+    place::{Intent, Shard, Site, portion_blocks},
     restore::base_of,
     space::{Portion, anonymous_portion, format::BLOCK_BYTES},
 };
@@ -103,7 +103,7 @@ impl HeldShard {
             };
             let (shard, started) = (self.shard, Instant::now());
             let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
-            let copy = Shard::new(intent, vec![(Writer::Here, site)], None, phases)?;
+            let copy = Shard::new(intent, vec![site], None, phases)?;
             let led = carried.map(|carried| led_to(&copy, &contents, carried)).transpose()?;
             let (led, older) = led.unwrap_or_default();
             let comes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();

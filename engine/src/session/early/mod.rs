@@ -548,7 +548,6 @@ pub(super) fn hindrance(config: &Config, is_in_memory: bool, is_by_pages: bool) 
     match () {
         () if !config.capture.is_incremental() => Some("that takes capture = incremental"),
         () if is_in_memory => Some("the nearest level is memory, where a checkpoint costs one copy"),
-        () if config.aggregators > 0 => Some("with aggregators, others write for a rank"),
         () if !is_by_pages => Some("that takes written pages, which are not told here, or are traced"),
         () if config.predictor == Wanted::Oracle && config.oracle.is_none() => {
             Some("predictor = oracle takes the setting oracle, the directory with the traces")

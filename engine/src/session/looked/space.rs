@@ -173,7 +173,6 @@ impl Looked {
             current,
             mends,
             made: None,
-            unopened: None,
             others,
             layouts,
             complete,

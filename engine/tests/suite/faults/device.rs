@@ -14,8 +14,6 @@ pub enum Fault {
     /// Making a file that has bytes in it fails with this number of the system.
     Create(i32),
     Write(i32),
-    /// Only writes from this offset of a file on.
-    WriteFrom(i32, u64),
     /// Only writes at these two offsets of a file.
     WriteAt(i32, [u64; 2]),
     Sync(i32),
@@ -88,7 +86,6 @@ impl Between for Faults {
         match self.now() {
             Fault::Panic => panic!("on demand"),
             Fault::Write(number) => failed(number),
-            Fault::WriteFrom(number, from) if offset >= from => failed(number),
             Fault::WriteAt(number, at) if at.contains(&offset) => failed(number),
             Fault::Short(most) => file.write_at(&bytes[..bytes.len().min(most)], offset),
             _ => file.write_at(bytes, offset),

@@ -94,20 +94,6 @@ pub fn disk_full_at_root(scene: &Scene) {
     failed_save_at(scene, small(), 1, &slots, by_wait);
 }
 
-/// Rank 0 writes for both, and fails in the portion of rank 1.
-fn failed_for_a_member(scene: &Scene, number: i32) {
-    let fault = || Fault::WriteFrom(number, Layout::read(&scene.layout()).place(1).at);
-    failed_save_at(scene, Config { aggregators: 1, ..small() }, 0, &fault, by_wait);
-}
-
-pub fn io_error_of_aggregator(scene: &Scene) {
-    failed_for_a_member(scene, libc::EIO);
-}
-
-pub fn disk_full_of_aggregator(scene: &Scene) {
-    failed_for_a_member(scene, libc::ENOSPC);
-}
-
 pub fn io_error_not_asked_for(scene: &Scene) {
     failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), |job| job.session.checkpoint().unwrap_err());
 }

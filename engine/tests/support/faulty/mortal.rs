@@ -54,12 +54,4 @@ impl Group for Mortal {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         self.alive(|group| group.broadcast(root, bytes))
     }
-
-    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        self.alive(|group| group.send(to, bytes))
-    }
-
-    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        self.alive(|group| group.receive(from, into))
-    }
 }
