@@ -42,7 +42,8 @@ pub(crate) struct Description {
 impl Region {
     /// `bytes` bytes at `address`, without a type.
     ///
-    /// # Safety From `protect` until `unprotect` or the end of the session, the memory stays readable and writable.
+    /// # Safety
+    /// From `protect` until `unprotect` or the end of the session, the memory stays readable and writable.
     /// During `checkpoint` and `restore`, nothing else writes to it.
     #[allow(unsafe_code)]
     pub unsafe fn new(name: &str, address: *mut u8, bytes: u64) -> Result<Region> {
@@ -89,7 +90,8 @@ impl Region {
     /// As `array`, for a box of a global array: `place` gives the size of the global array and the index at which the
     /// box begins. A job of any number of ranks fills its boxes from the saved ones.
     ///
-    /// # Safety As for [`Region::new`].
+    /// # Safety
+    /// As for [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn placed(
         name: &str,
@@ -111,7 +113,8 @@ impl Region {
     /// `memory_offset` the index in it of the first cell, and the address is the beginning of the larger array. The
     /// cells around them (ghost cells) are neither saved nor changed.
     ///
-    /// # Safety As for [`Region::new`], of these cells.
+    /// # Safety
+    /// As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
     pub unsafe fn within(self, memory_shape: &[u64], memory_offset: &[u64]) -> Result<Region> {
         let Description { element, shape, .. } = &*self.description;
@@ -132,7 +135,8 @@ impl Region {
 
     /// The same, for cells that are not adjacent: neighbours along each side are this many bytes apart, in C's order.
     ///
-    /// # Safety As for [`Region::new`], of these cells.
+    /// # Safety
+    /// As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
     pub unsafe fn spread(self, strides: &[u64]) -> Result<Region> {
         let Description { element, shape, bytes, .. } = &*self.description;
@@ -163,7 +167,8 @@ impl Region {
 
     /// Bytes at several addresses as one region. The addresses ascend, with gaps.
     ///
-    /// # Safety As for [`Region::new`], of all of them.
+    /// # Safety
+    /// As for [`Region::new`], of all of them.
     #[allow(unsafe_code)]
     pub(super) unsafe fn in_stretches(name: &str, addresses: &[Range<u64>]) -> Result<Region> {
         let bytes = addresses.iter().map(|range| range.end - range.start).sum();
@@ -179,7 +184,8 @@ impl Region {
     /// The same region at another `address`. `count`, if given, is the new number of elements along its slowest side.
     /// For the inside of a larger array, the address is the beginning of that array, and the shape stays.
     ///
-    /// # Safety As for [`Region::new`].
+    /// # Safety
+    /// As for [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn at(&self, address: *mut u8, count: Option<u64>) -> Result<Region> {
         let Description { name, shape, bytes, .. } = &*self.description;
@@ -198,7 +204,8 @@ impl Region {
 
     /// The same region at another `address` in another `shape`, at the same place in the global array.
     ///
-    /// # Safety As for [`Region::new`].
+    /// # Safety
+    /// As for [`Region::new`].
     #[allow(unsafe_code)]
     pub(super) unsafe fn shaped(&self, address: *mut u8, shape: &[u64]) -> Result<Region> {
         if !self.memory.is_in_a_row() {

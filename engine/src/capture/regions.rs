@@ -108,7 +108,8 @@ impl Regions {
 
     /// Moves the region of this name and keeps everything else, or gives it another shape too.
     ///
-    /// # Safety As for [`Region::new`].
+    /// # Safety
+    /// As for [`Region::new`].
     #[allow(unsafe_code)]
     pub(crate) unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
         let old = &self.list[self.index(name)?];

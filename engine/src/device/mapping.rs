@@ -23,7 +23,8 @@ unsafe impl Sync for Mapping {}
 
 /// Values that may be referenced while other processes write to them.
 ///
-/// # Safety The type consists of atomics only: any bytes are valid, and any thread may change them.
+/// # Safety
+/// The type consists of atomics only: any bytes are valid, and any thread may change them.
 #[allow(unsafe_code)]
 pub(crate) unsafe trait OfAtomics {}
 

@@ -57,68 +57,65 @@ fn is_told(error: &Error, first: &str, second: &str) {
 /// Ranks 0 and 2 make the one call and rank 1 the other, while a revision is under way.
 #[test]
 fn all_are_told_who_called_what_and_the_session_goes_on() {
-    for config in [config()] {
-        let folder = TempDir::new().unwrap();
-        let pairs = CALLS.iter().flat_map(|first| CALLS.iter().map(move |second| (*first, *second)));
-        let pairs: Vec<_> = pairs.filter(|(first, second)| first != second).collect();
-        let job = || {
-            in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                for (step, (first, second)) in (1..).zip(&pairs) {
-                    save(session, step).unwrap();
-                    is_told(&make(if rank == 1 { second } else { first }, session), first, second);
-                    session.wait().unwrap();
-                }
-                reads(session, pairs.len() as u8);
-            })
-        };
-        bounded("calls that differ", job);
-    }
+    let config = config();
+    let folder = TempDir::new().unwrap();
+    let pairs = CALLS.iter().flat_map(|first| CALLS.iter().map(move |second| (*first, *second)));
+    let pairs: Vec<_> = pairs.filter(|(first, second)| first != second).collect();
+    let job = || {
+        in_sessions(folder.path(), RANKS, &config, |rank, session| {
+            for (step, (first, second)) in (1..).zip(&pairs) {
+                save(session, step).unwrap();
+                is_told(&make(if rank == 1 { second } else { first }, session), first, second);
+                session.wait().unwrap();
+            }
+            reads(session, pairs.len() as u8);
+        })
+    };
+    bounded("calls that differ", job);
 }
 
 #[test]
 fn once_a_rank_has_closed_it_the_session_is_over_on_all() {
-    for config in [config()] {
-        for (call, closes_first) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
-            let folder = TempDir::new().unwrap();
-            let (first, second) = if closes_first { ("close", call) } else { (call, "close") };
-            let job = |rank, group| {
-                let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
-                save(&mut session, 1).unwrap();
-                let mine = if rank == 1 { second } else { first };
-                if mine == "close" {
-                    return is_told(&session.close().unwrap_err(), first, second);
-                }
-                is_told(&make(mine, &mut session), first, second);
-                // The others cannot be reached any more: refused here, and it can be closed.
-                is_told(&session.wait().unwrap_err(), first, second);
-                is_told(&session.close().unwrap_err(), first, second);
-            };
-            bounded(&format!("{first}, {second}"), || run(RANKS, job));
-            bounded("the next job", || in_sessions(folder.path(), RANKS, &config, |_, session| reads(session, 1)));
-        }
+    let config = config();
+    for (call, closes_first) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
+        let folder = TempDir::new().unwrap();
+        let (first, second) = if closes_first { ("close", call) } else { (call, "close") };
+        let job = |rank, group| {
+            let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+            save(&mut session, 1).unwrap();
+            let mine = if rank == 1 { second } else { first };
+            if mine == "close" {
+                return is_told(&session.close().unwrap_err(), first, second);
+            }
+            is_told(&make(mine, &mut session), first, second);
+            // The others cannot be reached any more: refused here, and it can be closed.
+            is_told(&session.wait().unwrap_err(), first, second);
+            is_told(&session.close().unwrap_err(), first, second);
+        };
+        bounded(&format!("{first}, {second}"), || run(RANKS, job));
+        bounded("the next job", || in_sessions(folder.path(), RANKS, &config, |_, session| reads(session, 1)));
     }
 }
 
 /// Between `begin` and its end there is no all-reduce: the call that follows it is compared.
 #[test]
 fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next() {
-    for config in [config()] {
-        let folder = TempDir::new().unwrap();
-        bounded("begun", || {
-            in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                save(session, 1).unwrap();
-                session.wait().unwrap();
-                session.begin(BYTES as u64).unwrap();
-                if rank != 1 {
-                    session.checkpoint().unwrap();
-                }
-                let error = if rank == 1 { session.wait() } else { session.put("other", &[]).map(drop) }.unwrap_err();
-                assert!(error.to_string().contains("ranks 0, 2 called put, rank 1 wait;"), "{error}");
-                assert_eq!(session.wait().unwrap_err().kind(), ErrorKind::InvalidArgument);
-                reads(session, 1);
-            })
-        });
-    }
+    let config = config();
+    let folder = TempDir::new().unwrap();
+    bounded("begun", || {
+        in_sessions(folder.path(), RANKS, &config, |rank, session| {
+            save(session, 1).unwrap();
+            session.wait().unwrap();
+            session.begin(BYTES as u64).unwrap();
+            if rank != 1 {
+                session.checkpoint().unwrap();
+            }
+            let error = if rank == 1 { session.wait() } else { session.put("other", &[]).map(drop) }.unwrap_err();
+            assert!(error.to_string().contains("ranks 0, 2 called put, rank 1 wait;"), "{error}");
+            assert_eq!(session.wait().unwrap_err().kind(), ErrorKind::InvalidArgument);
+            reads(session, 1);
+        })
+    });
 }
 
 /// Some ranks have counted calls of `due` that others have not: the counts agree again, where the ranks met at different
@@ -149,26 +146,25 @@ fn what_one_rank_refuses_each_call_tells_on_all_and_the_session_goes_on() {
         }
     };
     let is_refused = |error: &Error| assert!(error.to_string().ends_with("the front: is wrong"), "{error}");
-    for config in [config()] {
-        let folder = TempDir::new().unwrap();
-        bounded("refused", || {
-            in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                save(session, 1).unwrap();
-                for call in CALLS {
-                    if call == "abandon" {
-                        session.begin(10).unwrap();
-                    }
-                    refused(rank, session);
-                    is_refused(&make(call, session));
-                    session.wait().unwrap();
+    let config = config();
+    let folder = TempDir::new().unwrap();
+    bounded("refused", || {
+        in_sessions(folder.path(), RANKS, &config, |rank, session| {
+            save(session, 1).unwrap();
+            for call in CALLS {
+                if call == "abandon" {
+                    session.begin(10).unwrap();
                 }
-                reads(session, 1);
-            });
-            run(RANKS, |rank, group| {
-                let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
-                refused(rank, &mut session);
-                is_refused(&session.close().unwrap_err());
-            });
+                refused(rank, session);
+                is_refused(&make(call, session));
+                session.wait().unwrap();
+            }
+            reads(session, 1);
         });
-    }
+        run(RANKS, |rank, group| {
+            let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+            refused(rank, &mut session);
+            is_refused(&session.close().unwrap_err());
+        });
+    });
 }

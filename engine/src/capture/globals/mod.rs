@@ -62,7 +62,8 @@ impl Globals {
     /// Protects the variables, except those that are protected by a name of their own. `handles` are the addresses by
     /// which the program knows its session. Returns the new regions.
     ///
-    /// # Safety The promise of [`Region::new`] holds for all variables of the program that are not left out.
+    /// # Safety
+    /// The promise of [`Region::new`] holds for all variables of the program that are not left out.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn protect(
         &mut self,

@@ -92,7 +92,8 @@ pub fn release(at: *mut u8) -> bool {
 /// Memory of `bytes` bytes with a copy of the bytes at `at`, as far as they fit; the old memory is freed. `None` if
 /// there is no memory; `at` then stays as it was.
 ///
-/// # Safety Nothing else uses the memory at `at`.
+/// # Safety
+/// Nothing else uses the memory at `at`.
 #[allow(unsafe_code)]
 pub unsafe fn resize(at: *mut u8, bytes: usize) -> Option<*mut u8> {
     let had = lock(&HEAP).bytes_at(at.addr())?;

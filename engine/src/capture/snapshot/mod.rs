@@ -50,7 +50,8 @@ unsafe impl Send for Transfer {}
 unsafe impl Sync for Transfer {}
 
 impl Transfer {
-    /// # Safety `from` is memory of the program, and no other thread unmaps it while the snapshot is taken. `to` is
+    /// # Safety
+    /// `from` is memory of the program, and no other thread unmaps it while the snapshot is taken. `to` is
     /// shared memory of Mainstay's that forked children do not inherit. Its bytes are not accessed before they are
     /// reported copied, or the snapshot has ended.
     #[allow(unsafe_code)]
