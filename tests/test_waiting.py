@@ -55,7 +55,7 @@ def faults(request):
 
 
 def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch):
-    """It span in MPI, which on a full machine took as much of it as the writing."""
+    """It polled in MPI, which on a full machine took as much processor time as the writing."""
     spent = while_waiting(processor_s, faults, shim, scratch, RANKS, late=1, waiting=0)
     assert spent < PART_MAX * WAITED_S, f"{spent} s of {WAITED_S}"
 
@@ -69,7 +69,7 @@ def test_many_ranks_on_few_processors_look_less_often(faults, shim, scratch):
 
 
 def while_waiting(count, faults, shim, scratch, ranks, late, waiting):
-    """By how much the count of rank `waiting` rises while rank `late` keeps it waiting."""
+    """The increase of the count of rank `waiting` while rank `late` keeps it waiting."""
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
         # No sync of that rank returns before the file `held` is gone.
