@@ -34,7 +34,7 @@ help:
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given; STRIP= keeps the parts for a debugger"
 	@echo "make python                   the Python package for this machine, in .venv and .venv-mpich"
 	@echo "make wheel                    the same as a wheel for any Linux of glibc $(GLIBC) or newer, and as an sdist, in dist"
-	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
+	@echo "make header                   updates mainstay.h and mainstay_objects.h in capi/include"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 every test: other seeds, languages and MPIs, CephFS, Slurm; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"

@@ -1,4 +1,4 @@
-"""What a restore costs on another number of ranks than saved: four have saved, two, four and six come back.
+"""The cost of a restore on another number of ranks: four have saved; two, four and six restore.
 
     make bench NAME=ranks           writes bench/out/ranks.json; QUICK=1: within a minute
 """

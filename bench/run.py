@@ -1,4 +1,4 @@
-"""What three checkpoints cost a whole run of jacobi3d and of adi.
+"""The cost of three checkpoints for a whole run of jacobi3d and of adi.
 
     make bench NAME=run             writes bench/out/run.json and run.svg; QUICK=1: within a minute
 """

@@ -59,7 +59,7 @@ def need_room(o):
         free = shutil.disk_usage(folder).free
         print(f"needs {bytes_needed / 2**30:.1f} GiB in {folder} while it runs ({free / 2**30:.1f} free)")
         if free < bytes_needed:
-            raise SystemExit(f"too little room in {folder}; --scratch names another place for what goes to the disk")
+            raise SystemExit(f"too little room in {folder}; --scratch names another place for the data on the disk")
 
 
 class Cases:

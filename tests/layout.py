@@ -1,4 +1,4 @@
-"""Where things lie in a layout file, as docs/format.md has it; enough to change them."""
+"""The places of the parts in a layout file, from docs/format.md; enough to change them."""
 
 import struct
 from pathlib import Path

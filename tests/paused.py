@@ -1,4 +1,4 @@
-"""A job of c/faults.c that stops at each `pause` until it is told to go on."""
+"""A job of c/faults.c that stops at each `pause` until the test lets it go on."""
 
 import queue
 import re
@@ -55,7 +55,7 @@ class Paused:
             self._note(line)
 
     def has_said(self, call, more_than):
-        """Whether more calls than these have ended, as far as it has told."""
+        """Whether more calls than these have ended, in the output so far."""
         while not self._lines.empty():
             line = self._lines.get()
             assert line is not None, f"it ended: {self.said} {self.other}"

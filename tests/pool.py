@@ -1,4 +1,4 @@
-"""Where things lie in the file of a pool (engine/src/pool/layout.rs); enough to read it and to do it harm."""
+"""The places of the parts in a pool's file (engine/src/pool/layout.rs); enough to read and to damage it."""
 
 import struct
 
@@ -22,14 +22,14 @@ class Pool:
             self.table = file.read(ENTRY * self.chunks)
 
     def held(self):
-        """State and member of each chunk that is somebody's."""
+        """State and member of each chunk that has a member."""
         for at in range(0, ENTRY * self.chunks, ENTRY):
             state, member = struct.unpack_from("=HH", self.table, at)
             if state:
                 yield STATES[state], member
 
     def parts(self):
-        """Where everything but the chunks lies: constants, control block, tables of chunks and members."""
+        """The places of all parts except the chunks: constants, control block, tables of chunks and members."""
         yield range(CONSTANTS)
         yield range(CONTROL, CONTROL + CONTROL_BYTES)
         yield range(self.chunk_table, self.chunk_table + ENTRY * self.chunks)

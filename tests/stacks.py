@@ -1,5 +1,5 @@
-"""Where processes that hang are: the stacks of a job's processes, as gdb shows them, or what the kernel tells where there is no
-gdb."""
+"""The places of hanging processes: the stacks of a job's processes from gdb, or without gdb the kernel's
+information."""
 
 import shutil
 import subprocess

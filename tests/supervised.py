@@ -65,7 +65,7 @@ class Run:
         pytest.fail(f"no line with {pattern!r}:\n" + "\n".join(self.output))
 
     def until_all(self, *patterns):
-        """Follows it until each has matched a line, in whatever order."""
+        """Follows it until each pattern has matched a line, in any order."""
         left = set(patterns)
         while left:
             line = self.until("|".join(f"(?:{pattern})" for pattern in left)).string

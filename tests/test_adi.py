@@ -42,7 +42,7 @@ def command(programs):
 
 
 def good(ranks, words, scratch, mpi=OPENMPI):
-    """What a job that ends well printed."""
+    """The output of a job that ends well."""
     status, output = run(ranks, words, scratch, mpi=mpi)
     assert status == 0, output
     return output
@@ -67,7 +67,7 @@ def test_any_number_of_ranks_computes_the_same_bits(command, scratch, cells, ran
 
 
 def killed(ranks, at, words, scratch, mpi):
-    """Has a job lose its last rank once it is at a step; the last step that it told of."""
+    """Kills the last rank of a job once it is at a step; returns the last step in the output."""
     reached = 0
     with Job(ranks, words, scratch, LIMIT_S, mpi) as job:
         for line in job.lines():

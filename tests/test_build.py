@@ -1,6 +1,6 @@
 """Cargo compiles the engine once for all parts of the project, whichever part is built, tested, or packed alone.
 
-It was compiled four times in a run of all tests: crates beside it had asked what it stands on for other features.
+It was compiled four times in a run of all tests: crates beside it had requested other features of its dependencies.
 """
 
 import re
@@ -34,4 +34,4 @@ def test_the_engine_stands_on_the_same(selection):
     alone, beside = features(*ENGINE), features(*selection)
     assert "syn" in {name.split()[0] for name in alone}, "cargo tree shows nothing of the engine"
     other = {name: (asked, beside[name]) for name, asked in alone.items() if not asked <= beside[name]}
-    assert not other, f"asked for more by what stands beside the engine: let the engine ask for it too: {other}"
+    assert not other, f"crates beside the engine request more features; let the engine request them too: {other}"

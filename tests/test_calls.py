@@ -17,7 +17,7 @@ LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
 
 @pytest.fixture(params=[OPENMPI, MPICH], ids=str)
 def calls(request, scratch):
-    """Runs a job of three ranks that make calls; the statuses that were told, by rank and call."""
+    """Runs a job of three ranks that make calls; returns the statuses by rank and call."""
     program = build_faults(mpi=request.param)
 
     def run(*commands):

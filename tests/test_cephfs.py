@@ -174,7 +174,7 @@ def test_reserved_stripes_are_those_of_the_files(ceph, faults, scratch):
     assert [stripes_of(path) for path in files] == MOUNTS * [[STRIPE_BYTES, STRIPES]]
     status, output = jobs.run(RANKS, over_mounts(ceph, RANKS, faults, "reserved", "open", *saves(1), "close"), scratch)
     assert status == 0, output
-    assert set(space.glob("layout-*")) == files, "it was to go on in what was reserved"
+    assert set(space.glob("layout-*")) == files, "it must use the reserved files"
     comes_back(ceph, faults, scratch, "reserved", 1)
 
 

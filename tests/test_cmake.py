@@ -45,7 +45,7 @@ def test_a_project_builds_and_comes_back(installed, mpi, scratch, language):  # 
 
 
 def test_a_wheels_folder_has_no_links(installed, mpi, scratch):  # noqa: F811
-    """There the library lies under its soname, and a line for the linker where a link would be."""
+    """There the library has its soname as its name, and a text file for the linker replaces a link."""
     prefix = scratch / "wheel"
     shutil.copytree(installed, prefix, symlinks=True)
     library = prefix / "lib" / "libmainstay.so.0"

@@ -19,7 +19,7 @@ from ways import rarely
 MPIS = pytest.mark.parametrize("mpi", [OPENMPI, MPICH], ids=str)
 SAVED = re.compile(r"^saved step (\d+)$")
 ENDLESS, KILLS = 10**6, 4
-# Each with what else a user may have chosen.
+# Each with other settings that a user may have chosen.
 SETTINGS = {
     "lz4": {"compress": "lz4"},
     "zstd, incremental": {"compress": "zstd", "capture": "incremental", "keep": 2},

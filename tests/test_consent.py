@@ -55,7 +55,7 @@ def test_a_terminal_is_asked_and_a_script_is_not(words, scratch):
     left = [3] if words[0] == "prune" else [1]
     status, shown = on_a_terminal(b"Yes\n", *words, space)
     assert status == 0 and there(space) == left, shown
-    # Nothing is left to go: nobody is asked.
+    # Nothing is left to remove: the command does not ask.
     assert "[y/N]" not in on_a_terminal(b"", *words, space)[1]
     for run in (lambda: on_a_terminal(b"", *words, "--yes", space)[0],
                 lambda: subprocess.run([MAINSTAY, *map(str, words), space], stdin=subprocess.DEVNULL,

@@ -64,7 +64,7 @@ def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
         assert job.process.poll() is None, job.tail()
         job.kill_rank(1)
         assert job.wait() != 0, job.tail()
-    # What was staged is completed first: the copy is of all that there is.
+    # The staged data is completed first: the copy has all of it.
     salvaged = subprocess.run([MAINSTAY, "salvage", space], capture_output=True, text=True, timeout=LIMIT_S)
     # Some ranks may not have staged their last one whole when the job died.
     is_lacking = salvaged.returncode == 1 and "of 3 shards these are missing" in salvaged.stdout
@@ -79,7 +79,7 @@ def test_a_job_goes_on_from_the_copy(jacobi3d, scratch, way):
     status, output = run(RANKS, on, scratch)
     assert status == 0 and f"restored revision {newest}," in output, output
     assert complete(other)[0] > newest
-    # Whatever the job has saved since, its space is one of its own now.
+    # The job has saved to the copy since: it is a space of its own now.
     assert "directory of its own" in mainstay("copy", space, other, code=2)
 
 

@@ -98,7 +98,7 @@ def test_many_kills_with_each_predictor(memwrite, scratch, monkeypatch, mpi, pre
 
 @pytest.mark.parametrize("ranks", [1, *rarely(4)])
 def test_a_scan_is_saved_early_and_wastes_nothing(memwrite, scratch, monkeypatch, ranks):
-    """Figure 6: what a linear scan has written is not written again for two intervals."""
+    """Figure 6: memory that a linear scan has written is not written again for two intervals."""
     for name, value in {**SETTINGS, "MAINSTAY_TICK_SECONDS": "0", "MAINSTAY_PREDICTOR": "infrequent"}.items():
         monkeypatch.setenv(name, value)
     words = [memwrite(OPENMPI), scratch / "space", "--mb", 16, "--rounds", 2, "--checkpoints", 8, "--seconds", 2]

@@ -1,7 +1,7 @@
 """The fault table, tests/faults.toml, in C and in Python: a scenario with the row's name for every possible row.
 
-Each runs c/faults.c or python/faults.py, which makes the calls that it is given, and checks what is told at which call,
-that the program's memory is as it was, that earlier revisions come back bit for bit, and that the job
+Each runs c/faults.c or python/faults.py, which makes the requested calls. It checks that the right call returns the
+right error, that the program's memory is unchanged, that earlier revisions are restored bit for bit, and that the job
 can go on when the fault is gone.
 """
 

@@ -1,5 +1,5 @@
 """Programs with their state in global variables, .data and .bss, killed and restarted with each MPI: position
-independent or not, stripped, with Mainstay linked in. What is of one run alone stays; another program is refused."""
+independent or not, stripped, with Mainstay linked in. Data of one run alone stays; another program is refused."""
 
 import json
 import re

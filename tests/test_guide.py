@@ -1,8 +1,8 @@
 """The guide builds, its links lead to existing places, and its commands print the output that it shows.
 
-A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
-it what they print. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of programming
-languages are files of examples/, or parts of them.
+Each block of `console` in a page is run, in a folder with the small examples. Lines that begin with `$` are commands;
+their output follows. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of
+programming languages are files of examples/, or parts of them.
 """
 
 import os

@@ -52,7 +52,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     assert len(left) == 2 and left[1] == revision, left
     again = mainstay("export", space, scratch / "again", "--revision", revision)
 
-    # The same step of a job that nobody disturbed.
+    # The same step of an undisturbed job.
     step = int(numpy.load(scratch / "after" / "shard" / "0000" / "step.npy"))
     assert step == revision * EVERY
     status, output = run(RANKS, jacobi3d(scratch / "calm", step, EVERY), scratch)

@@ -1,7 +1,7 @@
 """SIGKILL in every phase from t1 to t3: the newest complete revision comes back, whole, every time.
 
-One space lives through all kills and restarts of a test. Each job verifies what it restores, goes on
-from there, and is killed in turn. Where the kill really hit is read from the board after the death.
+One space is used through all kills and restarts of a test. Each job verifies its restored state, goes on from there,
+and is killed in turn. The board shows after the death in which phase the kill hit.
 """
 
 import collections

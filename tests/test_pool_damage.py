@@ -117,7 +117,7 @@ def harmed(faults, scratch, pools, harm, *more, per=0):
     held = [[status for rank, call, status, _ in said if (rank, call) == (who, "holds")] for who in ("0", "1")]
     assert len(came_back) == 1 and min(came_back) >= revisions[0], (job.said, said)
     assert held == [["OK" if str(n) in came_back else "WRONG" for n in REVISIONS]] * 2, (job.said, said)
-    assert not list(pools.iterdir()), "what is left of it goes with the next opening"
+    assert not list(pools.iterdir()), "the next opening removes the rest of the pool"
     shutil.rmtree(scratch / "space")
     return job.said
 

@@ -31,7 +31,7 @@ def test_buffers_of_any_kind_come_back(scratch):
     space.close()
     with pytest.raises(mainstay.InvalidArgument, match="closed"):
         space.write(b"late")
-    # What C has written, Python reads: it is one item of this name.
+    # Python reads the data of C: it is one item of this name.
     with mainstay.open(scratch / "space") as session:
         assert session.get("buffer", text, 2).bytes == 5
 

@@ -225,7 +225,7 @@ class Endless:
 
     def Test(self):
         self.looks_left -= 1
-        assert self.looks_left, "nobody was listened to"
+        assert self.looks_left, "no rank was listened to"
         if self.fails:
             raise RuntimeError("a rank has failed")
         if self.teller is None:
@@ -262,7 +262,7 @@ def test_who_waits_for_an_agreement_hears_of_its_outcome_from_others():
     heard = Endless(teller=2)
     assert agrees(mpi, heard, 6) is None and not heard.sent
     first = heard.tags[-1]
-    assert agrees(mpi, heard, 6) is None and heard.tags[-1] == first + 1, "what was told of one is not heard of the next"
+    assert agrees(mpi, heard, 6) is None and heard.tags[-1] == first + 1, "an outcome of one agreement must not count for the next"
     failed = Endless(fails=True)
     assert agrees(mpi, failed, 6) is None and failed.sent == [(0, first), (2, first)]
 

@@ -131,7 +131,7 @@ def test_files_seek_tell_and_know_what_they_are(session):
     assert file.closed
     with pytest.raises(ValueError, match="closed"):
         file.write(b"")
-    # Opened again: from the beginning, and what is not written over stays.
+    # Opened again: writing begins at the start, and bytes that are not overwritten stay.
     with session.open("a", "wb") as file:
         file.write(b"##")
     session.open("empty", "wb").close()

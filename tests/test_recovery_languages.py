@@ -104,7 +104,7 @@ def test_ranks_that_only_check_hear_of_a_failure_soon(scratch, language):
 
 
 def relaxed():
-    """What examples/relax computes."""
+    """The result of examples/relax."""
     cells = np.arange(3000.0) % 1000
     for _ in range(20):
         old, most = cells.copy(), 1.0

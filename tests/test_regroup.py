@@ -40,8 +40,8 @@ def test_those_that_are_left_come_out_of_what_they_wait_in_and_go_on(scratch):
 
 
 def test_spares_take_the_places_of_the_dead_and_the_others_keep_theirs(scratch):
-    """One of five is killed while it waits, and replaces nobody. Three are needed, two of them at once; the last is told that the
-    job has ended."""
+    """One of five is killed while it waits, and replaces no rank. Three are needed, two of them at once; the last one
+    learns that the job has ended."""
     regroup(scratch, 8, "replace", 5, "sleep:3@x", "kill:0@receive", "kill:1,2@collective", left=3, unneeded=1)
 
 
@@ -68,7 +68,7 @@ def test_rank_that_fails_while_others_regroup_has_them_begin_again(scratch, call
 
 @pytest.mark.parametrize("call", ["spawning:2", *rarely("spawn:0")])
 def test_rank_that_fails_while_a_process_is_started_is_replaced_too(scratch, call):
-    """spawn:0: what the dead one had started came too late, and is ended."""
+    """spawn:0: the process that the dead rank had started came too late, and is ended."""
     unless_mpi_crashes(lambda: regroup(scratch, 3, "replace", 0, f"kill:1@receive+{call}@x", left=3))
 
 
@@ -101,7 +101,7 @@ def test_rank_that_hangs_is_ended_before_the_others_go_on(scratch):
 
 
 def test_mpi_that_does_not_survive_says_so_once_and_spares_wait(mpi, scratch):
-    """MPICH, and Open MPI where it was not told to: the job is as large as it would be, and has no shrink."""
+    """MPICH, and Open MPI without the option: the job is as large as without recovery, and has no shrink."""
     program = build_c(["regroup.c"], "regroup", mpi=mpi)
     status, output = run(4, [program, "replace", 1, "kill:1@receive"], scratch, mpi=mpi)
     assert status == 0 and output.count("cannot go on after a failure") == 3, output
@@ -119,7 +119,7 @@ def spares(scratch, mode, ranks, mpi=SURVIVING, **settings):
 
 @pytest.mark.parametrize("recovery", [*rarely("off"), "replace"])
 def test_opening_gives_the_program_a_communicator_of_its_workers(mpi, scratch, recovery):
-    """The same program, whatever is set; with recovery off there are no spares."""
+    """The same program with all settings; with recovery off there are no spares."""
     output = spares(scratch, "calm", 3, mpi, recovery=recovery, spares=1)
     workers = 3 if recovery == "off" else 2
     assert len(re.findall(rf"rank \d of {workers}: OK", output)) == workers, output

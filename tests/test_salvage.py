@@ -45,7 +45,7 @@ def test_a_late_start_does_not_bring_back_what_the_job_went_on_without(place, th
         ends_well(place.run(second, RANKS, "open", "restore", "holds:1", *then, "close"))
         assert not list(second.iterdir())
         ends_well(place.run(first, RANKS, "open", "restore", f"holds:{last}", "save:9", "wait", "close"))
-        assert not list(first.iterdir()), "what nobody can claim any more goes"
+        assert not list(first.iterdir()), "pools that no job can claim are removed"
         ends_well(place.run(second, RANKS, "open", "restore", "holds:9", "close"))
 
 

@@ -17,7 +17,7 @@ def test_signals_in_every_phase_do_no_harm(folder, mpi, stage, monkeypatch):  # 
         with Job(RANKS, command, folder, LIMIT_S, mpi) as job:
             output = list(job.lines())
             assert job.wait() == 0 and "done" in output, output
-        # It has verified what it restored.
+        # It has verified its restored state.
         came_back = [line for line in output if line.startswith("restored")]
         assert came_back == [f"restored {STEPS * (run - 1)} of run {run - 1} step {STEPS * (run - 1)}"], output
         hit |= {phase for rank in range(RANKS) for phase in board.signalled(rank)}

@@ -106,7 +106,7 @@ def test_what_empty_takes(scratch):
         assert one.shape == (3, 5) and one.dtype == np.int32 and not one.any()
         assert session.empty("none", (0, 7)).shape == (0, 7)
         assert session.empty("number", ()).shape == ()
-        # Also types of which numpy's array interface tells the size alone.
+        # Also types for which numpy's array interface has only the size.
         types = [("x", "f8"), ("n", "i4", (2,))], ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ("f8", (2,)), "M8[s]", "U3"
         for number, dtype in enumerate(types):
             made, like = session.empty(f"typed-{number}", (2, 3), dtype), np.zeros((2, 3), dtype)

@@ -41,7 +41,7 @@ def run(library, code):
 
 
 def train(library, space, capture="whole", kill_at=None, program="train"):
-    """What it prints, by lines; `kill_at`: after that step."""
+    """The lines of its output; `kill_at`: killed after that step."""
     environment = {**os.environ, "PYTHONPATH": str(library), "MAINSTAY_CAPTURE": capture}
     command = [PYTHON, EXAMPLE / f"{program}.py", space, str(STEPS)]
     lines = []
@@ -77,7 +77,7 @@ def test_a_training_that_is_killed_ends_with_the_same_weights(library, program, 
     for before, kill_at in zip((None, *kills), (*kills, None)):
         lines = train(library, space, capture, kill_at, program)
         went_on = re.fullmatch(r"going on at step (\d+)\n", lines[0])
-        # The step after the last one that was told may be saved as well.
+        # The step after the last printed one may be saved as well.
         assert (int(went_on[1]) >= before - 1) if before else not went_on, lines[:2]
     assert lines[1:] == undisturbed[1 - len(lines) :]
 

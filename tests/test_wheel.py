@@ -149,7 +149,7 @@ def test_what_is_built_here_calls_nothing_that_older_systems_lack():
         assert len(taken) > 50, f"{file}: few symbols are taken of glibc, if these are all: {taken}"
         newer = {name for name, versions in taken.items() if max(versions) > GLIBC} - ONCE_LINKED_IN
         lacking = {name for name in newer if not any(min(of.get(name, [(9,)])) <= GLIBC for of in there)}
-        assert not lacking, f"{file} calls what glibc {GLIBC} lacks, so that `make wheel` would fail"
+        assert not lacking, f"{file} calls functions that glibc {GLIBC} lacks, so `make wheel` would fail"
 
 
 def test_all_tell_one_version(wheel, home):

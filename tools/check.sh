@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says what is missing for the tasks named: rust, c, fortran, cmake, hdf5, python. PYTHON names the interpreter.
+# Reports the missing programs for the named tasks: rust, c, fortran, cmake, hdf5, python. PYTHON names the interpreter.
 missing=0
 
 lack() {

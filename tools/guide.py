@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the programs that the guide shows anew into its pages, from examples/.
+"""Updates the programs in the pages of the guide, from examples/.
 
-Above a block of code in a page stands where it comes from: `<!-- examples/x/x.c -->`, or of the lines there between
-`ANCHOR: name` and `ANCHOR_END: name`, `<!-- examples/x/x.c: name -->`. So it can be read wherever Markdown is shown.
+A comment above each block of code names its source: `<!-- examples/x/x.c -->`, or, for the lines there between `ANCHOR:
+name` and `ANCHOR_END: name`, `<!-- examples/x/x.c: name -->`. So the page can be read wherever Markdown is shown.
 """
 
 import re

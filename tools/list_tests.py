@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of tests/README.md anew: each file of tests, with the first sentence of what it says of itself."""
+"""Updates the tables of tests/README.md: each file of tests, with the first sentence of its text."""
 
 import ast
 import os
@@ -22,7 +22,7 @@ def opening(path):
 def row(path, folder):
     first = " ".join(opening(path).split("\n\n")[0].split())
     sentence = re.split(r"(?<=\.) (?=[A-Z`])", first)[0]
-    assert sentence, f"{path} does not say what it shows"
+    assert sentence, f"{path} does not open with a sentence"
     return f"| [{path.relative_to(folder)}]({os.path.relpath(path, PAGE.parent)}) | {sentence} |\n"
 
 

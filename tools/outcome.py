@@ -57,6 +57,6 @@ def beyond_budget(spent):
 
 
 def write_budgets(spent):
-    """Writes the budgets anew, as the processor seconds of this run, for files that take more than the common budget."""
+    """Writes the budgets: the processor seconds of this run, for files that take more than the common budget."""
     named = {file: round(seconds) for file, seconds in sorted(spent.items()) if round(seconds) > UNBUDGETED_S}
     BUDGETS.write_text(json.dumps(named, indent=2) + "\n")

@@ -65,5 +65,5 @@ def number(case, name):
 
 
 def numbers(case, name):
-    """What each run of the test has said."""
+    """The output of each run of the test."""
     return [float(one.get("value")) for one in case.iter("property") if one.get("name") == name]

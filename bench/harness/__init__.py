@@ -1,1 +1,1 @@
-"""What all benchmarks share: building and running their programs, rows of results, the machine."""
+"""Parts of all benchmarks: building and running their programs, rows of results, the machine."""

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a rank as on one of NODES nodes, each with memory of its own below LEVELS_NODES, and with a disk of its own, whose
-# path is LEVELS_DISKS and the node's number, if that is given:    node.sh NODES COMMAND...
+# Runs a rank as on one of NODES nodes. Each has memory of its own below LEVELS_NODES. If LEVELS_DISKS is given, each
+# also has a disk of its own, with that path and the node's number:    node.sh NODES COMMAND...
 nodes=$1
 shift
 MAINSTAY_NODE=$((OMPI_COMM_WORLD_RANK * nodes / OMPI_COMM_WORLD_SIZE))

@@ -28,7 +28,7 @@ SIZE = re.compile(r"size, (\d+) MB")
 
 
 def found(made, pattern):
-    """Rows by what the name of their case matches, then by metric."""
+    """Rows by the part of their case that matches, then by metric."""
     cases = {}
     for row in made:
         if match := pattern.match(row["case"]):

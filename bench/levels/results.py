@@ -1,4 +1,4 @@
-"""Rows of the benchmark `levels`, from what its jobs printed."""
+"""Rows of the benchmark `levels`, from the printed lines of its jobs."""
 
 from harness import rows
 from run import clocked

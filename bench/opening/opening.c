@@ -1,5 +1,5 @@
-/* What opening a space costs, by ranks, items and revisions kept: the program of the benchmark `opening`. Prints a line
- * of JSON for each measurement, a value for each rank; opening.py makes rows of them.
+/* The cost of opening a space, by ranks, items and revisions kept: the program of the benchmark `opening`. Prints a
+ * line of JSON for each measurement, with a value for each rank; opening.py turns them into rows.
  *
  *     opening empty
  *     opening open KEEP ITEMS ROUNDS DIRECTORY */
@@ -91,7 +91,7 @@ static void come_back(program *p, int round)
 
 int main(int argc, char **argv)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the job ends with mpiexec */
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 6 && strcmp(argv[1], "open") == 0) {

@@ -1,5 +1,5 @@
-/* What any way to save pages that changed has to do besides: look whether each is zeros, which are not stored, and say where
- * each stretch of them goes. */
+/* Every way to save changed pages has this cost: it checks each page for zeros, which are not stored, and notes the
+ * place of each stretch. */
 #include <sys/mman.h>
 
 #include "process.h"

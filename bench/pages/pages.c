@@ -189,7 +189,7 @@ static void restart(program *p)
             double restored = now() - begun;
             reads_record(NULL, p->directory);
             if (!found.revision || found.skipped || sum(side) != side->sum)
-                stop("%s: revision %llu is not what was saved", side->name, (unsigned long long)found.revision);
+                stop("%s: revision %llu differs from the saved memory", side->name, (unsigned long long)found.revision);
             meet();
             side->kind->close(side);
             /* The second reader finds more of the data in the caches of a remote disk; so the order alternates. */

@@ -1,4 +1,4 @@
-"""Whole programs: two whose state changes as a whole, and one most of which stays as it is."""
+"""Whole programs: in two of them all state changes, and in one most of it stays as it is."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,5 @@
-/* What a restart reads, and the same reads bare. The program's own pread64 stands before that of the C library, also for
- * Mainstay. */
+/* The reads of a restart, and the same reads without Mainstay. The program's own pread64 replaces that of the C
+ * library, also for Mainstay. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static reads *recorded; /* NULL: nothing is recorded */
 static const char *below; /* other files are the session's own, and gone with it */
 
-/* -1: the file is not told of. */
+/* -1: the file is not recorded. */
 static int file_of(reads *r, int fd)
 {
     char link[64], path[PATH_MAX];

@@ -1,4 +1,4 @@
-"""Ways to save: by `capture`, and by how it is found out what changed."""
+"""Ways to save: by `capture`, and by the way to find changes."""
 
 from dataclasses import dataclass
 

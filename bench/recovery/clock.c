@@ -1,10 +1,11 @@
-/* Kills ranks of a program where it is told to, and clocks how the others go on; linked with --wrap for each call, so that
- * the program stays as its readers know it.
+/* Kills ranks of a program at given places, and measures how the others go on. It is linked with --wrap for each call,
+ * so the program itself is unchanged.
  *
- * $RECOVERY_DEATHS has a word for each death, WAY:RANK:STEP:MICROSECONDS: `kill` or `stop`, so long after the rank's first call of
- * mainstay_due for this step or a later one. Each process is a node whose memory lies below $RECOVERY_FOLDER. With
- * $RECOVERY_WHOLE each checkpoint waits until its copies are there. Lines of JSON: of each rank that has gone back to a
- * revision and done a step again; of rank 0 at each step. Times are of the clock that all processes share. */
+ * $RECOVERY_DEATHS has a word for each death, WAY:RANK:STEP:MICROSECONDS. WAY is `kill` or `stop`. The time counts from
+ * the rank's first call of mainstay_due for this step or a later one. Each process is a node with memory below
+ * $RECOVERY_FOLDER. With $RECOVERY_WHOLE each checkpoint waits until its copies exist. Prints lines of JSON: for each
+ * rank that has gone back to a revision and repeated a step, and for rank 0 at each step. Times are on a clock that all
+ * processes share. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -32,7 +33,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Each dies once, whoever takes its place. */
+/* Each death happens once, also if another process takes the place. */
 static int opened_mark(long of, long step)
 {
     char path[4096];

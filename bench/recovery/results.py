@@ -1,4 +1,4 @@
-"""Rows of the benchmark `recovery`, from what its jobs printed."""
+"""Rows of the benchmark `recovery`, from the printed lines of its jobs."""
 
 import json
 

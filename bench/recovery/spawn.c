@@ -1,4 +1,4 @@
-/* What MPI alone takes to start one process more and to have all ranks share a communicator with it. */
+/* The time of MPI alone to start one more process and to make a communicator of it and all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 

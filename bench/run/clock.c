@@ -15,8 +15,8 @@ static const char *const names[CLOCKS] = {"run",   "open",  "restore", "due",   
                                           "close", "other", "apart",   "checkpoints"};
 static double clocks[CLOCKS]; /* seconds; but CHECKPOINTS counts those that did not fail */
 
-/* Where ranks come to these calls one after the other, the first would wait in there for the last: as long as it does, whatever it
- * calls, is the program's own time, clocked apart. */
+/* If ranks come to these calls at different times, the first waits in them for the last. This wait belongs to the
+ * program, and is measured separately. */
 static void meet(int clock)
 {
     if (clock != OPEN && clock != RESTORE && clock != CLOSE)
@@ -26,7 +26,7 @@ static void meet(int clock)
     clocks[APART] += MPI_Wtime() - begun;
 }
 
-/* Defines what the program calls instead of mainstay_`call`. */
+/* Defines the function that the program calls in place of mainstay_`call`. */
 #define CLOCKED(clock, call, parameters, arguments)                   \
     mainstay_status __real_mainstay_##call parameters;                \
     mainstay_status __wrap_mainstay_##call parameters;                \

@@ -11,7 +11,7 @@ STYLE = {"svg.hashsalt": "mainstay", "font.size": 9, "axes.spines.top": False, "
 
 
 def draw(rows, path):
-    """A panel for each program: for each side how much longer the run took, and what of it passed in Mainstay."""
+    """A panel for each program: for each side the additional time of the run, and the part of it in Mainstay."""
     panels = {}
     for row in rows:
         program, _, side = row["case"].partition(" MB, ")

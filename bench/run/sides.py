@@ -1,4 +1,4 @@
-"""What runs: the programs, and the ways to save them."""
+"""The programs, and the ways to save them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-/* File per process (N-N), and one shared file (N-1), segmented and strided: made anew each time, as IOR does. */
+/* File per process (N-N), and one shared file (N-1), segmented and strided. Each time the files are new, as in IOR. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
@@ -12,7 +12,7 @@
 #include "way.h"
 
 #define STRIDE_BYTES ((size_t)64 << 10)
-/* Subfolders that can lie with a metadata server each. */
+/* Subfolders, so that each can belong to another metadata server. */
 #define FOLDERS 4
 
 static void path_of_own(const way *way, int number, char *path)

@@ -12,7 +12,7 @@ static void open_session(way *way)
 {
     char path[PATH_BYTES];
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
-    /* What an earlier round has saved is of no use. */
+    /* The revision of an earlier round is not needed. */
     options.start = MAINSTAY_START_FRESH;
     snprintf(path, sizeof path, "%s/%s.space", way->directory, way->name);
     variables_set(way->settings);

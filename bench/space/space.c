@@ -62,7 +62,7 @@ static void wait_for_line(void)
     if (rank == 0)
         while ((byte = getchar()) != '\n')
             if (byte == EOF)
-                stop("nobody says to go on");
+                stop("no line of input to go on");
     meet();
 }
 

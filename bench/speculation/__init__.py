@@ -1,1 +1,1 @@
-"""What the benchmark `speculation` runs, counts and draws."""
+"""The programs, results and plots of the benchmark `speculation`."""

@@ -1,5 +1,6 @@
-/* Loaded before a program (LD_PRELOAD): all processes together write no faster than THROTTLE_BYTES a second to files below
- * THROTTLE_BELOW, in the order in which they come. When the device is free again lies in the file THROTTLE_CLOCK. */
+/* Loaded before a program (LD_PRELOAD). All processes together write at most THROTTLE_BYTES a second to files below
+ * THROTTLE_BELOW, in the order of their calls. The file THROTTLE_CLOCK holds the time at which the device is free
+ * again. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -78,6 +78,6 @@ def pieces(mix):
         for i, at in enumerate(scattered(of.writes)):
             placed.append(((i + 0.5) / of.writes, number, of_class[at]))
     made = [size for _, _, size in sorted(placed)]
-    # What rounding left goes to the largest.
+    # The rest of the rounding goes to the largest.
     made[made.index(max(made))] += mix.bytes - sum(made)
     return made

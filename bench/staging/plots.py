@@ -59,7 +59,7 @@ class Rows:
         return [low, high]
 
     def numbers(self, start):
-        """What follows `start` in the metrics, where it is a number alone: sizes."""
+        """The numbers after `start` in the metrics: sizes."""
         found = (metric.removeprefix(start) for metric in self.by_metric if metric.startswith(start))
         return sorted(int(number) for number in found if number.isdecimal())
 

@@ -32,7 +32,7 @@ static void save(side *side, const image *image, saved *saved)
         must(mainstay_write(side->session, STREAM, at, image->data + at, image->pieces[piece]), "write");
     must(mainstay_checkpoint(side->session, NULL), "checkpoint");
     saved->t2 = now();
-    /* Asleep: the processors belong to those who still copy, and to the I/O threads. */
+    /* Sleeps: other ranks that still copy, and the I/O threads, need the processors. */
     while (must(mainstay_poll(side->session, &durable), "poll"), !durable)
         usleep(POLL_US);
     must(mainstay_last_record(side->session, &saved->record), "the record");

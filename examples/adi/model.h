@@ -26,10 +26,10 @@ model model_create(const size_t cells[3]);
 /* The steady state at a cell. */
 void model_steady(const model *m, size_t x, size_t y, size_t z, double u[UNKNOWNS]);
 
-/* What a run begins with: the steady state, and in the middle of the cube far from it. */
+/* The field at the start of a run: the steady state, except in the middle of the cube. */
 void model_begin(const model *m, size_t x, size_t y, size_t z, double u[UNKNOWNS]);
 
-/* du/dt without f at the cell `u`; `next` is how far its neighbours along x, y and z lie from it. */
+/* du/dt without f at the cell `u`; `next` is the distance to its neighbours along x, y and z. */
 void model_rate(const model *m, const double *u, const size_t next[3], double rate[UNKNOWNS]);
 
 /* The row of an inner cell `u` in the system that a sweep along side `d` solves: the blocks that

@@ -18,8 +18,7 @@ typedef struct options {
     bool late;            /* just before the field is written next, instead of just after it was */
 } options;
 
-/* Returns -1 if the program should run, or else the exit status to end with.
- * Only the rank that is told to speak prints. */
+/* Returns -1 if the program should run, or else the exit status to end with. Only the rank that speaks prints. */
 int options_parse(options *o, int argc, char **argv, bool speak);
 
 #endif

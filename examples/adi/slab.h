@@ -1,4 +1,4 @@
-/* The grid, cut into slabs of planes along z, one a rank, and what the ranks tell each other.
+/* The grid, cut into slabs of planes along z, one a rank, and the exchange between the ranks.
  *
  * A cell holds its five unknowns side by side. A rank stores its planes with a ghost plane below and
  * one above: [size + 2][y][x][5]. For the sweep along z the slabs are turned: a rank then has some

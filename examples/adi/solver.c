@@ -87,7 +87,7 @@ void solver_begin(const solver *v, double *u)
 typedef struct lines {
     size_t begin;             /* the first cell of the first line, in doubles */
     size_t next;              /* from cell to cell of a line */
-    size_t rows, row_next;    /* lines lie in rows, */
+    size_t rows, row_next;    /* lines are in rows, */
     size_t columns, col_next; /* which follow each other in columns */
 } lines;
 

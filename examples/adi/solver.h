@@ -1,5 +1,5 @@
-/* A step in time, by the alternating direction implicit method of Beam and Warming, as in BT: the
- * right-hand side, a sweep along x, one along y, one along z, and what comes out is added. */
+/* A step in time, by the alternating direction implicit method of Beam and Warming, as in BT: the right-hand side, a
+ * sweep along x, one along y, one along z; the result is added. */
 #ifndef ADI_SOLVER_H
 #define ADI_SOLVER_H
 

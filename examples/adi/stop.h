@@ -1,4 +1,4 @@
-/* The end of the job with a message: what cannot be mended stops all ranks. */
+/* Ends the job with a message: an error that no rank can repair stops all ranks. */
 #ifndef ADI_STOP_H
 #define ADI_STOP_H
 

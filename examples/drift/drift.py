@@ -1,4 +1,4 @@
-"""Particles that drift, each with one of the ranks, which any other number of ranks divides anew: drift.py STEPS"""
+"""Particles that drift. Each belongs to one rank, and any other number of ranks divides them again: drift.py STEPS"""
 
 import sys
 
@@ -13,7 +13,7 @@ step = np.zeros((), int)
 
 # ANCHOR: divide
 def divided(session):
-    """This rank's share of what all ranks had saved."""
+    """This rank's share of the saved particles of all ranks."""
     shards = session.bring_shards()  # what each had: its items and notes
     mine = range(comm.rank, len(shards), comm.size)
     session.bring_shards(mine)  # on all ranks, also where there is nothing to read

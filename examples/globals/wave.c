@@ -3,14 +3,14 @@
 
 #define N 100000
 
-/* All that the program computes with lies in its own variables. */
+/* The state of the program: its own variables. */
 static double high[N], speed[N];
 static int step;
 static struct {
   double most;
   int at;
 } seen;
-/* And what belongs to one run alone. */
+/* Data of one run alone. */
 static MPI_Comm world;
 
 static void check(mainstay_status status) {

@@ -1,4 +1,4 @@
-! All that the program computes with lies in variables of its modules, common blocks and main program.
+! The state of the program is in variables of its modules, common blocks and main program.
 module state
   implicit none
   integer, parameter :: n = 100000

@@ -1,4 +1,4 @@
-// A list that is longer after each step. It is followed, so that a restore resizes it to what was saved.
+// A list that is longer after each step. The session follows it, so a restore resizes it to the saved length.
 #include <cstdio>
 #include <mainstay.hpp>
 #include <numeric>

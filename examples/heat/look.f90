@@ -1,4 +1,4 @@
-! Looks at what heat has saved, from outside and without MPI: how warm it is along the row in the middle of the plate.
+! Reads the revisions of heat from outside, without MPI: the temperatures along the middle row of the plate.
 !
 !     look SPACE [REVISION]
 program look

@@ -12,7 +12,7 @@ typedef struct elevation {
     float *heights_m; /* [rows][columns] */
 } elevation;
 
-/* Rank 0 reads, all get it; a file that is not what dem.py writes stops the job. */
+/* Rank 0 reads the file for all. A file that dem.py did not write stops the job. */
 elevation elevation_read(MPI_Comm comm, const char *path);
 
 /* The height at a place given as fractions of width and length. */

@@ -94,8 +94,8 @@ void grid_put_inside(const grid *g, double *field, const double *inside)
         memcpy(field + row_at(g, row), inside + row * g->size[2], g->size[2] * sizeof *field);
 }
 
-/* Of Open MPI 5, MPI_Sendrecv crashes at the border of the grid, where it has nothing to receive, if its other side has
- * failed; a wait for what MPI_Isend has begun can crash, too. */
+/* In Open MPI 5, MPI_Sendrecv crashes at the border of the grid, where there is no message to receive, if its other
+ * side has failed. A wait for an MPI_Isend can crash, too. */
 static void send_receive(const grid *g, double *field, MPI_Datatype sent, int to, MPI_Datatype received, int from, int tag)
 {
     MPI_Request coming;

@@ -1,4 +1,4 @@
-/* The grid, cut into one block a rank, and what the blocks tell each other.
+/* The grid, cut into one block a rank, and the exchange between the blocks.
  *
  * A rank stores its block with one layer of ghost cells around it, upward
  * neighbours side by side: [size[0] + 2][size[1] + 2][size[2] + 2]. */
@@ -24,7 +24,7 @@ typedef struct grid {
 grid grid_create(MPI_Comm world, const size_t cells[3]);
 void grid_free(grid *g);
 
-/* Where a cell lies in the array of a rank; 0 is the low ghost. */
+/* The place of a cell in the array of a rank; 0 is the low ghost. */
 static inline size_t grid_at(const grid *g, size_t east, size_t north, size_t up)
 {
     return (east * (g->size[1] + 2) + north) * (g->size[2] + 2) + up;

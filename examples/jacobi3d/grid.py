@@ -1,4 +1,4 @@
-"""The grid, cut into one block a rank, and what the blocks tell each other: grid.c in Python.
+"""The grid, cut into one block a rank, and the exchange between the blocks: grid.c in Python.
 
 A rank stores its block with one layer of ghost cells around it, as an array [east, north, up].
 """

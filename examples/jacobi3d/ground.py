@@ -123,7 +123,7 @@ class Ground:
             field[1:-1, 1:-1, 0] = field[1:-1, 1:-1, 1] + self._below
 
     def sweep(self, source, target):
-        """One Jacobi sweep: from the field `source`, whose ghosts it fills, to the field `target`."""
+        """One Jacobi sweep: fills the ghosts of the field `source`, then computes the field `target` from it."""
         self._grid.exchange(source)
         self._fill_border(source)
         total, pair = self._sum, self._pair

@@ -56,7 +56,7 @@ class Job:
         self._mpi.clear()
 
     def lines(self):
-        """What the job prints, as it comes, until it ends."""
+        """The output of the job, line by line, until it ends."""
         while True:
             try:
                 line = self._lines.get(timeout=max(0, self.deadline - time.monotonic()))

@@ -25,7 +25,7 @@ namespace {
 
 struct block;
 
-/* What the blocks of a rank share. */
+/* Data that the blocks of a rank share. */
 struct {
   options o;
   elevation surface;
@@ -130,7 +130,7 @@ struct crash {
 };
 std::vector<crash> crashes;
 
-/* Ends this process as told, in the middle of whatever it does then. */
+/* Ends this process as the options say, at any place. */
 void crash_when_told(std::uint64_t step) {
   MPI_Comm parent;
   int rank;

@@ -16,14 +16,13 @@ typedef struct options {
     const char *space;       /* where the checkpoints go; NULL: none are made */
     const char *from;        /* a space to begin from where that holds nothing, or NULL */
     uint64_t every;          /* steps between two checkpoints */
-    uint32_t keep;           /* these three: 0 is what the environment or mainstay.toml say */
+    uint32_t keep;           /* these three: 0 takes the value of the environment or mainstay.toml */
     uint32_t stage;
     uint64_t pool_bytes;
     bool timeline;           /* when the space is open, and the phases of each checkpoint */
 } options;
 
-/* Returns -1 if the program should run, or else the exit status to end with.
- * Only the rank that is told to speak prints. */
+/* Returns -1 if the program should run, or else the exit status to end with. Only the rank that speaks prints. */
 int options_parse(options *o, int argc, char **argv, bool speak);
 
 #endif

@@ -8,7 +8,7 @@
 
 _Noreturn void stop(const char *format, ...)
 {
-    char line[8192]; /* written at once: what MPI says meanwhile must not come between */
+    char line[8192]; /* written at once: output of MPI must not come between */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);

@@ -10,7 +10,7 @@
 
 namespace {
 
-/* Ends this process as told, in the middle of whatever it does then. */
+/* Ends this process as the options say, at any place. */
 void crash_when_told(const options &o, std::uint64_t step) {
   MPI_Comm parent;
   int rank;

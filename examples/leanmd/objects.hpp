@@ -10,12 +10,12 @@
 struct cell;
 struct pair;
 
-/* What the objects of a rank share. */
+/* Data that the objects of a rank share. */
 struct world {
   model m;
   const mainstay::kind<cell> *cells = nullptr;
   const mainstay::kind<pair> *pairs = nullptr;
-  bool counts = false;       /* work is told in pairs of atoms, not measured */
+  bool counts = false;       /* work is counted in pairs of atoms, not measured */
   std::uint64_t tested = 0;  /* pairs of atoms on this rank, since the program looked last */
 };
 inline world here;
@@ -68,7 +68,7 @@ struct cell {
   }
 
 private:
-  /* Forces of each neighbour, in whatever order they come. */
+  /* Forces of each neighbour, in any order. */
   std::array<std::vector<vec>, 27> came;
   std::array<double, 27> energies = {};
   int awaited = 0;

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the run sees each line at once */
+  setvbuf(stdout, NULL, _IOLBF, 0); /* shows each line at once */
   oscillator state = {0, 1 + rank, 0};
   char path[40];
   snprintf(path, sizeof path, "log.%d.txt", rank);
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
       char text[24];
       snprintf(text, sizeof text, "%llu", (unsigned long long)state.step);
       must(mainstay_note(session, "step", text), "note");
-      fflush(log); /* what is still in the program's buffer is not in the file */
+      fflush(log); /* moves the program's buffer to the file */
       uint64_t revision = 0;
       if (mainstay_checkpoint(session, &revision) != MAINSTAY_OK)
         fprintf(stderr, "rank %d goes on without it: %s\n", rank, mainstay_error_message());

@@ -41,7 +41,7 @@ static void save(mainstay_session *session) {
     must(mainstay_write(session, "patches", at, it->values, it->cells * sizeof *it->values), "write");
     at += it->cells * sizeof *it->values;
   }
-  must(mainstay_checkpoint(session, NULL), "checkpoint"); /* adds what is protected */
+  must(mainstay_checkpoint(session, NULL), "checkpoint"); /* adds the protected regions */
 }
 /* ANCHOR_END: save */
 

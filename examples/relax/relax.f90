@@ -1,4 +1,5 @@
-! relax.c in Fortran, which has no exceptions: a message that fails ends the solver's loop, and the step tells it by `fail`.
+! relax.c in Fortran, which has no exceptions: a failed message ends the solver's loop, and the step reports it by
+! `fail`.
 module relaxing
   use mpi
   use mainstay

@@ -46,7 +46,7 @@ class Piece:
         self.relax()
 
     def relax(self):
-        """Once all that it takes is there, in whatever order it came; the rod is hot at one end, and cold at the other."""
+        """Computes once all its inputs have arrived, in any order. The rod is hot at one end, and cold at the other."""
         if not self.has_shown or len(self.ends) < len(self.neighbours()):
             return
         wide = numpy.concatenate([[self.ends.get(0, 1.0)], self.cells, [self.ends.get(1, 0.0)]])

@@ -1,4 +1,4 @@
-/* Like the program of the README, with a death by order: what it takes to adopt Mainstay.
+/* Like the program of the README, with a death at a given step: the changes to adopt Mainstay.
  *
  *     adopt SPACE STEPS [STEP [WAITED]]
  *

@@ -1,4 +1,4 @@
-/* What the programs of the model save: bytes that follow from where they lie, so that each can be told from any other. */
+/* The data that the programs of the model save. Each byte follows from its place, so it differs from the others. */
 #ifndef CONTENT_H
 #define CONTENT_H
 

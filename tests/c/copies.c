@@ -1,12 +1,12 @@
-/* A job that loses a node: all ranks of one die at a moment that is named.
+/* A job that loses a node: all its ranks die at a given moment.
  *
  *     copies SPACE STEPS CELLS [WAY [NODE MOMENT STEP]]
  *
- * Each step computes and saves. WAY is `wait`, which waits for each revision, or `on`, which goes on at once, or the name
- * of a call that is made for ever after the second step: `progress`, `poll` or `due`. The ranks whose MAINSTAY_NODE is NODE
- * die at STEP: `opened` before anything is restored, `computed` before its checkpoint, `saved` after that, `moved` once its
- * copies were moved on with, `waited` when they were waited for, or so many microseconds after its checkpoint began. The
- * result does not depend on it. */
+ * Each step computes and saves. WAY is `wait`, which waits for each revision, or `on`, which goes on at once, or the
+ * name of a call that is repeated for ever after the second step: `progress`, `poll` or `due`. The ranks with NODE as
+ * their MAINSTAY_NODE die at STEP: `opened` before the restore, `computed` before its checkpoint, `saved` after it,
+ * `moved` after a call that moved its copies on, `waited` after a wait for them, or a number of microseconds after its
+ * checkpoint began. The result does not depend on it. */
 #define _DEFAULT_SOURCE
 #include <mainstay_mpi.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static void die_soon(uint64_t step)
     dies_soon = 1;
     after.it_value.tv_sec = us / 1000000;
     after.it_value.tv_usec = us % 1000000;
-    setitimer(ITIMER_REAL, &after, NULL); /* nobody handles the signal: it ends the process as SIGKILL does */
+    setitimer(ITIMER_REAL, &after, NULL); /* without a handler the signal ends the process like SIGKILL */
 }
 
 static mainstay_session *session;
@@ -53,7 +53,7 @@ static void must(mainstay_status status, const char *what)
     exit(3); /* MPICH returns from that where another rank is gone */
 }
 
-/* Nothing but one call, until somebody ends the job. */
+/* Repeats one call until the job is ended. */
 static void stay(const char *call, uint64_t step)
 {
     int said;

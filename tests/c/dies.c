@@ -1,5 +1,5 @@
-/* Linked into a program: rank 1 dies, once, in the middle of what it iterates, which is its MPI_Allreduce number DIES_AT of
- * one double. It leaves the file DIES_MARK. */
+/* Linked into a program. Rank 1 dies, once, in the middle of its iterations: in its MPI_Allreduce number DIES_AT of one
+ * double. It leaves the file DIES_MARK. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <mpi.h>

@@ -3,7 +3,7 @@
 
 #include <mainstay.h>
 
-/* Tells what a call came to, and returns it. */
+/* Prints the result of a call, and returns it. */
 mainstay_status said(const char *call, mainstay_status status);
 
 /* Objects in `session`, one of which does this wrong; with "nothing" none does. */

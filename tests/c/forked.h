@@ -4,9 +4,9 @@
 
 #include <mainstay.h>
 
-/* Forks `ranks` ranks, each of which returns its number. The process that calls does not return: when a rank dies it
- * kills the others, as mpiexec does, unless they are to `survive`; then their next call tells them. It ends with 0 if
- * all have ended with 0. */
+/* Forks `ranks` ranks; in each the call returns its number. In the calling process it does not return. When a rank
+ * dies, this process kills the others, as mpiexec does, unless they must `survive`: then their next call reports it. It
+ * ends with 0 if all ranks have ended with 0. */
 uint32_t forked_begin(uint32_t ranks, int survive);
 
 /* The ranks as a group for mainstay_open. */

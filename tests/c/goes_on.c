@@ -2,9 +2,10 @@
  *
  *     goes_on SPACE STEPS GATE [RANK@STEP]... [all@STEP] [wait@STEP]
  *
- * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. At the STEP of `all` rank 0 makes
- * the file GATE.0.STEP and kills all ranks at one moment, once: no rank is left that could recover. At the STEP of `wait` rank 0
- * says so, and goes on once there is the file GATE.STEP. The result, a hash over all fields, depends on the number of ranks alone. */
+ * At each STEP the RANK kills itself, once: before that it makes the file GATE.RANK.STEP. At the STEP of `all` rank 0
+ * makes the file GATE.0.STEP and kills all ranks at one moment, once: no rank is left that could recover. At the STEP
+ * of `wait` rank 0 prints that it waits, and goes on once the file GATE.STEP exists. The result, a hash over all
+ * fields, depends on the number of ranks alone. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <mainstay_mpi.h>

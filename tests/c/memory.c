@@ -1,5 +1,5 @@
-/* A job that writes its memory in all ways in which a program can, saves it, and keeps a sum of it: what comes back must
- * have the sum that it was saved with.
+/* A job that writes its memory in all ways that a program can use, saves it, and keeps a sum of it. The restored memory
+ * must have the saved sum.
  *
  *     memory SPACE STEPS SEED
  *

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
         for (i = 4; i < argc; i++) {
             if ((uint64_t)atoi(argv[i]) != step)
                 continue;
-            /* What was saved before is complete, on all of its levels. */
+            /* The earlier revisions are complete, on all of their levels. */
             if (mainstay_wait(session) != MAINSTAY_OK)
                 fail("wait");
             if (rank == 0)

@@ -1,8 +1,8 @@
-/* Objects in C, by three callbacks and a few more: a job saves them, and on whatever ranks it starts again, they count on.
+/* Objects in C, by three callbacks and a few more. A job saves them, and on any ranks a later start goes on with them.
  *
  *     objects SPACE STEPS
  *
- * Before, every call is made with nothing where something is due. Also valid C++. */
+ * Before that, every call is made with missing arguments. Also valid C++. */
 #include <mainstay_objects_mpi.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Sees every write and sync of the engine on its way to the kernel, tells the board which phase of the
- * commit it belongs to, and stretches the short ones.
+/* Sees every write and sync of the engine on its way to the kernel, notes its phase of the commit on the board, and
+ * makes the short phases longer.
  *
  * Linked into the program, or preloaded, where these two functions take the place of the C library's. */
 #define _GNU_SOURCE

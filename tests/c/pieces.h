@@ -1,4 +1,4 @@
-/* What a victim writes in pieces. */
+/* The data that a victim writes in pieces. */
 #ifndef PIECES_H
 #define PIECES_H
 

@@ -1,4 +1,4 @@
-/* A program whose variables hold addresses of this run.
+/* A program with addresses of the current run in its variables.
  *
  *     points SPACE [wrong]
  *
@@ -16,7 +16,7 @@
 static mainstay_session *session;
 /* It is protected by a name, and both point to it. */
 static double *block, *inside;
-/* Set in each start: memory that nobody saves, a library's function, a variable of the program. */
+/* Set in each start: memory that is not saved, a library's function, a variable of the program. */
 static char *scratch;
 static int (*written)(const char *, FILE *);
 static long step, *counter;

@@ -156,7 +156,7 @@ static void write_to_nobody(void)
         exit(2);
     close(ends[0]);
     if (write(ends[1], "", 1) >= 0)
-        fprintf(stderr, "WRONG: a pipe has taken what nobody reads\n");
+        fprintf(stderr, "WRONG: a pipe without a reader has taken data\n");
     close(ends[1]);
 }
 
@@ -335,7 +335,7 @@ static int one_step(mainstay_session *session, uint64_t step, int *over, void *c
     uint64_t before, most = step;
     int status;
     if (r->counter != step) {
-        fprintf(stderr, "WRONG: rank %d goes on from step %llu with what is of step %llu\n", r->rank, (unsigned long long)step,
+        fprintf(stderr, "WRONG: rank %d goes on from step %llu with data of step %llu\n", r->rank, (unsigned long long)step,
                 (unsigned long long)r->counter);
         MPI_Abort(MPI_COMM_WORLD, 9);
     }

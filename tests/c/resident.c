@@ -1,4 +1,4 @@
-/* Saves often on several levels, and says by how many KiB the program has grown beside what lies in shared memory.
+/* Saves often on several levels, and prints by how many KiB the program has grown without shared memory.
  *
  *     resident SPACE MIB CHECKPOINTS */
 #include <mainstay_mpi.h>

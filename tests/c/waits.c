@@ -2,8 +2,9 @@
  *
  *     waits SPACE HELD
  *
- * The file HELD, which the program makes and removes, holds up what is written to the space. The second revision is
- * waited for in memory while the file is there, and in the space afterwards. Then the job ends without closing, with 5. */
+ * The program makes and removes the file HELD; while it exists, writes to the space are held. The program waits for the
+ * second revision in memory while the file exists, and in the space afterwards. Then the job ends without closing, with
+ * 5. */
 #include <stdio.h>
 #include <unistd.h>
 

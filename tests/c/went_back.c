@@ -1,5 +1,5 @@
-/* Goes back to a revision by its number: twice to the same one, which stays, and from what was saved after that.
- * went_back SPACE DISK: the level before the space, which keeps one revision; the space keeps three. */
+/* Goes back to a revision by its number: twice to the same one, which stays, and from later revisions. went_back SPACE
+ * DISK: DISK is the level before the space, and keeps one revision; the space keeps three. */
 
 #include <mainstay_mpi.h>
 #include <stdio.h>

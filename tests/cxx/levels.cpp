@@ -28,7 +28,7 @@ static void run(const char *space, std::uint64_t from, std::uint64_t to, bool fo
   double *plain = first.data(), *spare = second.data();
   for (std::size_t i = 0; i < cells; i++) cur[i] = static_cast<double>((i * 37) % 101 + static_cast<std::size_t>(rank));
   for (std::size_t i = 0; i < cells; i++) prev[i] = static_cast<double>((i * 17) % 103);
-  if (!follows) list.resize(from); /* a restore resizes what is followed */
+  if (!follows) list.resize(from); /* a restore resizes a followed list */
 
   auto session = mainstay::open(MPI_COMM_WORLD, space);
   session.protect("step", step);

@@ -1,4 +1,4 @@
-/* Memory that Mainstay has allocated, and what it is told of other memory: a job that is killed and started again.
+/* Memory from Mainstay, and declarations about other memory: a job that is killed and started again.
  *
  *     memory SPACE STEPS [STEP]
  *

@@ -1,4 +1,4 @@
-/* Ranks that make different calls, and a session that has restored nothing, are told of it by what is thrown.
+/* Ranks that make different calls, and a session without a restore, get an exception.
  *
  *     refused SPACE
  */

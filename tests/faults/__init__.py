@@ -1,3 +1,3 @@
-"""The scenarios of the fault table, tests/faults.toml, by what the program is doing."""
+"""The scenarios of the fault table, tests/faults.toml, by the program's action."""
 
 from . import calls, following, objects, opening, python, restoring, saving  # noqa: F401

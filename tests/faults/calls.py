@@ -110,7 +110,7 @@ def start_unknown(stage):
 
 
 def told_at(stage, said, *calls):
-    """Each rank was told at its call, and at no other."""
+    """Each rank got the error at its call, and at no other."""
     told = [one for one in said if one.status != "OK" and one.call != "restored"]
     assert sorted((one.rank, one.call) for one in told) == sorted(calls), said
     for one in told:
@@ -129,7 +129,7 @@ def calls_differ(stage):
 def level_unknown(stage):
     stage.check(stage.run("open", "save:1", "level:scratch", "level:pfs", "level:Memory", "level:", "close"), times=3)
     stage.comes_back(1)
-    # One rank alone has the wrong name: all are told.
+    # Only one rank has the wrong name: all get the error.
     for one in stage.check(stage.run("open", "restore", "@0:level:scratch", "@1:level:pfs", "close")):
         assert one.rank == 0 or one.text.startswith("on rank 0: "), one
 
@@ -197,7 +197,7 @@ def null_pointer(stage):
     # These are for adapters, and take settings or memory of their own.
     declared -= {"recovery_settings", "adapter_error"}
     declared -= {one for one in declared if one.startswith(("process_", "launch_"))}
-    assert {one.call.partition("(")[0] for one in told} == declared, "functions that were not tried, or are none"
+    assert {one.call.partition("(")[0] for one in told} == declared, "functions that were not tried, or do not exist"
     for one in told:
         stage.check_one(one)
 

@@ -1,4 +1,4 @@
-"""Rows about objects that move; one of them does something wrong, and every rank is told."""
+"""Rows about objects that move. One of them makes a mistake, and every rank gets the error."""
 
 from .stage import scenario
 

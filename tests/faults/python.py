@@ -1,4 +1,4 @@
-"""Rows about what only Python can be given."""
+"""Rows about arguments that only Python can pass."""
 
 from .stage import refused_call, scenario
 

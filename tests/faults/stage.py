@@ -137,7 +137,7 @@ class Stage:
         told = [one for one in said if one.status != "OK" and one.call not in ("restored", "hold")]
         for rank in ranks:
             mine = [one for one in told if one.rank == rank and one.call == (call or self.row["call"])]
-            assert len(mine) == times, f"rank {rank} was told {len(mine)} times: {said}"
+            assert len(mine) == times, f"rank {rank} got {len(mine)} errors: {said}"
             for one in mine:
                 self.check_one(one)
         return told

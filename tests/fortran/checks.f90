@@ -1,4 +1,4 @@
-! What must hold, and calls that must be refused.
+! Conditions that must hold, and calls that must be refused.
 module checks
   use mainstay
   implicit none

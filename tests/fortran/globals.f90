@@ -1,4 +1,4 @@
-! A program whose state lies in its own variables: of a module, in a common block, of the main program, saved in a
+! A program with its state in its own variables: of a module, in a common block, of the main program, saved in a
 ! procedure.
 !
 !     globals SPACE STEPS [DEATH]

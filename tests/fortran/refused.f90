@@ -1,4 +1,4 @@
-! Ranks that make different calls, and a session that has restored nothing, are told of it by `stat`.
+! Ranks that make different calls, and a session without a restore, get an error by `stat`.
 !
 !     refused SPACE
 program refused_test

@@ -9,7 +9,7 @@ from .verdict import Wrong, demand
 
 
 def why_wrong(program, commands):
-    """What came of the program that must not; None if all is well."""
+    """The error of the program; None if all is well."""
     with Stage(program, commands) as stage:
         space = Space()
         for number, act in enumerate(program["acts"]):

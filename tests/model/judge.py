@@ -109,7 +109,7 @@ class JudgedJob(Saves, Returns):
     def alike(self, *allowed):
         """The single status of all ranks that returned, one of `allowed`; None if no rank returned."""
         statuses = self.statuses()
-        demand(len(statuses) <= 1, self.told("the ranks were told different things"))
+        demand(len(statuses) <= 1, self.told("the ranks got different results"))
         if self.space.damaged:
             return next(iter(statuses), None)
         demand(statuses <= set(allowed), self.told(f"allowed is {' or '.join(allowed)}"))

@@ -47,7 +47,7 @@ class Returns:
         for attempt in fit:
             try:
                 back = restored(attempt, self.mine)
-                demand(back is not None, self.told(f"{attempt} does not fit what is protected"))
+                demand(back is not None, self.told(f"{attempt} does not fit the protected regions"))
                 for rank, (status, text) in self.done.items():
                     if status == OK:
                         self.check_restored(attempt, rank, back[rank], text)

@@ -186,6 +186,6 @@ class Saves:
 
     def do_due(self):
         self.alike(*self.saving(OK))
-        demand(len(set(self.texts())) <= 1, self.told("the ranks were told different things"))
+        demand(len(set(self.texts())) <= 1, self.told("the ranks got different results"))
         if self.every_steps and self.texts():
             demand(self.texts()[0] == str(int(self.words(0)[0] % self.every_steps == 0)), self.told("due by steps"))

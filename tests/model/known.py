@@ -1,4 +1,4 @@
-"""What the model lets pass though it should not: faults that are known and not mended yet, each with its story.
+"""Known errors that the model accepts until they are repaired, each with its story.
 
-A fault that is mended goes from here with the mending: set it to False, see the model find it no more, remove it.
+A repair also removes the error from here: set it to False, check that the model finds it no more, remove it.
 """

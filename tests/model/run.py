@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plays random programs and holds them against the model.
+"""Runs random programs and compares them with the model.
 
-    .venv/bin/python tests/model/run.py --seed 7                     one program, told step by step if it fails
+    .venv/bin/python tests/model/run.py --seed 7                     one program, printed step by step if it fails
     .venv/bin/python tests/model/run.py --seed 7 --world mpich       with C under MPICH
     .venv/bin/python tests/model/run.py --shrunk file.json           one from a file, as a failure leaves it
-    .venv/bin/python tests/model/run.py --seconds 3600 --seed 1000   as many as there is time for, from this seed on
+    .venv/bin/python tests/model/run.py --seconds 3600 --seed 1000   as many as time allows, from this seed on
 """
 
 import argparse
@@ -32,7 +32,7 @@ def world_of(seed):
 
 
 def failure(one, why, commands, shrink_s=SHRINK_S):
-    """What to tell of a program that failed: the smallest that does, and how to play it again."""
+    """The report about a failed program: the smallest one that fails, and the command to run it again."""
     small, why = shrink(one, commands, why, shrink_s) if shrink_s else (one, why)
     FAILED.mkdir(parents=True, exist_ok=True)
     file = FAILED / f"{one.get('seed', 'file')}-{one['world']}.json"

@@ -11,7 +11,7 @@ TRIES = 3  # of a program with deaths, whose moments differ from run to run
 
 
 def sort_of(why):
-    """What is wrong, without numbers and places."""
+    """The error, without numbers and places."""
     match = re.match(r"act \d+: (?:step \d+, (\w+) .*?: )?(\D{0,24})", why or "")
     return match and match.groups()
 

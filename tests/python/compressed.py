@@ -1,5 +1,5 @@
-"""A state of which each byte follows from the step: part of it is smooth, and part of it noise. What comes back must be that of
-the step that comes back with it."""
+"""A state with bytes that follow from the step: some of it is smooth, and some of it noise. The restored state must be
+that of the restored step."""
 
 import sys
 
@@ -11,7 +11,7 @@ comm, steps = MPI.COMM_WORLD, int(sys.argv[2])
 
 
 def state(step):
-    """That of this rank: numbers that change slowly, and numbers that nobody can compress."""
+    """The state of this rank: numbers that change slowly, and numbers that cannot be compressed."""
     smooth = numpy.arange(400_003, dtype="f8") // 64 + step + comm.rank
     return smooth, numpy.random.default_rng([step, comm.rank]).integers(0, 256, 300_001, dtype="u1")
 

@@ -1,4 +1,4 @@
-"""A job whose second revision is on the disks of the nodes, and not yet in the memory of two, when a node goes with its disk.
+"""A job that loses a node with its disk. Its second revision is on the disks, but not yet in the memory of two nodes.
 
     disk_lost.py SPACE NODES
 """

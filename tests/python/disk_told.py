@@ -1,6 +1,6 @@
 """A job of one rank with a level on a disk beside the space: disk_told.py SPACE DISK STEPS
 
-Saves after each step, says so once the status of the space tells of it, and then waits to be killed; restores before.
+Restores, then saves after each step. Prints the revision once the status of the space has it, and waits to be killed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""c/levels.c in Python: arrays that are swapped, one that is made anew each step, a box of a larger array, and a list.
+"""c/levels.c in Python: swapped arrays, an array that is new in each step, a box of a larger array, and a list.
 
     levels.py SPACE FROM TO follow|address
 """

@@ -29,13 +29,13 @@ FREE = {"open", "env", "meet", "pause", "sleep", "alarm", "die", "reader", "leav
 
 
 class Timer(ctypes.Structure):
-    """What timer_create takes: struct sigevent."""
+    """The argument of timer_create: struct sigevent."""
 
     _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
 
 
 def killed_after(us):
-    """The kernel kills this process after so many microseconds, whatever it does then."""
+    """The kernel kills this process after this number of microseconds, whatever the process does then."""
     library, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
     event = Timer(signo=signal.SIGKILL, notify=0)
     after = (ctypes.c_long * 4)(0, 0, us // 1000000, us % 1000000 * 1000 + 1)
@@ -63,7 +63,7 @@ class Player:
             if self.over and call not in FREE and not (call == "close" and self.session):
                 self.say(f"= {index} PASSED")
                 continue
-            # An alarm that lies between changes nothing of that.
+            # An alarm in between does not change this.
             passes = call in ("write", "checkpoint", "abandon")
             self.refused = self.refused and (passes or call == "poll" or call in FREE)
             if self.refused and passes:

@@ -1,4 +1,4 @@
-"""The ranks of mpi4py as the engine sees them; what is done is as in c/ranks.c."""
+"""The ranks of mpi4py as the engine sees them; the modes are those of c/ranks.c."""
 
 import os
 import signal

@@ -50,13 +50,13 @@ def divide(session):
     table = numpy.zeros(100, int)
     session.protect("table", table)
     session.restore()
-    assert (table == numpy.arange(100)).all(), "what is the same on all ranks"
+    assert (table == numpy.arange(100)).all(), "the region that is the same on all ranks"
     session.unprotect("table")
     shards = session.bring_shards()
     assert [shard.number for shard in shards] == list(range(len(shards)))
     assert [shard.notes["count"] for shard in shards] == [str(1000 * (shard + 1)) for shard in range(len(shards))]
     mine = range(comm.rank, len(shards), comm.size)
-    # One rank alone asks for what is none.
+    # One rank alone asks for an impossible shard.
     assert refused(session.bring_shards, [len(shards)] if comm.rank == 0 else mine)
     session.bring_shards(mine)
     for shard in mine:

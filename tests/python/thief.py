@@ -1,7 +1,7 @@
-"""Another job that waits for its chance: tries for as long as a job runs to get all locks of a space at once, which is what
-an opening asks for. Says "ready" before it begins, and "got it" if it did while the job had the space.
+"""Another job that waits for its chance. While a job runs, it tries to get all locks of a space at once, as an opening
+does. Prints "ready" before it begins, and "got it" if it succeeded while the job had the space.
 
-thief.py LOCKFILE RESULT: the job has the space from when a lock is first seen there until it has written its result.
+thief.py LOCKFILE RESULT: the job has the space from its first visible lock until it has written its result.
 """
 
 import fcntl

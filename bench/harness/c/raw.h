@@ -1,4 +1,4 @@
-/* What the disk allows: a preallocated file of this rank, written and read past the page cache. */
+/* The limit of the disk: a preallocated file of this rank, written and read past the page cache. */
 #ifndef RAW_H
 #define RAW_H
 

@@ -10,8 +10,8 @@ void shuffled(size_t *order, size_t count, int round);
 /* Waits for all ranks, asleep: there may be more of them than processors. */
 void meet(void);
 
-/* Nothing is in flight when a side begins, and no file below `directory` is in the page cache, but those in
- * folders whose names end as `but` says; NULL: none. */
+/* Waits until no transfer is in flight, and removes the files below `directory` from the page cache. Folders with the
+ * suffix `but` keep theirs; NULL: none does. */
 void settle(const char *directory, const char *but);
 
 /* Has all ranks go on at one moment, from sleep; returns it, of the clock now(). */
