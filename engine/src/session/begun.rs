@@ -1,4 +1,4 @@
-//! A checkpoint that was begun, and is not finished.
+//! A checkpoint between its begin and its end.
 
 use super::changed::Compared;
 use crate::{
@@ -8,20 +8,22 @@ use crate::{
     stage::Staging,
 };
 
+/// The farther levels that get a revision once the nearest one has it: the index of each level, and the site and size of
+/// each shard there.
+pub(super) type Feeds = Vec<(usize, Vec<(Site, Size)>)>;
+
 /// A revision between t1 and t2.
 pub(super) struct Begun {
     pub(super) number: u64,
-    /// The shard as it is staged, or why nothing can be saved on this rank.
+    /// The staged shard, or the reason why this rank cannot save.
     pub(super) staging: Result<Staging>,
-    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the sites
-    /// there, with how large the shards are.
-    pub(super) feeds: Vec<(usize, Vec<(Site, Size)>)>,
-    /// What its bytes are compared with as they come.
+    pub(super) feeds: Feeds,
+    /// The base that the bytes are compared with as they come.
     pub(super) compared: Option<Compared>,
 }
 
 impl Begun {
-    /// Why the checkpoint cannot become a revision any more; `None` while it can.
+    /// The reason why the checkpoint cannot become a revision any more; `None` while it can.
     pub(super) fn failure(&self) -> Option<Error> {
         match &self.staging {
             Ok(staging) => staging.shard().failure().cloned(),
