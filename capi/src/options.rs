@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");
         let guide = include_str!("../../docs/guide/src/settings.md");
         let [rest @ .., last] = WITHOUT_FIELD.map(|key| format!("`{key}`"));
-        let said = format!("{} and {last} have no other field", rest.join(", "));
+        let said = format!("only `hints` can set {} and {last}", rest.join(", "));
         assert!(guide.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "settings.md: {said}");
     }
 

@@ -1,5 +1,5 @@
-//! A region that overlaps another is refused, by both names, because a restore would fill it twice. What only touches,
-//! has no bytes, or lies in gaps is not.
+//! A region that overlaps another is refused, by both names, because a restore would fill it twice. A region that only
+//! touches another, has no bytes, or is in the gaps of another is accepted.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, group::Solo, space::format::ElementType};
@@ -9,13 +9,13 @@ use std::sync::{
 };
 use tempfile::TempDir;
 
-/// `bytes` bytes of `memory` from `from` on.
+/// A region of `bytes` bytes of `memory` that begins at byte `from`.
 fn part(name: &str, memory: &mut [u64], from: usize, bytes: usize) -> Region {
     // SAFETY: the tests keep the memory for as long as the session.
     unsafe { Region::new(name, memory.as_mut_ptr().cast::<u8>().wrapping_add(from), bytes as u64) }.unwrap()
 }
 
-/// Every `apart`th of `memory`, from number `first` on.
+/// A region of every `apart`th element of `memory`, from element `first` on.
 fn every(name: &str, memory: &mut [u64], first: usize, apart: usize) -> Region {
     let shape = [((memory.len() - first).div_ceil(apart)) as u64];
     // SAFETY: as above.
@@ -50,21 +50,21 @@ fn what_has_bytes_of_another_is_refused_with_both_names() {
         session.protect(part("a", &mut memory, 80, 320)).unwrap();
         for (from, bytes, common) in [(80, 320, 320), (0, 800, 320), (100, 8, 8), (0, 81, 1), (399, 100, 1)] {
             let common =
-                format!("memory of \"b\": {common} byte(s) of it, from {:#x} on, are of \"a\"", at + from.max(80));
+                format!("memory of \"b\": {common} byte(s) of it, from {:#x} on, belong to \"a\"", at + from.max(80));
             refused(session.protect(part("b", &mut memory, from, bytes)), &[&common, "unprotect \"a\" first"]);
         }
-        // What was refused is not there, and its name is free.
+        // The refused region does not exist, and its name is free.
         assert_eq!(session.unprotect("b").unwrap_err().kind(), ErrorKind::RegionMissing);
         session.protect(part("b", &mut memory, 0, 80)).unwrap();
         session.protect(part("c", &mut memory, 400, 400)).unwrap();
         for (name, from) in [("empty", 0), ("inside", 200), ("behind", 800)] {
             session.protect(part(name, &mut memory, from, 0)).unwrap();
         }
-        // Once it is unprotected its memory is free, too.
+        // After `unprotect` the memory is free, too.
         session.unprotect("a").unwrap();
         session.protect(part("b2", &mut memory, 80, 160)).unwrap();
         session.protect(part("a", &mut memory, 240, 160)).unwrap();
-        // A buffer that is put may be memory that is protected.
+        // A buffer for `put` may be protected memory.
         // SAFETY: it is not written meanwhile.
         let buffer = unsafe { std::slice::from_raw_parts(memory.as_ptr().cast(), 800) };
         session.put("put", buffer).unwrap();
@@ -84,18 +84,18 @@ fn gaps_are_free_for_others() {
         let mut memory = [7_u64; 300];
         session.protect(every("x", &mut memory, 0, 3)).unwrap();
         session.protect(every("y", &mut memory, 1, 3)).unwrap();
-        refused(session.protect(every("again", &mut memory, 3, 3)), &["8 byte(s)", "\"again\"", "of \"x\""]);
-        refused(session.protect(every("both", &mut memory, 2, 2)), &["8 byte(s)", "\"both\"", "of \"x\""]);
-        refused(session.protect(part("all", &mut memory, 0, 2400)), &["8 byte(s)", "\"all\"", "of \"x\""]);
-        refused(session.protect(part("part", &mut memory, 44, 8)), &["4 byte(s)", "\"part\"", "of \"x\""]);
+        refused(session.protect(every("again", &mut memory, 3, 3)), &["8 byte(s)", "\"again\"", "belong to \"x\""]);
+        refused(session.protect(every("both", &mut memory, 2, 2)), &["8 byte(s)", "\"both\"", "belong to \"x\""]);
+        refused(session.protect(part("all", &mut memory, 0, 2400)), &["8 byte(s)", "\"all\"", "belong to \"x\""]);
+        refused(session.protect(part("part", &mut memory, 44, 8)), &["4 byte(s)", "\"part\"", "belong to \"x\""]);
         session.protect(part("z2", &mut memory, 40, 8)).unwrap();
-        refused(session.protect(every("z", &mut memory, 2, 3)), &["8 byte(s)", "\"z\"", "of \"z2\""]);
+        refused(session.protect(every("z", &mut memory, 2, 3)), &["8 byte(s)", "\"z\"", "belong to \"z2\""]);
         session.unprotect("z2").unwrap();
         session.protect(every("z", &mut memory, 2, 3)).unwrap();
     });
 }
 
-/// They lie one over the other between two moves, and may not at a restore.
+/// Two regions may overlap between two moves, but not at a restore.
 #[test]
 fn what_was_moved_is_compared_at_a_restore() {
     alone(|session| {
@@ -108,12 +108,12 @@ fn what_was_moved_is_compared_at_a_restore() {
         session.move_region(part("b", &mut one, 0, 400)).unwrap();
         session.restore().unwrap().unwrap();
         assert_eq!((one, other), ([2; 50], [1; 50]));
-        // What is where each is now is known, and where it was is free.
-        refused(session.protect(part("c", &mut other, 8, 8)), &["of \"a\""]);
+        // Mainstay knows the new places of both regions, and their old places are free.
+        refused(session.protect(part("c", &mut other, 8, 8)), &["belong to \"a\""]);
         let mut third = [3_u64; 50];
         session.move_region(part("a", &mut third, 0, 400)).unwrap();
         session.protect(part("c", &mut other, 8, 8)).unwrap();
-        refused(session.protect(part("d", &mut third, 8, 8)), &["of \"a\""]);
+        refused(session.protect(part("d", &mut third, 8, 8)), &["belong to \"a\""]);
     });
 }
 
@@ -126,16 +126,16 @@ fn what_follows_a_pointer_lies_where_that_points() {
         session.protect(part("cur", &mut one, 0, 400)).unwrap();
         // SAFETY: it points to memory that outlives the session.
         session.follow("cur", move |region| unsafe { region.at(look.load(Ordering::Relaxed).cast(), None) }).unwrap();
-        refused(session.protect(part("prev", &mut one, 0, 400)), &["400 byte(s)", "of \"cur\""]);
-        // It has gone elsewhere meanwhile.
+        refused(session.protect(part("prev", &mut one, 0, 400)), &["400 byte(s)", "belong to \"cur\""]);
+        // The pointer has moved on meanwhile.
         pointer.store(other.as_mut_ptr(), Ordering::Relaxed);
         session.protect(part("prev", &mut one, 0, 400)).unwrap();
         session.checkpoint().unwrap();
-        refused(session.protect(part("more", &mut other, 0, 8)), &["8 byte(s)", "of \"cur\""]);
+        refused(session.protect(part("more", &mut other, 0, 8)), &["8 byte(s)", "belong to \"cur\""]);
     });
 }
 
-/// As many as a program may have: a comparison with each of them would take minutes.
+/// A program may have this many regions. A comparison of each with all others would take minutes.
 #[test]
 fn a_hundred_thousand_are_compared_at_once() {
     alone(|session| {
@@ -143,6 +143,6 @@ fn a_hundred_thousand_are_compared_at_once() {
         for index in 0..100_000 {
             session.protect(part(&format!("r{index}"), &mut memory, 16 * index, 8)).unwrap();
         }
-        refused(session.protect(part("last", &mut memory, 16 * 77_777 + 4, 8)), &["4 byte(s)", "of \"r77777\""]);
+        refused(session.protect(part("last", &mut memory, 16 * 77_777 + 4, 8)), &["4 byte(s)", "belong to \"r77777\""]);
     });
 }

@@ -1,5 +1,5 @@
 //! The program's own variables as regions, except Rust's: the engine is linked into this program, and Rust's variables
-//! count as the engine's own. What programs in C and Fortran see of it is in tests/test_globals.py.
+//! count as the engine's own. The behaviour for programs in C and Fortran is in tests/test_globals.py.
 #![expect(unsafe_code, reason = "variables that C could have")]
 
 use crate::incremental::written;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 const CELLS: usize = 30_000;
 
-/// The variables are those of one test at a time.
+/// Only one test at a time may use the variables.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[unsafe(no_mangle)]
@@ -28,12 +28,12 @@ static MAINSTAY_TEST_FIELD: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; C
 static MAINSTAY_TEST_LEFT_OUT: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 #[unsafe(no_mangle)]
 static MAINSTAY_TEST_BEGUN: AtomicU64 = AtomicU64::new(7);
-/// To memory that is protected by a name of its own.
+/// Points to memory that is protected under a name of its own.
 #[unsafe(no_mangle)]
 static MAINSTAY_TEST_POINTER: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 #[unsafe(no_mangle)]
 static MAINSTAY_TEST_HANDLE: AtomicU64 = AtomicU64::new(0);
-/// Of Rust, and so not among them.
+/// A variable of Rust, so not one of the regions.
 static OF_RUST: AtomicU64 = AtomicU64::new(0);
 
 fn set(step: u64) {
@@ -45,7 +45,7 @@ fn set(step: u64) {
     }
 }
 
-/// A session whose program has `heap`, and knows it by `handle`.
+/// Opens a session of a program that has the memory `heap` and the handle `handle`.
 fn open(space: &Path, config: Config, heap: &mut [u64], handle: usize) -> Session {
     let config = Config { pool_bytes: Some(1 << 20), ..config };
     let mut session = Session::open(Box::new(Solo), space, config).unwrap();
@@ -81,14 +81,14 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     assert!((0..).zip(&MAINSTAY_TEST_FIELD).all(|(cell, value)| value.load(Relaxed) == 4_000_000 + cell));
     assert_eq!(MAINSTAY_TEST_BEGUN.load(Relaxed), 4);
     assert!(MAINSTAY_TEST_LEFT_OUT.iter().chain([&OF_RUST]).all(|value| value.load(Relaxed) == 9), "what is left out");
-    // Of this run, though what was saved is of the one before.
+    // The pointer and the handle are those of this run, though the saved values are of the run before.
     assert_eq!(MAINSTAY_TEST_POINTER.load(Relaxed), second.as_mut_ptr());
     assert_eq!((second[0], MAINSTAY_TEST_HANDLE.load(Relaxed)), (1, 0x7000_0000_4560));
 
     // SAFETY: it is refused.
     let twice = unsafe { session.protect_globals(&[]) }.unwrap_err();
     assert_eq!((twice.kind(), twice.to_string().contains("protected already")), (ErrorKind::InvalidArgument, true));
-    // Once they are not protected they are not saved, nor asked for.
+    // Unprotected variables are not saved, and a restore does not ask for them.
     session.unprotect_all().unwrap();
     session.begin(100).unwrap();
     session.write("alone", 0, &[1; 10]).unwrap();
@@ -106,8 +106,8 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     assert_eq!(bytes("globals/addresses"), Some(16 * 3));
 }
 
-/// What the pages of .bss and .data tell, or their hashes; the second revision leads to the first, and the next job to that
-/// which it has restored.
+/// Mainstay finds the changes by the pages of .bss and .data, or by hashes. The second revision shares blocks with the
+/// first, and the next job with the revision that it has restored.
 #[test]
 fn what_changed_of_the_variables_is_written_and_all_comes_back() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,10 +137,10 @@ fn what_changed_of_the_variables_is_written_and_all_comes_back() {
                 let number = session.checkpoint().unwrap();
                 session.wait().unwrap();
                 let bytes = written(space.path(), number);
-                // Room that is shared with all variables of this program, which are no more than these.
+                // Only the first revision writes more than the bytes of the field: all variables of this program.
                 let is_first = job == 0 && round == 0;
                 assert!(is_first == (bytes > 8 * CELLS as u64), "{capture:?}, {track:?}: {bytes} bytes, round {round}");
-                // In one place, and in another variable.
+                // A change in one cell and in another variable.
                 step += 1;
                 cell(700 * step as usize).fetch_add(1, Relaxed);
                 MAINSTAY_TEST_BEGUN.store(step, Relaxed);
@@ -151,7 +151,7 @@ fn what_changed_of_the_variables_is_written_and_all_comes_back() {
     }
 }
 
-/// What is put beside the variables is no region of the next job.
+/// A buffer that the program put beside the variables is no region of the next job.
 #[test]
 fn a_revision_of_something_that_was_put_comes_back_with_the_variables() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +169,7 @@ fn a_revision_of_something_that_was_put_comes_back_with_the_variables() {
     }
 }
 
-/// What is protected by a name of its own after the variables is one of them all the same: it has both names.
+/// A variable that is protected later under a name of its own stays a global variable, too: it has both names.
 #[test]
 fn a_variable_may_have_a_name_of_its_own_besides() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,9 +186,9 @@ fn a_variable_may_have_a_name_of_its_own_besides() {
     set(6);
     session.restore().unwrap().unwrap();
     assert!((0..).zip(&MAINSTAY_TEST_FIELD).all(|(cell, value)| value.load(Relaxed) == 5_000_000 + cell));
-    // Two names of its own it may not have.
+    // A variable may not have two names of its own.
     // SAFETY: as above.
     let again = unsafe { Region::new("again", MAINSTAY_TEST_FIELD.as_ptr().cast_mut().cast(), 8) }.unwrap();
-    assert!(session.protect(again).unwrap_err().to_string().contains("are of \"field\" already"));
+    assert!(session.protect(again).unwrap_err().to_string().contains("belong to \"field\" already"));
     session.close().unwrap();
 }

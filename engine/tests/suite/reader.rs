@@ -22,7 +22,7 @@ fn small() -> Config {
     Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
-/// What rank `rank` writes into its stream.
+/// The bytes that rank `rank` writes into its stream.
 fn stream(rank: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(rank as u64);
     std::iter::repeat_with(|| random.u8(..)).take(200_000 + rank).collect()
@@ -32,7 +32,7 @@ fn cell(revision: u64) -> impl Fn(u64) -> u64 {
     move |number| number * 1000 + revision
 }
 
-/// Runs `ranks` ranks on `space`, each with its slab and `work` to do.
+/// Runs `ranks` ranks on `space`, each with its slab and `work`.
 fn job(space: &Path, ranks: usize, config: &Config, work: impl Fn(usize, &mut Session, &mut Part) + Sync) {
     in_sessions(space, ranks, config, |rank, session| {
         let mut part = Part::slab(&GLOBAL, rank, ranks);
@@ -47,7 +47,7 @@ fn saved(last: u64, keep: u32) -> TempDir {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     job(folder.path(), 3, &Config { keep, ..small() }, |rank, session, part| {
         let step = Box::leak(Box::new([0_u64]));
-        // SAFETY: leaked: it outlives everything.
+        // SAFETY: the memory is leaked and outlives everything.
         let region = unsafe { Region::array("step", step.as_mut_ptr().cast(), ElementType::U64, &[]) };
         session.protect(region.unwrap()).unwrap();
         session.note("who", &format!("rank {rank}")).unwrap();
@@ -101,7 +101,7 @@ fn any_bytes_of_any_item_of_any_shard_are_those_that_were_saved() {
             }
         }
     }
-    // Nobody is at work: nothing is held, and nothing was written.
+    // No job is at work: nothing is held, and nothing was written.
     assert!(SpaceSurvey::open(folder.path()).unwrap().holds.is_empty());
 }
 
@@ -158,7 +158,7 @@ fn what_is_not_there_is_told() {
     assert!(error.kind() == ErrorKind::RevisionMissing && error.to_string().contains("no complete"), "{error}");
 }
 
-/// A flipped byte: what is read of its stretch is refused, the rest is read; and no box that needs it is filled.
+/// A flipped byte: a read of its stretch is refused, all other data is read, and no box that needs the byte is filled.
 #[test]
 fn damage_is_told_and_the_rest_is_read() {
     let folder = saved(1, 1);
@@ -179,7 +179,7 @@ fn damage_is_told_and_the_rest_is_read() {
     reader.read_box("u", &[0, 0, 0], &[1, 1, 90], &mut line).unwrap();
 }
 
-/// What a shard consists of was read once, and verified: a box is filled without asking for it again.
+/// The manifests of a shard were read once and verified: a later box is filled without reading them again.
 #[test]
 fn boxes_are_read_without_the_manifests_anew() {
     let folder = saved(1, 1);
@@ -194,7 +194,7 @@ fn boxes_are_read_without_the_manifests_anew() {
     assert_eq!(Reader::open(folder.path(), None, "test").err().unwrap().kind(), ErrorKind::Damaged);
 }
 
-/// A root that lists a revision a second time, as one of fewer shards: the whole one is read.
+/// A root lists a revision a second time, with fewer shards. The whole revision is read.
 #[test]
 fn a_forged_count_of_shards_hides_nothing() {
     let folder = saved(2, 2);
@@ -214,7 +214,7 @@ fn a_forged_count_of_shards_hides_nothing() {
     }
 }
 
-/// Where a job stops and waits to be told to go on; whoever fails drops `go`, and nobody waits for ever.
+/// The points where a job stops and waits until it may go on. A failing test drops `go`, so nothing waits forever.
 struct Stops {
     told: mpsc::Sender<u64>,
     goes: Mutex<mpsc::Receiver<()>>,
@@ -231,7 +231,7 @@ impl Stops {
         let _ = self.goes.lock().unwrap().recv();
     }
 
-    /// Two ranks save revisions 1 to `last`; they stop at those of `at`.
+    /// Two ranks save revisions 1 to `last`; they stop at the revisions in `at`.
     fn job(&self, space: &Path, config: &Config, last: u64, at: [u64; 2]) {
         job(space, 2, config, |rank, session, part| {
             for revision in 1..=last {
@@ -246,8 +246,8 @@ impl Stops {
     }
 }
 
-/// Beside a job that keeps one revision: what a reader has open stays, once the job has taken the hold on, and the
-/// hold goes with the reader.
+/// A job keeps one revision. A revision that a reader has open stays, once the job has taken over the hold. The hold is
+/// released with the reader.
 #[test]
 fn beside_a_job_what_is_open_stays() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -273,7 +273,7 @@ fn beside_a_job_what_is_open_stays() {
     });
 }
 
-/// The hold is the parent's: a child that lets its copy go, as a process does at its end, leaves it.
+/// The hold belongs to the parent. A child that drops its copy, as a process does at its end, does not release it.
 #[test]
 fn a_forked_child_releases_nothing() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -283,14 +283,14 @@ fn a_forked_child_releases_nothing() {
         scope.spawn(|| stops.job(folder.path(), &small(), 2, [1, 2]));
         assert_eq!(tells.recv().unwrap(), 1);
         let reader = Reader::open(folder.path(), None, "parent").unwrap();
-        // SAFETY: the child drops what it has a copy of, and ends without another step.
+        // SAFETY: the child drops its copies, and ends without another step.
         match unsafe { libc::fork() } {
             0 => {
                 drop(reader);
-                // SAFETY: ends the child, of which nothing else is to run.
+                // SAFETY: ends the child, which has no more work.
                 unsafe { libc::_exit(0) }
             }
-            // SAFETY: no status is wanted.
+            // SAFETY: no status is requested.
             child => assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child),
         }
         assert_eq!(SpaceSurvey::open(folder.path()).unwrap().holds.len(), 1);
@@ -302,7 +302,7 @@ fn a_forked_child_releases_nothing() {
     });
 }
 
-/// A reader whose hold somebody released reads what was let go as such, not as damage.
+/// If the hold of a reader was released, the reader reports removed data as removed, not as damage.
 #[test]
 fn what_a_job_let_go_is_no_damage() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
@@ -317,7 +317,7 @@ fn what_a_job_let_go_is_no_damage() {
         assert_eq!(tells.recv().unwrap(), 8);
         let error = reader.read(0, "u", 0, &mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}");
-        assert!(error.to_string().contains("let the revision go"), "{error}");
+        assert!(error.to_string().contains("removed the revision"), "{error}");
         let error = Reader::open(folder.path(), Some(1), "test").err().unwrap();
         assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}");
         go.send(()).unwrap();

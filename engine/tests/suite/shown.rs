@@ -1,5 +1,5 @@
-//! This engine reads and writes the small space that docs/format.md shows field by field: its fields are where the
-//! tables of that page say. `WRITE_SHOWN=1` writes it anew.
+//! This engine reads and writes the small space that docs/format.md shows field by field: its fields are at the offsets
+//! in the tables of that page. `WRITE_SHOWN=1` writes it anew.
 
 use mainstay_engine::{Config, Region, Session, Stage, group::Solo, space::format::ElementType};
 use std::{collections::BTreeMap, env, fmt::Write, fs, ops::Range, os::unix::fs::PermissionsExt, path::Path};
@@ -9,7 +9,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md");
 const TITLE: &str = "## A small space, field by field";
 const STEP: u64 = 0x0102_0304_0506_0708;
 
-/// Other in each space that is made: what is drawn, when something was, how long it took, and hashes of that.
+/// These fields differ in each new space: random values, times, durations, and hashes of them.
 const OTHERS: [&str; 10] = [" id", "hash", "when", "t1", "t2", "t3", "phase 3", "nanoseconds", "waiting", "copying"];
 
 /// One field that is not zero.
@@ -20,7 +20,7 @@ struct Field {
     name: String,
 }
 
-/// The tables of the page, by their section and what they are of: rows of offset, length and name.
+/// The tables of the page, by section and subject: rows of offset, length and name.
 type Tables = BTreeMap<String, Vec<(usize, usize, String)>>;
 
 fn tables(page: &str) -> Tables {
@@ -47,7 +47,7 @@ fn tables(page: &str) -> Tables {
     tables
 }
 
-/// A layout file, and its fields as they are found.
+/// A layout file, and the fields that were found so far.
 struct Reading<'a> {
     tables: &'a Tables,
     image: &'a [u8],
@@ -78,7 +78,7 @@ impl Reading<'_> {
         self.shown.last_mut().unwrap().1.push(Field { at, bytes, name });
     }
 
-    /// The fields of a record at `at`, as the table has them.
+    /// The fields of a record at `at`, from the table.
     fn table(&mut self, of: &str, at: usize) {
         let rows = self.tables.get(of).unwrap_or_else(|| panic!("no table {of:?} in {:?}", self.tables.keys()));
         for (offset, bytes, name) in rows {
@@ -151,7 +151,7 @@ impl Reading<'_> {
     }
 }
 
-/// The field as the page shows it: its offset, its bytes, its name and, if it is a number, that.
+/// The field as the page shows it: its offset, its bytes, its name, and its value if it is a number.
 fn line(field: &Field) -> String {
     let mut text = String::new();
     for (index, bytes) in field.bytes.chunks(16).enumerate() {
@@ -163,7 +163,7 @@ fn line(field: &Field) -> String {
     text
 }
 
-/// The opposite of `line`, of many.
+/// The opposite of `line`, for many lines.
 fn parsed(block: &str) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     for row in block
@@ -193,7 +193,7 @@ fn config() -> Config {
     Config { stage: Stage::Direct, portion_bytes: 1 << 20, ..Config::default() }
 }
 
-/// The one layout file of `space`, by its name.
+/// The only layout file of `space`: its name and bytes.
 fn layout_of(space: &Path) -> (String, Vec<u8>) {
     let names = fs::read_dir(space).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let name = names.into_iter().find(|name| name.starts_with("layout-")).unwrap();
@@ -222,7 +222,7 @@ fn the_space_that_the_page_shows_is_read_and_written_so() {
     let mut reading = Reading { tables: &tables, image: &image, shown: Vec::new() };
     reading.layout();
 
-    let mut block = format!("{name}, {} bytes; what is not shown is zero\n", image.len());
+    let mut block = format!("{name}, {} bytes; all else is zero\n", image.len());
     for (title, fields) in &reading.shown {
         write!(block, "\n{title}\n{}", fields.iter().map(line).collect::<String>()).unwrap();
     }
@@ -234,7 +234,7 @@ fn the_space_that_the_page_shows_is_read_and_written_so() {
         return fs::write(PAGE, page.replace(&written, &anew)).unwrap();
     }
 
-    // As this engine writes it: the same fields in the same places, with the same bytes where nothing is drawn.
+    // This engine writes the same fields in the same places, with the same bytes except for random values.
     let mine = parsed(&block);
     let all: Vec<Field> = reading.shown.iter().flat_map(|(_, fields)| fields.clone()).collect();
     assert_eq!(mine, all, "a line is not read as it was written");
@@ -245,12 +245,12 @@ fn the_space_that_the_page_shows_is_read_and_written_so() {
         let anew = "docs/format.md shows another space than this engine writes: WRITE_SHOWN=1 writes it anew";
         assert_eq!(Some(line), other, "{anew}");
     }
-    // Nothing of the file is left out.
+    // No byte of the file is left out.
     let mut left = image.clone();
     all.iter().for_each(|field| left[field.at..field.at + field.bytes.len()].fill(0));
     assert_eq!(left.iter().position(|byte| *byte != 0).map(|at| format!("{at:08x} is in no table")), None);
 
-    // As this engine reads it: every hash matches, and what was saved comes back.
+    // This engine reads it: every hash matches, and the saved data comes back.
     let (name, bytes) = shown.split_once(", ").unwrap();
     let mut image = vec![0; bytes.split(' ').next().unwrap().parse().unwrap()];
     page_has.iter().for_each(|field| image[field.at..field.at + field.bytes.len()].copy_from_slice(&field.bytes));
