@@ -173,6 +173,7 @@ header: check-rust
 	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header
 
 lint: check-rust
+	$(PYTHON) tools/words.py
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 

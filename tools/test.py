@@ -53,6 +53,7 @@ def set_up():
 
 def lints():
     total = timed("format", check, "cargo", "fmt", "--all", "--check")
+    total.add(timed("words", check, sys.executable, "tools/words.py"))
     total.add(timed("lints", check, *CLIPPY))
     return total
 
